@@ -1,0 +1,111 @@
+// artifact.h: what a compiled kernel is. The compiler makes it, the cache keeps it, the launcher runs it. Plain data.
+#pragma once
+
+#include "layout/tensor_layout.h"
+#include "support/scalar_type.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qd::artifact {
+
+/// One step from an object to something it refers to.
+struct PathStep {
+  enum class Kind : uint8_t {
+    Attribute,      ///< getattr(object, name)
+    Item,           ///< object[index]
+    FunctionGlobal, ///< object.__globals__[name], falling back to builtins; the object is a function, func or kernel
+    FunctionClosure ///< the closure cell `name` of the object
+  };
+  Kind kind = Kind::Attribute;
+  std::string name;
+  int64_t index = 0;
+  bool operator==(const PathStep &) const = default;
+};
+
+/// How to reach a Python object at a launch: from an argument or from the kernel's own function, step by step.
+struct Path {
+  enum class Root : uint8_t { Argument, Kernel };
+  Root root = Root::Argument;
+  uint32_t argument = 0; ///< position of the parameter (0 is `self` of a method)
+  std::vector<PathStep> steps;
+  bool operator==(const Path &) const = default;
+};
+
+/// A value that the compiled code reads at each launch.
+struct Input {
+  enum class Kind : uint8_t {
+    Value, ///< a scalar, vector or matrix: converted to `type` and stored component after component
+    Tensor ///< a container: stored as QdTensorArgument; its layout must equal `layout` (extents kDynamic: any)
+  };
+  Kind kind = Kind::Value;
+  Path path;
+  std::string name; ///< the user's name for it, for messages
+  uint32_t offset = 0;
+  layout::ValueType type;
+  layout::TensorLayout layout;
+  bool isField = false; ///< tensor: a field, else an array (ndarray, NumPy, torch)
+  bool isWritten = false;
+};
+
+/// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/describe.h)
+/// and compares; what the description covers depends on the kind.
+struct Dependency {
+  enum class Kind : uint8_t {
+    Value,    ///< a constant: type and value (numbers, strings, None, enums, dtypes, tuples, lists, dicts, host vectors, NumPy scalars and small arrays)
+    Function, ///< Python function, func or kernel: its code (not its globals: those have their own paths)
+    Type,     ///< only the type of the object (an instance whose members were read through it; a class)
+    Identity, ///< this very object; never valid on disk
+    Absent    ///< the path led nowhere (hasattr was false)
+  };
+  Kind kind = Kind::Value;
+  Path path;
+  std::vector<uint8_t> digest; ///< filled in by the launcher before the artifact is published
+};
+
+/// Where in the user's source something stands.
+struct SourcePlace {
+  std::string file;
+  std::string function;
+  uint32_t line = 0, column = 0, endLine = 0, endColumn = 0; ///< lines from 1, columns from 0, as in Python's ast
+};
+
+/// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
+struct Site {
+  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero };
+  struct Piece {
+    std::string text;   ///< literal text, or the format spec of the operand
+    bool isOperand = false;
+    layout::ValueType type; ///< operand: how many 64-bit values it takes and how they read
+  };
+  Kind kind = Kind::Assert;
+  std::vector<Piece> pieces;
+  std::vector<SourcePlace> frames; ///< innermost last: the chain of functions
+};
+
+struct Artifact {
+  std::string kernel;  ///< qualified name, for messages
+  std::string backend; ///< "cpu"
+  std::vector<uint8_t> binary;
+  uint32_t argumentBytes = 0;
+  uint32_t scratchBytes = 0;
+  std::vector<Input> inputs;
+  std::vector<Dependency> dependencies;
+  std::vector<Site> sites;
+  /// Returned values, flattened; each component is stored at its offset. How they are put together again is the annotation's matter.
+  struct Result {
+    layout::ValueType type;
+    uint32_t offset = 0;
+  };
+  std::vector<Result> results;
+  uint32_t resultBytes = 0;
+  bool hasPrint = false;
+  bool cacheable = true; ///< false: something was read that no path describes
+};
+
+std::vector<uint8_t> serialize(const Artifact &artifact);
+/// Throws support::Error when the bytes are not an artifact of this version.
+Artifact deserialize(const uint8_t *bytes, size_t size);
+
+} // namespace qd::artifact

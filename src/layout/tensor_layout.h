@@ -1,0 +1,36 @@
+// tensor_layout.h: what an element of a container is, and where the elements lie.
+#pragma once
+
+#include "support/scalar_type.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace qd::layout {
+
+/// A scalar (rank 0), vector (rank 1) or matrix (rank 2) of the kernel language.
+struct ValueType {
+  support::ScalarType scalar = support::ScalarType::F32;
+  uint8_t rank = 0;
+  uint16_t rows = 1;
+  uint16_t columns = 1;
+
+  int64_t componentCount() const { return int64_t(rows) * columns; }
+  bool operator==(const ValueType &) const = default;
+};
+
+inline constexpr int64_t kDynamic = INT64_MIN;
+
+/// Element address: data + sum(index[a] * strides[a]) + component * componentStride, in bytes; components are row-major.
+/// A field has static extents and strides. An array argument has kDynamic extents; empty strides mean packed row-major.
+struct TensorLayout {
+  ValueType element;
+  std::vector<int64_t> extents;
+  std::vector<int64_t> strides;
+  int64_t componentStride = 0;
+
+  int rank() const { return int(extents.size()); }
+  bool operator==(const TensorLayout &) const = default;
+};
+
+} // namespace qd::layout
