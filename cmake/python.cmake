@@ -1,0 +1,12 @@
+# Python and nanobind. nanobind is a pip package: its CMake files are asked for by running the interpreter.
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
+                RESULT_VARIABLE nanobind_missing)
+if(nanobind_missing)
+  message(FATAL_ERROR "${Python_EXECUTABLE} has no nanobind; `./dev build` makes a virtual environment that does")
+endif()
+find_package(nanobind CONFIG REQUIRED)
+nanobind_build_library(nanobind-static)
+
+add_library(qd_python INTERFACE)
+target_include_directories(qd_python SYSTEM INTERFACE ${Python_INCLUDE_DIRS} ${NB_DIR}/include)

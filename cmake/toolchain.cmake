@@ -1,0 +1,42 @@
+# Compiler, linker and the flags that hold for every room.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS 22)
+  message(FATAL_ERROR "Quadrants is built with clang 22 (found ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}); pass -DCMAKE_CXX_COMPILER=clang++-22")
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(QD_CCACHE ccache)
+if(QD_CCACHE)
+  # The precompiled header is an input that ccache hashes; its defines and time macros need not be looked at again.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${QD_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()
+
+# Flags of our own code; nanobind and other people's headers are not held to them.
+add_library(qd_flags INTERFACE)
+target_include_directories(qd_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+target_compile_options(qd_flags INTERFACE -Wall -Wextra -Werror -ffunction-sections -fdata-sections -fno-semantic-interposition)
+if(QD_DEBUG_INFO OR QD_SANITIZE)
+  add_compile_options(-gline-tables-only)
+endif()
+
+# The modules export their entry and nothing else, and carry their own C++ runtime: other libraries in the process never see our symbols.
+add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,-z,pack-relative-relocs -Wl,--exclude-libs,ALL)
+if(QD_SANITIZE)
+  add_compile_options(-fsanitize=${QD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # `vptr` needs type information of classes that LLVM keeps to itself.
+  add_compile_options(-fno-sanitize=vptr)
+  add_link_options(-fsanitize=${QD_SANITIZE} -fno-sanitize=vptr -shared-libsan)
+else()
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
