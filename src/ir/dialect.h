@@ -1,0 +1,48 @@
+// dialect.h: the qd dialect: types, ops, and the questions that every room asks of types.
+#pragma once
+
+#include "ir/builtins.h"
+#include "layout/tensor_layout.h"
+#include "support/scalar_type.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace qd::ir {
+
+bool isScalar(mlir::Type type);
+bool isValue(mlir::Type type);
+bool isIntegerScalar(mlir::Type type);
+bool isFloatScalar(mlir::Type type);
+
+/// The scalar of a scalar, vector or matrix.
+mlir::Type getScalar(mlir::Type value);
+/// `value` with another scalar and the same shape.
+mlir::Type withScalar(mlir::Type value, mlir::Type scalar);
+int64_t getComponentCount(mlir::Type value);
+
+support::ScalarType getScalarType(mlir::Type scalar);
+mlir::Type getType(mlir::MLIRContext *ctx, support::ScalarType type);
+layout::ValueType getValueType(mlir::Type value);
+mlir::Type getType(mlir::MLIRContext *ctx, const layout::ValueType &type);
+/// The type as the user knows it: "f32", "[Tensor (3) f32]", "[Tensor (2, 2) i32]".
+std::string describe(mlir::Type value);
+
+} // namespace qd::ir
+
+#include "ir/dialect.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "ir/types.h.inc"
+
+#define GET_OP_CLASSES
+#include "ir/ops.h.inc"
