@@ -1,0 +1,13 @@
+// bitcode.h: the device library as LLVM bitcode, embedded in the compiler
+#pragma once
+
+#include <string_view>
+
+namespace qd::devlib {
+
+/// Bitcode with the routines of exports.def for `lanes` in {1, 2, 4, 8, 16}; empty for any other number.
+/// The module is made for no CPU in particular: whoever links it sets triple and data layout to the kernel's, replaces the attributes
+/// "target-cpu" and "target-features" of each function, and gives the linked functions internal linkage.
+std::string_view getBitcode(int lanes);
+
+} // namespace qd::devlib
