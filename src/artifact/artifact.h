@@ -53,7 +53,8 @@ struct Input {
 /// and compares; what the description covers depends on the kind.
 struct Dependency {
   enum class Kind : uint8_t {
-    Value,    ///< a constant: type and value (numbers, strings, None, enums, dtypes, tuples, lists, dicts, host vectors, NumPy scalars and small arrays)
+    Value,    ///< a constant: type and value (numbers, strings, None, enums, dtypes, tuples, lists, dicts, host vectors, NumPy scalars and
+              ///< small arrays)
     Function, ///< Python function, func or kernel: its code (not its globals: those have their own paths)
     Type,     ///< only the type of the object (an instance whose members were read through it; a class)
     Identity, ///< this very object; never valid on disk
@@ -75,7 +76,7 @@ struct SourcePlace {
 struct Site {
   enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero };
   struct Piece {
-    std::string text;   ///< literal text, or the format spec of the operand
+    std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;
     layout::ValueType type; ///< operand: how many 64-bit values it takes and how they read
   };

@@ -34,4 +34,6 @@ QD_UNUSED_TARGET(Xtensa)
 
 // The link-time optimiser, which lld refers to, would register Polly, of which the distribution has no static library.
 llvm::PassPluginLibraryInfo getPollyPluginInfo();
-llvm::PassPluginLibraryInfo getPollyPluginInfo() { return {LLVM_PLUGIN_API_VERSION, "none", "", [](llvm::PassBuilder &) {}}; }
+llvm::PassPluginLibraryInfo getPollyPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "none", "", [](llvm::PassBuilder &) {}};
+}

@@ -24,7 +24,8 @@ typedef struct QdRuntimeApi {
   void (*fail)(QdKernelContext *context, int32_t site, const uint64_t *values);
   /* Prints the text of a print site. */
   void (*print)(QdKernelContext *context, int32_t site, const uint64_t *values);
-  /* Zeroed memory that lives until the kernel returns (partial sums, private copies). Null when there is none: the kernel returns at once. */
+  /* Zeroed memory that lives until the kernel returns (partial sums, private copies). Null when there is none: the kernel returns at once.
+   */
   void *(*allocate_temporary)(QdKernelContext *context, int64_t bytes);
 } QdRuntimeApi;
 

@@ -25,8 +25,7 @@ constexpr size_t getByteSize(ScalarType type) {
 
 /// The short name: "u1", "i32", "f64".
 constexpr std::string_view getName(ScalarType type) {
-  constexpr std::string_view kNames[kScalarTypeCount] = {"u1", "i8",  "i16", "i32", "i64", "u8",
-                                                         "u16", "u32", "u64", "f16", "f32", "f64"};
+  constexpr std::string_view kNames[kScalarTypeCount] = {"u1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"};
   return kNames[static_cast<size_t>(type)];
 }
 

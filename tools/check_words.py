@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Looks for words that do not belong in the repository: marks of unfinished work, and paths of somebody's machine.
+
+Prints one line per find and ends with status 1 when there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = {".cpp", ".h", ".def", ".td", ".py", ".pyi", ".md", ".cmake", ".txt", ".toml", ".mlir", ".sh"}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP|for now|not implemented|placeholder|stub implementation)\b", re.IGNORECASE)
+MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/")
+
+
+def main() -> int:
+    listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split("\n")
+    found = 0
+    for name in listed:
+        path = ROOT / name
+        if path.suffix not in SUFFIXES and name != "dev" or path == Path(__file__).resolve() or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            for pattern, what in ((UNFINISHED, "mark of unfinished work"), (MACHINE, "path of a machine")):
+                match = pattern.search(line)
+                if match:
+                    print(f"{name}:{number}: {what}: {match[0]}")
+                    found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
