@@ -1,8 +1,11 @@
 # LLVM, MLIR and lld, linked statically. Only what the compiler calls is named; --gc-sections drops the rest.
 set(QD_LLVM_ROOT /usr/lib/llvm-22 CACHE PATH "Installation prefix of LLVM 22")
+# What LLVM looks for and does not find (editline, curl) is of no interest.
+set(CMAKE_MESSAGE_LOG_LEVEL NOTICE)
 find_package(LLVM 22.1 REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
 find_package(MLIR REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
 find_package(LLD REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
+unset(CMAKE_MESSAGE_LOG_LEVEL)
 
 llvm_map_components_to_libnames(QD_LLVM_COMPONENTS
   core support irreader bitreader bitwriter linker lto dtlto option object mc passes target targetparser analysis scalaropts vectorize transformutils

@@ -32,6 +32,8 @@ endif()
 
 # The modules export their entry and nothing else, and carry their own C++ runtime: other libraries in the process never see our symbols.
 add_link_options(-fuse-ld=lld -Wl,--gc-sections -Wl,--icf=all -Wl,-z,pack-relative-relocs -Wl,--exclude-libs,ALL)
+# The disk cache tells builds apart by this note.
+add_link_options(-Wl,--build-id=sha1)
 if(QD_SANITIZE)
   add_compile_options(-fsanitize=${QD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # `vptr` needs type information of classes that LLVM keeps to itself.
