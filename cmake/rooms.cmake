@@ -1,12 +1,13 @@
 # Rooms (object libraries), extension modules and tools.
 
-# The headers that nearly every MLIR file needs, parsed once for all rooms.
+# The headers that nearly every MLIR file needs, parsed once for all rooms: the "object" of the header is the precompiled header.
+# CMake's own precompiled headers force-include a file by its absolute path, which would keep ccache from sharing objects between work trees.
 if(QD_PRECOMPILED_HEADERS)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/mlir_headers.cpp CONTENT "// Gives the precompiled header a target to live in.\n" @ONLY)
-  add_library(qd_mlir_headers OBJECT ${PROJECT_BINARY_DIR}/mlir_headers.cpp)
+  set(QD_MLIR_HEADERS ${PROJECT_SOURCE_DIR}/cmake/mlir_headers.h)
+  set(QD_MLIR_HEADERS_COMPILED ${PROJECT_BINARY_DIR}/CMakeFiles/qd_mlir_headers.dir/cmake/mlir_headers.h.o)
+  add_library(qd_mlir_headers OBJECT ${QD_MLIR_HEADERS})
+  set_source_files_properties(${QD_MLIR_HEADERS} PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF COMPILE_OPTIONS "-x;c++-header;-Xclang;-fno-pch-timestamp")
   target_link_libraries(qd_mlir_headers PRIVATE qd_flags qd_mlir)
-  target_compile_options(qd_mlir_headers PRIVATE -Xclang -fno-pch-timestamp)
-  target_precompile_headers(qd_mlir_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/mlir_headers.h)
 endif()
 
 # qd_room(name SOURCES folder-or-glob [ONLY regex] [EXCEPT regex] [USES mlir python hashing])
@@ -43,8 +44,9 @@ function(qd_room name)
     target_link_libraries(qd_room_${name} PRIVATE qd_mlir)
     add_dependencies(qd_room_${name} qd_generated)
     if(QD_PRECOMPILED_HEADERS)
-      target_compile_options(qd_room_${name} PRIVATE -Xclang -fno-pch-timestamp)
-      target_precompile_headers(qd_room_${name} REUSE_FROM qd_mlir_headers)
+      # Not validated: a precompiled header out of ccache names the header of the work tree that made it. Ninja knows what it depends on.
+      target_compile_options(qd_room_${name} PRIVATE "SHELL:-include-pch ${QD_MLIR_HEADERS_COMPILED}" "SHELL:-Xclang -fno-validate-pch")
+      set_source_files_properties(${sources} PROPERTIES OBJECT_DEPENDS ${QD_MLIR_HEADERS_COMPILED})
     endif()
   endif()
 endfunction()
