@@ -1,0 +1,37 @@
+// emit.h: lowered qd IR → LLVM IR
+#pragma once
+
+#include "artifact/artifact.h"
+#include "passes/target_traits.h"
+
+#include <memory>
+#include <vector>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+namespace mlir {
+class ModuleOp;
+}
+
+namespace qd::codegen {
+
+struct EmitOptions {
+  bool fastMath = true; ///< reassociation, contraction, reciprocals, approximate functions; NaN, infinities and -0 stay
+  bool parallel = true; ///< false: parallel loops run on the calling thread
+};
+
+/// What comes out of the emitter.
+struct Emission {
+  std::unique_ptr<llvm::Module> module; ///< `void qd_kernel(QdKernelContext *)` and internal functions; null after an error
+  std::vector<artifact::Site> sites;    ///< numbered in the order of the walk
+  std::vector<int> devlibLanes;         ///< numbers of lanes of the device library whose routines the module calls
+  bool hasPrint = false;
+};
+
+/// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk. The caller sets triple and data layout before it
+/// optimises; the emitter relies on neither. Errors are reported through MLIR's diagnostics and leave `module` null.
+Emission emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options);
+
+} // namespace qd::codegen

@@ -1,0 +1,15 @@
+// target_traits.h: what passes and code generation ask of a target, instead of its name
+#pragma once
+
+namespace qd::passes {
+
+struct TargetTraits {
+  unsigned vectorBytes = 16;   ///< width of the widest vector register worth using: 64 AVX-512, 32 AVX2, 16 SSE and NEON
+  bool hasMaskedStore = false; ///< masked vector loads and stores are instructions (AVX2, AVX-512, SVE)
+  bool hasGather = false;      ///< gathers are instructions
+  bool hasScatter = false;     ///< scatters are instructions
+  bool hasFma = false;
+  bool hasF16Arithmetic = false; ///< else f16 is computed in f32 and rounded after each operation
+};
+
+} // namespace qd::passes
