@@ -4,6 +4,7 @@
 #include "support/scalar_type.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace qd::layout {
@@ -32,5 +33,23 @@ struct TensorLayout {
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;
 };
+
+/// Byte strides of the packed row-major layout with the components innermost.
+std::vector<int64_t> computePackedStrides(const ValueType &element, const std::vector<int64_t> &extents);
+/// First byte and one past the last that the elements occupy, relative to the data address (strides may be negative).
+struct ByteRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+/// Throws support::Error (Memory) when the range does not fit into 63 bits.
+ByteRange computeByteRange(const TensorLayout &layout);
+
+/// What a specialisation depends on, as a key in memory: element and rank of an array; element, extents and strides of a field.
+/// Never zero, which marks a dead tensor.
+uint64_t computeArrayKey(const ValueType &element, int rank);
+uint64_t computeFieldKey(const TensorLayout &layout);
+
+/// "f32", "vec3 of f32" or "2x3 matrix of f32", for messages.
+std::string describe(const ValueType &type);
 
 } // namespace qd::layout

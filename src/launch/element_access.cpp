@@ -1,0 +1,165 @@
+// element_access.cpp: container[index] from Python.
+//
+// Whole indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors go to the
+// subclass's `_element(index)` / `_set_element(index, value)`, other keys (slices, ellipsis) to `_get_item(key)` / `_set_item(key, value)`.
+#include "launch/data_type.h"
+#include "launch/tensor_object.h"
+
+#include "support/error.h"
+
+#include <string>
+
+namespace qd::launch {
+
+static constexpr int kMaxRank = 64;
+
+namespace {
+enum class KeyKind { Index, Other };
+
+struct Key {
+  KeyKind kind = KeyKind::Index;
+  int rank = 0;
+  int64_t index[kMaxRank];
+};
+
+/// Python ints and what counts as one; anything else makes the key Other.
+bool addIndex(Key &key, PyObject *item) {
+  if (key.rank == kMaxRank || PyBool_Check(item))
+    return false;
+  int overflow;
+  if (PyLong_Check(item)) {
+    key.index[key.rank++] = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (overflow)
+      key.index[key.rank - 1] = overflow < 0 ? INT64_MIN : INT64_MAX;
+    return true;
+  }
+  if (!PyIndex_Check(item))
+    return false;
+  Ref number = Ref::adopt(PyNumber_Index(item));
+  return addIndex(key, number.get());
+}
+
+void readKey(Key &key, PyObject *object) {
+  if (object == Py_None)
+    return;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      if (!addIndex(key, PySequence_Fast_GET_ITEM(object, i))) {
+        key.kind = KeyKind::Other;
+        return;
+      }
+    return;
+  }
+  if (!addIndex(key, object))
+    key.kind = KeyKind::Other;
+}
+} // namespace
+
+[[noreturn]] static void refuseRank(const TensorObject &object, const Key &key) {
+  if (object.tensor.isField)
+    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", key.rank, object.tensor.layout.rank());
+  throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%dd ndarray indexed with %dd indices",
+              object.tensor.layout.rank(), key.rank);
+}
+
+static std::string joinNumbers(const int64_t *values, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text.append(i ? ", " : "").append(std::to_string(values[i]));
+  return text;
+}
+
+[[noreturn]] static void refuseBounds(const TensorObject &object, const Key &key) {
+  const std::vector<int64_t> &extents = object.tensor.layout.extents;
+  std::string comma = extents.size() == 1 ? "," : "";
+  std::string shape = joinNumbers(extents.data(), int(extents.size())), index = joinNumbers(key.index, key.rank);
+  std::string offset;
+  if (object.firstIndex)
+    offset = " offset (" + joinNumbers(object.firstIndex, key.rank) + comma + ")";
+  if (object.tensor.isField)
+    throw support::Error(support::ErrorKind::Bounds, "Accessing field of size (" + shape + ")" + offset + " with indices (" + index +
+                                                         "): index [" + index + "] out of range for shape (" + shape + comma + ")");
+  throw support::Error(support::ErrorKind::Bounds, "index [" + index + "] out of range for shape (" + shape + comma + ")");
+}
+
+/// Address of the element; throws for a wrong number of indices, or indices out of range.
+static unsigned char *findElement(const TensorObject &object, const Key &key) {
+  const runtime::Tensor &tensor = object.tensor;
+  if (key.rank != tensor.layout.rank())
+    refuseRank(object, key);
+  unsigned char *address = tensor.data;
+  for (int axis = 0; axis < key.rank; ++axis) {
+    int64_t index = key.index[axis];
+    if (object.firstIndex && __builtin_sub_overflow(index, object.firstIndex[axis], &index))
+      refuseBounds(object, key);
+    if (uint64_t(index) >= uint64_t(tensor.layout.extents[size_t(axis)]))
+      refuseBounds(object, key);
+    address += index * tensor.layout.strides[size_t(axis)];
+  }
+  return address;
+}
+
+static PyObject *makeIndex(const Key &key) {
+  Ref tuple = Ref::adopt(PyTuple_New(key.rank));
+  for (int axis = 0; axis < key.rank; ++axis)
+    PyTuple_SET_ITEM(tuple.get(), axis, Ref::adopt(PyLong_FromLongLong(key.index[axis])).release());
+  return tuple.release();
+}
+
+/// Calls the subclass for a key that is no plain index, or says why it cannot be one.
+static PyObject *callOther(PyObject *self, const char *method, PyObject *key, PyObject *value) {
+  Ref hook(Ref::borrow(nullptr));
+  if (PyObject *found = PyObject_GetAttrString(self, method))
+    hook = Ref::adopt(found);
+  else if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+    throw PythonError{};
+  PyErr_Clear();
+  if (hook)
+    return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
+  throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported", Py_TYPE(key)->tp_name,
+              getTensor(self).isField ? "qd.field" : "qd.ndarray");
+}
+
+PyObject *getElement(PyObject *self, PyObject *keyObject) {
+  return guard([&]() -> PyObject * {
+    const auto &object = *reinterpret_cast<TensorObject *>(self);
+    if (!object.tensor.data)
+      requireAlive(object.tensor);
+    Key key;
+    readKey(key, keyObject);
+    if (key.kind == KeyKind::Other)
+      return callOther(self, "_get_item", keyObject, nullptr);
+    unsigned char *address = findElement(object, key);
+    if (object.tensor.layout.element.rank == 0)
+      return readScalar(object.tensor.layout.element.scalar, address);
+    Ref index = Ref::adopt(makeIndex(key));
+    Ref name = Ref::adopt(PyUnicode_InternFromString("_element"));
+    return PyObject_CallMethodOneArg(self, name.get(), index.get());
+  });
+}
+
+int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
+  return guard(-1, [&] {
+    const auto &object = *reinterpret_cast<TensorObject *>(self);
+    if (!value)
+      throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
+    if (!object.tensor.data)
+      requireAlive(object.tensor);
+    Key key;
+    readKey(key, keyObject);
+    if (key.kind == KeyKind::Other) {
+      Ref::adopt(callOther(self, "_set_item", keyObject, value));
+      return 0;
+    }
+    unsigned char *address = findElement(object, key);
+    if (object.tensor.layout.element.rank == 0) {
+      writeScalar(object.tensor.layout.element.scalar, address, value);
+      return 0;
+    }
+    Ref index = Ref::adopt(makeIndex(key));
+    Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", index.get(), value));
+    return 0;
+  });
+}
+
+} // namespace qd::launch

@@ -1,0 +1,24 @@
+// numpy.h: NumPy's C API for this room; the one place that imports it is tensor_object.cpp's module set-up.
+#pragma once
+
+#include "launch/python.h"
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_23_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL qd_launch_numpy
+#ifndef QD_IMPORT_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "support/scalar_type.h"
+
+namespace qd::launch {
+
+inline int getNumpyType(support::ScalarType type) {
+  constexpr int kTypes[support::kScalarTypeCount] = {NPY_BOOL,  NPY_INT8,   NPY_INT16,  NPY_INT32, NPY_INT64,   NPY_UINT8,
+                                                     NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF,  NPY_FLOAT32, NPY_FLOAT64};
+  return kTypes[size_t(type)];
+}
+
+} // namespace qd::launch

@@ -1,0 +1,53 @@
+#include "launch/python.h"
+
+#include "support/error.h"
+
+#include <cstdarg>
+#include <new>
+
+namespace qd::launch {
+
+Ref importAttribute(const char *module, const char *name) {
+  Ref imported = Ref::adopt(PyImport_ImportModule(module));
+  return Ref::adopt(PyObject_GetAttrString(imported.get(), name));
+}
+
+static void setOwnError(const char *name, const char *message) {
+  try {
+    PyErr_SetString(importAttribute("quadrants._errors", name).get(), message);
+  } catch (const PythonError &) {
+    // The package that owns the class cannot be imported; the Python error says why.
+  }
+}
+
+void setPythonError() noexcept {
+  try {
+    throw;
+  } catch (const PythonError &) {
+  } catch (const support::Error &error) {
+    switch (error.kind) {
+    case support::ErrorKind::Runtime: return setOwnError("QuadrantsRuntimeError", error.what());
+    case support::ErrorKind::RuntimeType: return setOwnError("QuadrantsRuntimeTypeError", error.what());
+    case support::ErrorKind::Bounds: return setOwnError("QuadrantsBoundsError", error.what());
+    case support::ErrorKind::Type: return PyErr_SetString(PyExc_TypeError, error.what());
+    case support::ErrorKind::Key: return PyErr_SetString(PyExc_KeyError, error.what());
+    case support::ErrorKind::Memory: return PyErr_SetString(PyExc_MemoryError, error.what());
+    case support::ErrorKind::Value:
+    case support::ErrorKind::Format: return PyErr_SetString(PyExc_ValueError, error.what());
+    }
+  } catch (const std::bad_alloc &) {
+    PyErr_NoMemory();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+void throwPython(PyObject *type, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  PyErr_FormatV(type, format, values);
+  va_end(values);
+  throw PythonError{};
+}
+
+} // namespace qd::launch

@@ -1,0 +1,363 @@
+#include "launch/tensor_object.h"
+
+#include "launch/data_type.h"
+#define QD_IMPORT_NUMPY
+#include "launch/numpy.h"
+
+#include "support/error.h"
+
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace qd::launch {
+
+using layout::TensorLayout;
+using runtime::Tensor;
+using support::Error;
+using support::ErrorKind;
+
+PyTypeObject *bufferType, *fieldType, *ndarrayType;
+static TensorObject *allTensors;
+
+// --- Buffer -------------------------------------------------------------------------------------------------------------------------------
+
+static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
+  auto *object = PyObject_New(BufferObject, bufferType);
+  if (object)
+    new (&object->buffer) runtime::BufferRef(buffer);
+  return reinterpret_cast<PyObject *>(object);
+}
+
+static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
+  return guard([&]() -> PyObject * {
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(args, "n:Buffer", &bytes))
+      return nullptr;
+    if (bytes < 0)
+      throw Error(ErrorKind::Value, "a buffer cannot have a negative size");
+    return wrapBuffer(runtime::Buffer::allocate(size_t(bytes)));
+  });
+}
+
+static void deleteBuffer(PyObject *self) {
+  reinterpret_cast<BufferObject *>(self)->buffer.~BufferRef();
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+static PyObject *getBufferSize(PyObject *self, void *) {
+  return PyLong_FromSize_t(reinterpret_cast<BufferObject *>(self)->buffer->getSize());
+}
+static PyObject *getBufferAddress(PyObject *self, void *) {
+  return PyLong_FromVoidPtr(reinterpret_cast<BufferObject *>(self)->buffer->getData());
+}
+
+// --- Containers ---------------------------------------------------------------------------------------------------------------------------
+
+static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
+
+static PyObject *newTensor(PyTypeObject *type, PyObject *, PyObject *) {
+  PyObject *self = type->tp_alloc(type, 0);
+  if (!self)
+    return nullptr;
+  TensorObject &object = tensorObject(self);
+  new (&object.tensor) Tensor;
+  object.tensor.isField = PyType_IsSubtype(type, fieldType);
+  object.next = allTensors;
+  if (allTensors)
+    allTensors->previous = &object;
+  allTensors = &object;
+  return self;
+}
+
+static void deleteTensor(PyObject *self) {
+  TensorObject &object = tensorObject(self);
+  (object.previous ? object.previous->next : allTensors) = object.next;
+  if (object.next)
+    object.next->previous = object.previous;
+  object.tensor.~Tensor();
+  PyMem_Free(object.firstIndex);
+  Py_XDECREF(object.shape);
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+void releaseAllTensors() {
+  for (TensorObject *object = allTensors; object; object = object->next)
+    object->tensor.release();
+}
+
+static std::vector<int64_t> readIntegers(PyObject *sequence) {
+  Ref items = Ref::adopt(PySequence_Fast(sequence, "expected a tuple of integers"));
+  std::vector<int64_t> result;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    Ref number = Ref::adopt(PyNumber_Index(PySequence_Fast_GET_ITEM(items.get(), i)));
+    result.push_back(PyLong_AsLongLong(number.get()));
+    if (result.back() == -1 && PyErr_Occurred())
+      throw PythonError{};
+  }
+  return result;
+}
+
+static PyObject *makeTuple(const std::vector<int64_t> &values) {
+  Ref tuple = Ref::adopt(PyTuple_New(Py_ssize_t(values.size())));
+  for (size_t i = 0; i < values.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), Ref::adopt(PyLong_FromLongLong(values[i])).release());
+  return tuple.release();
+}
+
+static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
+  layout::ValueType element;
+  element.scalar = getScalarType(dtype);
+  std::vector<int64_t> shape = readIntegers(elementShape);
+  if (shape.size() > 2)
+    throw Error(ErrorKind::Value, "an element has at most two axes");
+  for (int64_t extent : shape)
+    if (extent < 1 || extent > 0xffff)
+      throw Error(ErrorKind::Value, "an element cannot have an axis of length " + std::to_string(extent));
+  element.rank = uint8_t(shape.size());
+  element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
+  element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
+  return element;
+}
+
+static void setFirstIndex(TensorObject &object, PyObject *offset) {
+  std::vector<int64_t> values = offset == Py_None ? std::vector<int64_t>{} : readIntegers(offset);
+  if (!values.empty() && values.size() != object.tensor.layout.extents.size())
+    throw Error(ErrorKind::Value, "the dimensionality of shape and offset must be the same");
+  PyMem_Free(std::exchange(object.firstIndex, nullptr));
+  if (values.empty())
+    return;
+  object.firstIndex = static_cast<int64_t *>(PyMem_Malloc(values.size() * sizeof(int64_t)));
+  if (!object.firstIndex)
+    throw std::bad_alloc();
+  std::copy(values.begin(), values.end(), object.firstIndex);
+}
+
+static void placeTensor(TensorObject &object, const layout::ValueType &element, PyObject *shape, PyObject *strides, PyObject *componentStride,
+                        PyObject *buffer, int64_t byteOffset) {
+  TensorLayout layout;
+  layout.element = element;
+  layout.extents = readIntegers(shape);
+  for (int64_t extent : layout.extents)
+    if (extent < 0)
+      throw Error(ErrorKind::Value, "a container cannot have a negative extent");
+  layout.strides = strides == Py_None ? layout::computePackedStrides(element, layout.extents) : readIntegers(strides);
+  if (layout.strides.size() != layout.extents.size())
+    throw Error(ErrorKind::Value, "shape and strides must have the same length");
+  layout.componentStride = int64_t(getByteSize(element.scalar));
+  if (componentStride != Py_None && (layout.componentStride = PyLong_AsLongLong(componentStride)) == -1 && PyErr_Occurred())
+    throw PythonError{};
+  runtime::BufferRef memory;
+  if (buffer != Py_None) {
+    if (Py_TYPE(buffer) != bufferType)
+      throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
+    memory = reinterpret_cast<BufferObject *>(buffer)->buffer;
+  }
+  object.tensor.place(std::move(layout), std::move(memory), byteOffset);
+  Py_CLEAR(object.shape);
+}
+
+static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return guard(-1, [&] {
+    static const char *names[] = {"dtype", "element_shape", "shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
+    PyObject *dtype, *elementShape, *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
+    long long byteOffset = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOOLO", const_cast<char **>(names), &dtype, &elementShape, &shape, &strides,
+                                     &componentStride, &buffer, &byteOffset, &offset))
+      return -1;
+    TensorObject &object = tensorObject(self);
+    if (object.tensor.state != Tensor::State::Unplaced)
+      throw Error(ErrorKind::Runtime, "a container is initialised once");
+    object.tensor.layout.element = readElement(dtype, elementShape);
+    if (shape == Py_None)
+      return 0;
+    placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
+    setFirstIndex(object, offset);
+    return 0;
+  });
+}
+
+static PyObject *placeLater(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return guard([&]() -> PyObject * {
+    static const char *names[] = {"shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
+    PyObject *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
+    long long byteOffset = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOLO:_place", const_cast<char **>(names), &shape, &strides, &componentStride, &buffer,
+                                     &byteOffset, &offset))
+      return nullptr;
+    TensorObject &object = tensorObject(self);
+    if (object.tensor.state != Tensor::State::Unplaced)
+      throw Error(ErrorKind::Runtime, "a container is placed once");
+    placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
+    setFirstIndex(object, offset);
+    Py_RETURN_NONE;
+  });
+}
+
+void requireAlive(const Tensor &tensor) {
+  const char *kind = tensor.isField ? "field" : "ndarray";
+  if (tensor.state == Tensor::State::Dead)
+    throw Error(ErrorKind::Runtime, std::string("this ") + kind + " was created before qd.reset() or qd.init(); its memory is gone");
+  if (tensor.state == Tensor::State::Unplaced)
+    throw Error(ErrorKind::Runtime, "Field has no allocation: it was declared without a shape and is not placed");
+}
+
+static PyObject *makeView(PyObject *self, PyObject *) {
+  return guard([&]() -> PyObject * {
+    const Tensor &tensor = getTensor(self);
+    requireAlive(tensor);
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    int rank = 0;
+    auto addAxis = [&](int64_t extent, int64_t stride) {
+      if (rank == 32)
+        throw Error(ErrorKind::Value, "NumPy arrays have at most 32 axes");
+      shape[rank] = extent;
+      strides[rank++] = stride;
+    };
+    const layout::ValueType &element = tensor.layout.element;
+    for (int axis = 0; axis < tensor.layout.rank(); ++axis)
+      addAxis(tensor.layout.extents[size_t(axis)], tensor.layout.strides[size_t(axis)]);
+    if (element.rank >= 1)
+      addAxis(element.rows, tensor.layout.componentStride * element.columns);
+    if (element.rank == 2)
+      addAxis(element.columns, tensor.layout.componentStride);
+    PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
+    Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape, strides, tensor.data, NPY_ARRAY_WRITEABLE, nullptr));
+    Ref owner = Ref::adopt(wrapBuffer(tensor.buffer));
+    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0)
+      return nullptr;
+    PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    return array.release();
+  });
+}
+
+static PyObject *getShape(PyObject *self, void *) {
+  return guard([&] {
+    TensorObject &object = tensorObject(self);
+    if (object.tensor.state == Tensor::State::Unplaced)
+      requireAlive(object.tensor);
+    if (!object.shape)
+      object.shape = makeTuple(object.tensor.layout.extents);
+    return Py_XNewRef(object.shape);
+  });
+}
+
+static PyObject *makeElementShape(const layout::ValueType &element) {
+  std::vector<int64_t> shape;
+  if (element.rank >= 1)
+    shape.push_back(element.rows);
+  if (element.rank == 2)
+    shape.push_back(element.columns);
+  return makeTuple(shape);
+}
+
+static PyObject *getElementShape(PyObject *self, void *) {
+  return guard([&] { return makeElementShape(getTensor(self).layout.element); });
+}
+static PyObject *getDtype(PyObject *self, void *) { return Py_NewRef(getDataType(getTensor(self).layout.element.scalar)); }
+
+static PyObject *getLayout(PyObject *self, void *) {
+  return guard([&] {
+    const Tensor &tensor = getTensor(self);
+    requireAlive(tensor);
+    Ref element = Ref::adopt(makeElementShape(tensor.layout.element));
+    Ref extents = Ref::adopt(makeTuple(tensor.layout.extents));
+    Ref strides = Ref::adopt(makeTuple(tensor.layout.strides));
+    return Py_BuildValue("ssOOOL", tensor.isField ? "field" : "ndarray", support::getName(tensor.layout.element.scalar).data(), element.get(),
+                         extents.get(), strides.get(), static_cast<long long>(tensor.layout.componentStride));
+  });
+}
+
+static PyObject *getOffset(PyObject *self, void *) {
+  return guard([&]() -> PyObject * {
+    const TensorObject &object = tensorObject(self);
+    if (!object.firstIndex)
+      Py_RETURN_NONE;
+    return makeTuple({object.firstIndex, object.firstIndex + object.tensor.layout.rank()});
+  });
+}
+
+static PyObject *getTensorBuffer(PyObject *self, void *) {
+  return guard([&] {
+    requireAlive(getTensor(self));
+    return wrapBuffer(getTensor(self).buffer);
+  });
+}
+static PyObject *getByteOffset(PyObject *self, void *) { return PyLong_FromLongLong(getTensor(self).byteOffset); }
+static PyObject *getAddress(PyObject *self, void *) {
+  return guard([&] {
+    requireAlive(getTensor(self));
+    return PyLong_FromVoidPtr(getTensor(self).data);
+  });
+}
+static PyObject *getState(PyObject *self, void *) {
+  static const char *names[] = {"unplaced", "alive", "dead"};
+  return PyUnicode_InternFromString(names[size_t(getTensor(self).state)]);
+}
+
+static PyObject *countTensors(PyObject *, PyObject *) {
+  long fields = 0, ndarrays = 0;
+  for (TensorObject *object = allTensors; object; object = object->next)
+    if (object->tensor.state == Tensor::State::Alive)
+      ++(object->tensor.isField ? fields : ndarrays);
+  return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
+}
+
+static PyTypeObject *makeType(PyObject *module, PyType_Spec &spec) {
+  auto *type = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
+  if (PyModule_AddObjectRef(module, strrchr(spec.name, '.') + 1, reinterpret_cast<PyObject *>(type)) < 0)
+    throw PythonError{};
+  return type;
+}
+
+void addTensorTypes(PyObject *module) {
+  if (PyArray_ImportNumPyAPI() < 0)
+    throw PythonError{};
+  static PyGetSetDef bufferProperties[] = {{"nbytes", getBufferSize, nullptr, "Size in bytes.", nullptr},
+                                           {"address", getBufferAddress, nullptr, "Address of the first byte.", nullptr},
+                                           {}};
+  PyType_Slot bufferSlots[] = {{Py_tp_new, reinterpret_cast<void *>(newBuffer)},
+                               {Py_tp_dealloc, reinterpret_cast<void *>(deleteBuffer)},
+                               {Py_tp_getset, bufferProperties},
+                               {Py_tp_doc, const_cast<char *>("Zeroed, aligned memory that several containers and views may share.")},
+                               {0, nullptr}};
+  PyType_Spec bufferSpec = {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots};
+  bufferType = makeType(module, bufferSpec);
+
+  static PyGetSetDef properties[] = {{"shape", getShape, nullptr, "Extents.", nullptr},
+                                     {"element_shape", getElementShape, nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
+                                     {"dtype", getDtype, nullptr, "Scalar type of the elements.", nullptr},
+                                     {"_qd_layout", getLayout, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)", nullptr},
+                                     {"_offset", getOffset, nullptr, "Lowest index of each axis, or None.", nullptr},
+                                     {"_buffer", getTensorBuffer, nullptr, "The memory that the elements lie in.", nullptr},
+                                     {"_byte_offset", getByteOffset, nullptr, "Where in the buffer the first element lies.", nullptr},
+                                     {"_address", getAddress, nullptr, "Address of the first element.", nullptr},
+                                     {"_state", getState, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
+                                     {}};
+  static PyMethodDef methods[] = {{"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
+                                  {"_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(placeLater)), METH_VARARGS | METH_KEYWORDS,
+                                   "Give a container that was made without a shape its memory."},
+                                  {}};
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(newTensor)},
+                         {Py_tp_init, reinterpret_cast<void *>(initTensor)},
+                         {Py_tp_dealloc, reinterpret_cast<void *>(deleteTensor)},
+                         {Py_tp_getset, properties},
+                         {Py_tp_methods, methods},
+                         {Py_mp_subscript, reinterpret_cast<void *>(getElement)},
+                         {Py_mp_ass_subscript, reinterpret_cast<void *>(setElement)},
+                         {Py_tp_doc, const_cast<char *>("(dtype, element_shape, shape, strides=None, component_stride=None, buffer=None, "
+                                                        "byte_offset=0, offset=None): elements in memory. Strides are in bytes.")},
+                         {0, nullptr}};
+  PyType_Spec fieldSpec = {"quadrants._runtime.FieldBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyType_Spec ndarraySpec = {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  fieldType = makeType(module, fieldSpec);
+  ndarrayType = makeType(module, ndarraySpec);
+  static PyMethodDef functions[] = {{"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."}, {}};
+  PyModule_AddFunctions(module, functions);
+}
+
+} // namespace qd::launch

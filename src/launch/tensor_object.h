@@ -1,0 +1,40 @@
+// tensor_object.h: the Python side of memory: Buffer, and FieldBase and NdarrayBase, from which the package derives its containers.
+#pragma once
+
+#include "launch/python.h"
+#include "runtime/tensor.h"
+
+namespace qd::launch {
+
+struct BufferObject {
+  PyObject_HEAD
+  runtime::BufferRef buffer;
+};
+
+/// A container. `tensor` is read by launches without a call: its address is fixed for the life of the object.
+struct TensorObject {
+  PyObject_HEAD
+  runtime::Tensor tensor;
+  int64_t *firstIndex; ///< lowest index of each axis, null when all are 0
+  PyObject *shape;     ///< the extents as a tuple, made when first asked for
+  TensorObject *previous, *next; ///< all containers, so that reset reaches them
+};
+
+extern PyTypeObject *bufferType, *fieldType, *ndarrayType;
+
+inline bool isTensor(PyObject *object) {
+  return PyType_IsSubtype(Py_TYPE(object), ndarrayType) || PyType_IsSubtype(Py_TYPE(object), fieldType);
+}
+inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<TensorObject *>(object)->tensor; }
+
+void addTensorTypes(PyObject *module);
+/// Takes the memory of every container away; views keep theirs.
+void releaseAllTensors();
+
+// Slots of element_access.cpp.
+PyObject *getElement(PyObject *self, PyObject *key);
+int setElement(PyObject *self, PyObject *key, PyObject *value);
+/// Throws Error (Runtime) that says why a container without memory cannot be used.
+void requireAlive(const runtime::Tensor &tensor);
+
+} // namespace qd::launch

@@ -1,0 +1,62 @@
+#include "layout/tensor_layout.h"
+
+#include "support/error.h"
+#include "support/hash.h"
+
+namespace qd::layout {
+
+using support::mixHash;
+
+static uint64_t hashElement(uint64_t seed, const ValueType &element) {
+  return mixHash(mixHash(seed, uint64_t(element.scalar) << 8 | element.rank), uint64_t(element.rows) << 16 | element.columns);
+}
+
+std::vector<int64_t> computePackedStrides(const ValueType &element, const std::vector<int64_t> &extents) {
+  std::vector<int64_t> strides(extents.size());
+  int64_t stride = int64_t(getByteSize(element.scalar)) * element.componentCount();
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    if (__builtin_mul_overflow(stride, extents[axis] ? extents[axis] : 1, &stride))
+      throw support::Error(support::ErrorKind::Memory, "a container of this shape does not fit into memory");
+  }
+  return strides;
+}
+
+ByteRange computeByteRange(const TensorLayout &layout) {
+  ByteRange range{0, int64_t(getByteSize(layout.element.scalar))};
+  auto extend = [&](int64_t extent, int64_t stride) {
+    int64_t reach;
+    if (__builtin_mul_overflow(extent - 1, stride, &reach) ||
+        __builtin_add_overflow(reach < 0 ? range.begin : range.end, reach, reach < 0 ? &range.begin : &range.end))
+      throw support::Error(support::ErrorKind::Memory, "a container of this shape does not fit into memory");
+  };
+  for (int64_t extent : layout.extents)
+    if (extent == 0)
+      return {};
+  extend(layout.element.componentCount(), layout.componentStride);
+  for (size_t axis = 0; axis < layout.extents.size(); ++axis)
+    extend(layout.extents[axis], layout.strides[axis]);
+  return range;
+}
+
+uint64_t computeArrayKey(const ValueType &element, int rank) { return mixHash(hashElement(1, element), uint64_t(rank)) | 1; }
+
+uint64_t computeFieldKey(const TensorLayout &layout) {
+  uint64_t hash = mixHash(hashElement(2, layout.element), layout.extents.size());
+  for (int64_t extent : layout.extents)
+    hash = mixHash(hash, uint64_t(extent));
+  for (int64_t stride : layout.strides)
+    hash = mixHash(hash, uint64_t(stride));
+  return mixHash(hash, uint64_t(layout.componentStride)) | 1;
+}
+
+std::string describe(const ValueType &type) {
+  std::string scalar(support::getName(type.scalar));
+  if (type.rank == 0)
+    return scalar;
+  if (type.rank == 1)
+    return "vec" + std::to_string(type.rows) + " of " + scalar;
+  return std::to_string(type.rows) + "x" + std::to_string(type.columns) + " matrix of " + scalar;
+}
+
+} // namespace qd::layout

@@ -1,0 +1,70 @@
+#include "runtime/buffer.h"
+
+#include "support/error.h"
+
+#include <cstdlib>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace qd::runtime {
+
+static constexpr size_t kAlignment = 64;
+static constexpr size_t kHugePage = size_t(2) << 20;
+// Kernels may read a whole vector at the last element.
+static constexpr size_t kTail = 64;
+
+static std::atomic<int64_t> bytesInUse{0};
+static std::atomic<int64_t> blocksInUse{0};
+
+MemoryUse getMemoryUse() { return {bytesInUse.load(), blocksInUse.load()}; }
+
+static size_t getPhysicalBytes() {
+  static const size_t bytes = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGE_SIZE));
+  return bytes;
+}
+
+[[noreturn]] static void refuse(size_t bytes) {
+  throw support::Error(support::ErrorKind::Memory, "cannot allocate " + std::to_string(bytes) + " bytes on the CPU (" +
+                                                       std::to_string(bytesInUse.load()) + " bytes are in use by Quadrants)");
+}
+
+BufferRef Buffer::allocate(size_t bytes) {
+  // The system would promise more than there is and end the process at the first touch.
+  if (bytes > getPhysicalBytes())
+    refuse(bytes);
+  BufferRef result(new Buffer);
+  Buffer &buffer = *result.buffer;
+  if (bytes >= 2 * kHugePage) {
+    size_t mapped = (bytes + kTail + 2 * kHugePage - 1) & ~(kHugePage - 1);
+    void *block = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+      refuse(bytes);
+    buffer.mappedBytes = mapped;
+    buffer.block = block;
+    buffer.data = reinterpret_cast<void *>((uintptr_t(block) + kHugePage - 1) & ~(kHugePage - 1));
+    madvise(buffer.data, bytes, MADV_HUGEPAGE); // without huge pages it only is slower
+  } else {
+    buffer.block = calloc(1, bytes + kAlignment + kTail);
+    if (!buffer.block)
+      refuse(bytes);
+    buffer.data = reinterpret_cast<void *>((uintptr_t(buffer.block) + kAlignment - 1) & ~(kAlignment - 1));
+  }
+  buffer.size = bytes;
+  bytesInUse += int64_t(bytes);
+  ++blocksInUse;
+  return result;
+}
+
+Buffer::~Buffer() {
+  if (!block)
+    return;
+  if (mappedBytes)
+    munmap(block, mappedBytes);
+  else
+    free(block);
+  bytesInUse -= int64_t(size);
+  --blocksInUse;
+}
+
+} // namespace qd::runtime

@@ -1,0 +1,68 @@
+// buffer.h: a block of memory with a count of its owners. Containers, NumPy views and running kernels each own one reference.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace qd::runtime {
+
+class BufferRef;
+
+/// Zero-filled memory, 64-byte aligned; large blocks are 2 MiB aligned and backed by huge pages (page walks cost a virtual machine
+/// half of its bandwidth). The address never changes.
+class Buffer {
+public:
+  /// Throws support::Error (Memory) that says how much was asked for.
+  static BufferRef allocate(size_t bytes);
+
+  void *getData() const { return data; }
+  size_t getSize() const { return size; }
+
+private:
+  friend class BufferRef;
+  Buffer() = default;
+  ~Buffer();
+  std::atomic<int64_t> owners{1};
+  void *data = nullptr;
+  size_t size = 0;
+  void *block = nullptr;   ///< what was obtained from the system; `data` lies within
+  size_t mappedBytes = 0;  ///< size of a mapping; 0: `block` came from calloc
+};
+
+/// One reference to a Buffer, or none.
+class BufferRef {
+public:
+  BufferRef() = default;
+  BufferRef(const BufferRef &other) : buffer(other.buffer) {
+    if (buffer)
+      buffer->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  BufferRef(BufferRef &&other) noexcept : buffer(std::exchange(other.buffer, nullptr)) {}
+  BufferRef &operator=(BufferRef other) noexcept {
+    std::swap(buffer, other.buffer);
+    return *this;
+  }
+  ~BufferRef() {
+    if (buffer && buffer->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete buffer;
+  }
+  Buffer *get() const { return buffer; }
+  Buffer *operator->() const { return buffer; }
+  explicit operator bool() const { return buffer; }
+
+private:
+  friend class Buffer;
+  explicit BufferRef(Buffer *adopted) : buffer(adopted) {}
+  Buffer *buffer = nullptr;
+};
+
+struct MemoryUse {
+  int64_t bytes = 0;
+  int64_t blocks = 0;
+};
+/// All buffers that are alive now.
+MemoryUse getMemoryUse();
+
+} // namespace qd::runtime

@@ -1,0 +1,29 @@
+#include "runtime/tensor.h"
+
+#include "support/error.h"
+
+namespace qd::runtime {
+
+void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset) {
+  layout::ByteRange range = layout::computeByteRange(newLayout);
+  if (!newBuffer)
+    newBuffer = Buffer::allocate(size_t(newByteOffset + range.end));
+  if (newByteOffset + range.begin < 0 || newByteOffset + range.end > int64_t(newBuffer->getSize()))
+    throw support::Error(support::ErrorKind::Value, "the layout reaches outside of its buffer");
+  layout = std::move(newLayout);
+  buffer = std::move(newBuffer);
+  byteOffset = newByteOffset;
+  data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
+  typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout.element, layout.rank());
+  state = State::Alive;
+}
+
+void Tensor::release() {
+  if (state == State::Alive)
+    state = State::Dead;
+  typeKey = 0;
+  data = nullptr;
+  buffer = {};
+}
+
+} // namespace qd::runtime

@@ -1,0 +1,27 @@
+// tensor.h: a container's elements: memory, where in it, and how they lie.
+#pragma once
+
+#include "layout/tensor_layout.h"
+#include "runtime/buffer.h"
+
+namespace qd::runtime {
+
+/// Fields and ndarrays alike. The layout has actual extents and strides.
+struct Tensor {
+  enum class State : uint8_t { Unplaced, Alive, Dead };
+
+  uint64_t typeKey = 0;       ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
+  unsigned char *data = nullptr; ///< address of the first element
+  layout::TensorLayout layout;
+  BufferRef buffer;
+  int64_t byteOffset = 0;
+  State state = State::Unplaced;
+  bool isField = false;
+
+  /// Takes memory: `buffer` at `byteOffset`, or a new one when it is empty. Throws Error (Value) when the layout does not lie within.
+  void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
+  /// Gives the memory back; views keep it.
+  void release();
+};
+
+} // namespace qd::runtime
