@@ -1,5 +1,5 @@
 # Python and nanobind. nanobind is a pip package: its CMake files are asked for by running the interpreter.
-find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
 execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
                 RESULT_VARIABLE nanobind_missing)
 if(nanobind_missing)
@@ -9,4 +9,4 @@ find_package(nanobind CONFIG REQUIRED)
 nanobind_build_library(nanobind-static)
 
 add_library(qd_python INTERFACE)
-target_include_directories(qd_python SYSTEM INTERFACE ${Python_INCLUDE_DIRS} ${NB_DIR}/include)
+target_include_directories(qd_python SYSTEM INTERFACE ${Python_INCLUDE_DIRS} ${Python_NumPy_INCLUDE_DIRS} ${NB_DIR}/include)
