@@ -1,0 +1,94 @@
+"""The wheel, installed where there is neither LLVM nor a compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import numpy
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MAXIMUM_BYTES = 25_000_000
+
+PROGRAM = """
+import sys
+import numpy as np
+import quadrants as qd
+
+qd.init(arch=qd.cpu)
+
+@qd.kernel
+def double(values: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> qd.f32:
+    total = 0.0
+    for i in values:
+        values[i] = values[i] * 2.0
+        total += values[i]
+    return total
+
+values = np.arange(1000, dtype=np.float32)
+assert double(values) == 999000.0
+assert (values == np.arange(1000, dtype=np.float32) * 2).all()
+assert qd.__file__.startswith(sys.prefix), qd.__file__
+for line in open("/proc/self/maps"):
+    assert "LLVM" not in line and "MLIR" not in line, line
+print("passed")
+"""
+
+# The mounts are seen by this process only.
+WITHOUT_LLVM = """
+set -e
+mount -t tmpfs none /usr/lib/llvm-22
+for library in /usr/lib/*/libLLVM* /usr/lib/*/libMLIR* /usr/lib/*/liblld* /usr/lib/*/libclang*; do
+  [ ! -e "$library" ] || mount --bind /dev/null "$library"
+done
+exec env -i PATH=/nonexistent HOME="$2" LANG=C.UTF-8 "$1" "$2/program.py"
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this source tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def hidden_from_llvm(command: list[str]) -> list[str]:
+    """The command in a mount namespace of its own; as a plain user, in a user namespace too."""
+    return ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), *command]
+
+
+def test_wheel_is_small_and_typed(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.stat().st_size <= MAXIMUM_BYTES
+    assert "quadrants/py.typed" in names
+    assert sorted(name.split("/")[1].split(".")[0] for name in names if name.endswith(".so")) == ["_compiler", "_runtime"]
+    assert not [name for name in names if not name.startswith("quadrants")]
+
+
+def test_wheel_runs_a_kernel_where_there_is_no_llvm(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False, symlinks=True)
+    python = environment / "bin" / "python"
+    site = Path(
+        subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True, env={}).strip(),
+    )
+    zipfile.ZipFile(wheel).extractall(site)
+    # NumPy, the only dependency, is lent by this environment, so that the test needs no network.
+    for source in Path(numpy.__file__).parent.parent.glob("numpy*"):
+        (site / source.name).symlink_to(source)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    shell = ["sh", "-c", WITHOUT_LLVM, "sh", str(python), str(tmp_path)]
+    assert shutil.which("unshare"), "util-linux is part of every Debian"
+    result = subprocess.run(hidden_from_llvm(shell), capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.strip() == "passed"
