@@ -1,0 +1,81 @@
+"""Quadrants: parallel numeric kernels, written in Python and compiled to machine code."""
+# ruff: noqa: F401 (what is imported here is what the package offers)
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+from . import types
+from ._builtins import TABLE as _builtins
+from ._dtypes import *  # noqa: F403 (the names of the data types)
+from ._errors import (
+    QuadrantsAssertionError,
+    QuadrantsCompilationError,
+    QuadrantsNameError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+)
+from ._field import Field, MatrixField, ScalarField, field
+from ._func import func, pyfunc, real_func
+from ._init import (
+    CRITICAL,
+    DEBUG,
+    ERROR,
+    INFO,
+    TRACE,
+    WARN,
+    Arch,
+    __version__,
+    __version_str__,
+    cpu,
+    dump_compile_config,
+    extension,
+    get_config,
+    gpu,
+    init,
+    is_extension_enabled,
+    is_logging_effective,
+    reset,
+    set_logging_level,
+    sync,
+)
+from ._kernel import data_oriented, kernel
+from ._matrix import Matrix, Vector
+from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, ndarray
+from ._struct import Struct, StructField, dataclass
+from ._types import Layout, Template, Tensor, template
+
+x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
+x86_64 = x64
+
+_MATH_ONLY = frozenset("atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split())
+globals().update({name: builtin for name, builtin in _builtins.items() if name not in _MATH_ONLY})
+
+# Modules written in the kernel language load when one of their names is first used: most programs need none of them.
+_LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
+_MODULES = ("linalg", "math")
+
+_PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "difflib", "importlib", "get_config"}
+__all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "cfg":
+        return get_config()
+    if name in _LAZY:
+        value = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module("." + name, __name__)
+    else:
+        near = difflib.get_close_matches(name, __all__, 1)
+        raise AttributeError(f"module 'quadrants' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "cfg"]

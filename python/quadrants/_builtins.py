@@ -1,0 +1,235 @@
+"""The functions of the kernel language that are known to the compiler, with what they mean in Python scope."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _options
+from ._dtypes import find_dtype, from_numpy_dtype, to_dtype, to_numpy_dtype
+from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsTypeError
+from ._matrix import Matrix, cast, unwrap, view_of
+from ._ndrange import grouped as _grouped
+from ._ndrange import make_ndrange
+
+
+class Builtin:
+    """A function of the kernel language. Calling it from Python gives what NumPy gives."""
+
+    def __init__(self, name: str, doc: str, host: Callable[..., Any] | None):
+        self.name, self.__doc__, self._host = name, doc, host
+
+    @property
+    def _qd_builtin(self) -> str:
+        return self.name
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if self._host is None:
+            raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
+        return self._host(*arguments, **named)
+
+    def __reduce__(self) -> Any:
+        return (find_builtin, (self.name,))
+
+    def __repr__(self) -> str:
+        return f"<qd.{self.name}>"
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Applies to numbers, NumPy arrays, vectors and matrices."""
+
+    def apply(*operands: Any) -> Any:
+        arrays = [np.asarray(unwrap(operand)) for operand in operands]
+        shapes = {array.shape for array in arrays if array.ndim}
+        if len(shapes) > 1:
+            raise QuadrantsTypeError(f"operands of shapes {', '.join(map(str, shapes))} do not go together")
+        with np.errstate(all="ignore"):
+            result = function(*arrays)
+        if not any(isinstance(operand, Matrix) for operand in operands):
+            return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+        typed = any(isinstance(operand, Matrix) and operand.dtype is not None for operand in operands)
+        return view_of(result, from_numpy_dtype(result.dtype) if typed else None)
+
+    return apply
+
+
+def _raw_div(x: np.ndarray, y: np.ndarray) -> Any:
+    if x.dtype.kind == "f" or y.dtype.kind == "f":
+        return x / y
+    quotient = np.abs(x) // np.abs(y)
+    return np.where((x < 0) != (y < 0), -quotient, quotient)
+
+
+def _round(x: np.ndarray) -> Any:
+    return np.trunc(x + np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)) if x.dtype.kind == "f" else x.astype(np.float64)
+
+
+def _bit_shr(x: np.ndarray, y: np.ndarray) -> Any:
+    return (
+        x.view(x.dtype.str.replace("i", "u")) >> (y % (8 * x.dtype.itemsize)).astype(np.uint64).astype(x.dtype.str.replace("i", "u"))
+    ).view(x.dtype)
+
+
+def _count_leading_zeros(x: np.ndarray) -> Any:
+    bits = 8 * x.dtype.itemsize
+    return np.vectorize(lambda value: bits - (int(value) & ((1 << bits) - 1)).bit_length(), otypes=[np.int32])(x)
+
+
+def _find_first_set(x: np.ndarray) -> Any:
+    return np.vectorize(lambda value: (int(value) & -int(value)).bit_length(), otypes=[np.int32])(x)
+
+
+def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    plain = _elementwise(function)
+    return lambda x, dtype=None: plain(x) if dtype is None else cast(plain(x), dtype)
+
+
+def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
+    pair = _elementwise(function)
+
+    def apply(*operands: Any) -> Any:
+        if len(operands) < 2:
+            raise TypeError(f"at least two operands are expected, got {len(operands)}")
+        result = operands[0]
+        for operand in operands[1:]:
+            result = pair(result, operand)
+        return result
+
+    return apply
+
+
+def _frexp(x: Any) -> tuple[Any, Any]:
+    mantissa, exponent = np.frexp(unwrap(x))
+    return (view_of(mantissa, x.dtype), view_of(exponent, to_dtype("i32"))) if isinstance(x, Matrix) else (mantissa, exponent)
+
+
+def _constant_like(value: int) -> Callable[..., Any]:
+    def apply(x: Any) -> Any:
+        if isinstance(x, Matrix):
+            return view_of(np.full_like(x._array, value), x.dtype)
+        return np.full_like(x, value) if isinstance(x, np.ndarray) else type(x)(value)
+
+    return apply
+
+
+def _bit_cast(x: Any, dtype: Any) -> Any:
+    source, target = np.asarray(unwrap(x)), to_dtype(dtype)
+    if source.dtype.itemsize == 8 and target.size == 4 and not isinstance(x, (np.generic, np.ndarray, Matrix)):
+        source = source.astype(np.float32 if source.dtype.kind == "f" else np.uint32)  # Python numbers take the width that is asked for
+    if source.dtype.itemsize != target.size:
+        raise QuadrantsTypeError(f"bit_cast needs types of equal size, got {source.dtype} and {target}")
+    result = source.view(to_numpy_dtype(target))
+    return view_of(result, target) if isinstance(x, Matrix) else result[()]
+
+
+def _random_number(dtype: Any = float) -> Any:
+    kind = find_dtype(dtype)
+    if kind is None:
+        raise ValueError(f"Invalid data type {dtype!r}")
+    return float(to_numpy_dtype(kind).type(_random.random())) if kind.is_real else cast(_random.getrandbits(8 * kind.size), kind)
+
+
+def _static(x: Any, *more: Any) -> Any:
+    return [x, *more] if more else x
+
+
+def _static_assert(condition: Any, message: Any = None) -> None:
+    if not condition:
+        raise QuadrantsCompilationError(f"static assertion failed: {message}" if message is not None else "static assertion failed")
+
+
+_LOOP_OPTIONS = ("block_dim", "serialize", "parallelize", "block_dim_adaptive", "bit_vectorize", "name")
+
+
+def _loop_config(**options: Any) -> None:
+    for name in options:
+        if name not in _LOOP_OPTIONS:
+            raise QuadrantsTypeError(f"loop_config() got an unexpected keyword argument {name!r} (known: {', '.join(_LOOP_OPTIONS)})")
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _default_real(x: np.ndarray) -> np.ndarray:
+    return x if x.dtype.kind == "f" else x.astype(to_numpy_dtype(_options.get("default_fp") or float))
+
+
+_TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
+    ("abs", _elementwise(np.abs), "Absolute value."),
+    ("sqrt", _elementwise(np.sqrt), "Square root."),
+    ("rsqrt", _elementwise(lambda x: 1 / np.sqrt(x)), "Reciprocal square root."),
+    ("sin", _elementwise(np.sin), "Sine of an angle in radians."),
+    ("cos", _elementwise(np.cos), "Cosine of an angle in radians."),
+    ("tan", _elementwise(np.tan), "Tangent of an angle in radians."),
+    ("asin", _elementwise(np.arcsin), "Inverse sine, in radians."),
+    ("acos", _elementwise(np.arccos), "Inverse cosine, in radians."),
+    ("atan", _elementwise(np.arctan), "Inverse tangent, in radians."),
+    ("sinh", _elementwise(np.sinh), "Hyperbolic sine."),
+    ("cosh", _elementwise(np.cosh), "Hyperbolic cosine."),
+    ("tanh", _elementwise(np.tanh), "Hyperbolic tangent."),
+    ("exp", _elementwise(np.exp), "Exponential, base e."),
+    ("exp2", _elementwise(np.exp2), "Exponential, base 2."),
+    ("log", _elementwise(np.log), "Natural logarithm."),
+    ("log2", _elementwise(np.log2), "Logarithm, base 2."),
+    ("floor", _with_dtype(lambda x: np.floor(_default_real(x))), "Largest integer not above the operand, as a float or as `dtype`."),
+    ("ceil", _with_dtype(lambda x: np.ceil(_default_real(x))), "Smallest integer not below the operand, as a float or as `dtype`."),
+    ("round", _with_dtype(_round), "Nearest integer as a float or as `dtype`; halves go away from zero."),
+    ("trunc", _elementwise(np.trunc), "The operand without its fraction, as a float."),
+    ("isnan", _elementwise(np.isnan), "True for a NaN, also under fast_math."),
+    ("isinf", _elementwise(np.isinf), "True for an infinity, also under fast_math."),
+    ("popcnt", _elementwise(lambda x: np.bitwise_count(x.view(x.dtype.str.replace("i", "u"))).astype(np.int32)), "Number of set bits."),
+    ("clz", _elementwise(_count_leading_zeros), "Number of leading zero bits; the width for zero."),
+    ("ffs", _elementwise(_find_first_set), "Position of the lowest set bit, from 1; 0 for zero."),
+    ("frexp", _frexp, "Mantissa in [0.5, 1) and exponent."),
+    ("pow", _elementwise(np.power), "Power; integer powers are exact and wrap."),
+    ("atan2", _elementwise(np.arctan2), "Angle of the point (y, x), in radians."),
+    ("max", _fold(np.fmax), "Largest operand; NaN operands are ignored."),
+    ("min", _fold(np.fmin), "Smallest operand; NaN operands are ignored."),
+    ("raw_div", _elementwise(_raw_div), "Quotient rounded toward zero for integers, plain for floats."),
+    ("raw_mod", _elementwise(np.fmod), "Remainder with the dividend's sign."),
+    ("bit_shr", _elementwise(_bit_shr), "Logical shift right; the count is taken modulo the width."),
+    ("select", _elementwise(lambda c, x, y: np.where(c != 0, x, y)), "`x` where the condition holds, else `y`; both are evaluated."),
+    ("cast", cast, "The value converted to a data type."),
+    ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
+    ("zero", _constant_like(0), "0 of the type and shape of the operand."),
+    ("one", _constant_like(1), "1 of the type and shape of the operand."),
+    ("random", _random_number, "A random number: floats in [0, 1), integers over their full range."),
+    ("static", _static, "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls."),
+    ("static_assert", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),
+    ("static_print", print, "Prints while the kernel is compiled."),
+    ("ndrange", make_ndrange, make_ndrange.__doc__ or ""),
+    ("grouped", _grouped, _grouped.__doc__ or ""),
+    ("loop_config", _loop_config, "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name."),
+    ("assume_in_range", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
+    ("loop_unique", lambda val, covers=None: val, "The value, promised to differ between iterations."),
+    ("block_local", _nothing, "Hint that tensors are read by neighbouring iterations."),
+    ("cache_read_only", _nothing, "Hint that tensors are only read."),
+    ("no_activate", _nothing, "Hint that all accessed cells are active."),
+    ("atomic_add", None, "Adds to a place atomically; returns the old value."),
+    ("atomic_sub", None, "Subtracts from a place atomically; returns the old value."),
+    ("atomic_mul", None, "Multiplies a place atomically; returns the old value."),
+    ("atomic_min", None, "Keeps the smaller value atomically; returns the old value."),
+    ("atomic_max", None, "Keeps the larger value atomically; returns the old value."),
+    ("atomic_and", None, "Bitwise and with a place, atomically; returns the old value."),
+    ("atomic_or", None, "Bitwise or with a place, atomically; returns the old value."),
+    ("atomic_xor", None, "Bitwise exclusive or with a place, atomically; returns the old value."),
+    ("atomic_exchange", None, "Stores to a place atomically; returns the old value."),
+    ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
+    ("volatile_load", None, "Reads a place, never from a register."),
+    ("global_thread_idx", None, "Number of the thread that runs."),
+]
+
+TABLE: dict[str, Builtin] = {name: Builtin(name, doc, host) for name, host, doc in _TABLE}
+
+
+def find_builtin(name: str) -> Builtin:
+    """The function of this name; functions of the language are pickled as names."""
+    return TABLE[name]

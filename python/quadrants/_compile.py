@@ -1,0 +1,226 @@
+"""What a launch asks of Python when it has no compiled code: arguments put in order, then a compiled kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _options
+from ._container import ContainerMethods
+from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
+from ._errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
+from ._field import Field
+from ._matrix import Matrix, unwrap
+from ._ndarray import Ndarray
+from ._parameters import Parameter
+from ._source import get_source
+from ._struct import Struct, StructField
+from ._types import MatrixType
+
+
+def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
+    """The serialised artifact of a kernel for these arguments. Loads the compiler: processes that find all they need on disk never do."""
+    from . import _compiler  # not before it is needed: its size is most of what this package weighs
+
+    source = get_source(kernel.__wrapped__)
+    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, _options.plain(_options.current or {}), "cpu")
+
+
+def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments checked against their annotations, in the form that launches take."""
+    if _options.current is None:
+        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
+    prepared = []
+    for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
+        if parameter.optional and value is None:
+            prepared.append(None)
+            continue
+        if position == 0 and kernel._is_classkernel and parameter.annotation is None:
+            cls = value if isinstance(value, type) else type(value)
+            if not getattr(cls, "_data_oriented", False):
+                raise QuadrantsSyntaxError(f"Please decorate class {cls.__name__} with @qd.data_oriented")
+        prepared.append(_PREPARE[parameter.kind](parameter, position, value))
+    return tuple(prepared)
+
+
+def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
+    return QuadrantsRuntimeTypeError(
+        f"Argument ({position},) (type={type(value)}) cannot be converted into required type {wanted} (parameter {parameter.name!r})"
+    )
+
+
+def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
+    dtype: Any = parameter.dtype
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if dtype.is_real:
+        if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+            raise _refuse(position, value, dtype, parameter)
+        return value
+    if isinstance(value, (float, np.floating)) or not (hasattr(value, "__index__") or isinstance(value, np.bool_)):
+        raise _refuse(position, value, dtype, parameter)
+    number = int(value)
+    if _options.get("debug") and dtype.name != "u1" and wrap_integer(number, dtype) != number:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
+    return value
+
+
+def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
+    kind: MatrixType = parameter.annotation
+    try:
+        array = np.asarray(unwrap(value))
+    except ValueError as error:
+        raise _refuse(position, value, kind, parameter) from error
+    if isinstance(value, (str, bytes, Struct, ContainerMethods)) or array.dtype.kind not in "fiub" or array.ndim == 0:
+        raise _refuse(position, value, kind, parameter)
+    if kind.ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    wanted = tuple(have if want is None else want for want, have in zip(kind.shape, array.shape, strict=False))
+    if array.shape != wanted or array.ndim != kind.ndim:
+        raise QuadrantsRuntimeTypeError(
+            f"Argument {parameter.name!r}: an element of shape {kind.shape} is expected, got one of shape {array.shape}"
+        )
+    if kind.dtype is not None and kind.dtype.is_integral and array.dtype.kind == "f":
+        raise _refuse(position, value, kind.dtype, parameter)
+    return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
+
+
+def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
+    if not isinstance(value, (dict, Struct)):
+        raise _refuse(position, value, parameter.annotation, parameter)
+    entries = value if isinstance(value, dict) else value.entries
+    if set(entries) != set(parameter.annotation.members):
+        given, wanted = ", ".join(entries), ", ".join(parameter.annotation.members)
+        raise QuadrantsRuntimeTypeError(
+            f"Argument {type(value)} cannot be converted into required type {parameter.annotation} "
+            f"(members {given} given, {wanted} expected)"
+        )
+    return parameter.annotation(value)
+
+
+def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, Ndarray):
+        raise QuadrantsRuntimeTypeError(
+            "Ndarray shouldn't be passed in via `qd.template()`, please annotate your kernel using `qd.types.ndarray(...)` instead"
+        )
+    if isinstance(value, float) and _options.get("raise_on_templated_floats"):
+        raise ValueError("Floats not allowed as templated types.")
+    return value
+
+
+def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Field, Ndarray, StructField)):
+        return value
+    array = _as_external(value)
+    return value if array is None else _check_external(parameter, array, None)
+
+
+def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
+    if not isinstance(value, parameter.annotation):
+        raise QuadrantsRuntimeTypeError(
+            f"Argument {parameter.name!r}: an instance of {parameter.annotation.__name__} is expected, got {type(value).__name__}"
+        )
+    return value
+
+
+def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Field, StructField, np.generic)):
+        raise _refuse(position, value, parameter.annotation, parameter)
+    if isinstance(value, Ndarray):
+        _check_ndarray(parameter, value)
+        return value
+    array = _as_external(value)
+    if array is None:
+        raise QuadrantsRuntimeTypeError(
+            f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
+        )
+    return _check_external(parameter, array, parameter.annotation)
+
+
+def _provided(value: Ndarray) -> str:
+    shape = " ".join(map(str, value.element_shape))
+    return f"[Tensor ({shape}) {value.dtype}]" if value.element_shape else str(value.dtype)
+
+
+def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
+    annotation, name = parameter.annotation, parameter.name
+    wanted = annotation.dtype
+    if isinstance(wanted, MatrixType):
+        same_shape = len(value.element_shape) == wanted.ndim and all(
+            want in (None, have) for want, have in zip(wanted.shape, value.element_shape, strict=True)
+        )
+        if not same_shape or wanted.dtype not in (None, value.dtype):
+            raise ValueError(f"Invalid value for argument {name} - required element type: {wanted}, but {_provided(value)} is provided")
+    elif wanted is not None:
+        dtype = to_dtype(wanted)
+        if value.element_shape or value.dtype is not dtype:
+            raise TypeError(f"Expect element type {dtype} for argument {name}, but get {_provided(value)}")
+    if annotation.ndim is not None and len(value.shape) != annotation.ndim:
+        raise ValueError(
+            f"Invalid value for argument {name} - required ndim={annotation.ndim}, "
+            f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
+        )
+    if annotation.needs_grad and not value.has_grad():
+        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
+
+
+def _as_external(value: Any) -> np.ndarray | None:
+    if isinstance(value, np.ndarray):
+        return value
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.device.type != "cpu":
+            raise ValueError(f"kernels on the CPU take CPU tensors, got one on {value.device}")
+        return value.detach().numpy()
+    if isinstance(value, (int, float, list, tuple, str, bytes, dict, Matrix)) or value is None:
+        return None
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        return None
+
+
+def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) -> np.ndarray:
+    name = parameter.name
+    given = from_numpy_dtype(array.dtype)
+    if given is None:
+        order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""
+        raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}")
+    wanted = annotation.dtype if annotation is not None else None
+    scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
+    head = f"Invalid value for argument {name} - required array has"
+    if scalar is not None and to_dtype(scalar) is not given:
+        raise ValueError(f"{head} dtype={to_dtype(scalar)}, array with dtype={given} is provided")
+    element_dim = wanted.ndim if isinstance(wanted, MatrixType) else 0
+    ndim = annotation.ndim if annotation is not None else None
+    if ndim is not None and array.ndim != ndim + element_dim:
+        elements = f" element_dim={element_dim}" if element_dim else ""
+        raise ValueError(f"{head} ndim={ndim}{elements}, array with {array.ndim} dimensions is provided")
+    if element_dim:
+        have = array.shape[array.ndim - element_dim :]
+        if array.ndim < element_dim or any(want not in (None, got) for want, got in zip(wanted.shape, have, strict=True)):
+            raise ValueError(
+                f"Invalid value for argument {name} - required element_shape={wanted.shape}, array with element shape of {have} is provided"
+            )
+    if annotation is not None and annotation.needs_grad:
+        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but NumPy arrays have no gradient")
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"Non contiguous numpy arrays are not supported: argument {name} has strides {array.strides}; pass np.ascontiguousarray(...)"
+        )
+    return array
+
+
+_PREPARE = {
+    "scalar": _prepare_scalar,
+    "matrix": _prepare_matrix,
+    "struct": _prepare_struct,
+    "template": _prepare_template,
+    "tensor": _prepare_tensor,
+    "dataclass": _prepare_dataclass,
+    "array": _prepare_array,
+}

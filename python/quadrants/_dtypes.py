@@ -1,0 +1,120 @@
+"""The data types of scalars, and what storing a value in one of them does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _options, _runtime
+
+__all__ = [
+    "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16",
+    "int32", "int64", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+DataType = _runtime.DataType
+f16, f32, f64 = _runtime.f16, _runtime.f32, _runtime.f64
+i8, i16, i32, i64 = _runtime.i8, _runtime.i16, _runtime.i32, _runtime.i64
+u1, u8, u16, u32, u64 = _runtime.u1, _runtime.u8, _runtime.u16, _runtime.u32, _runtime.u64
+float16, float32, float64 = f16, f32, f64
+int8, int16, int32, int64 = i8, i16, i32, i64
+uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
+
+DATA_TYPES = (f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)
+_NAMES = {dtype.name: dtype for dtype in DATA_TYPES}
+_LONG = {"i": "int", "u": "uint", "f": "float"}
+_NUMPY = {dtype: np.dtype(bool if dtype is u1 else _LONG[dtype.name[0]] + dtype.name[1:]) for dtype in DATA_TYPES}
+_FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
+
+
+def is_integral(dtype: Any) -> bool:
+    """Whether a data type is an integer type; `u1` is one."""
+    return to_dtype(dtype).is_integral
+
+
+def is_real(dtype: Any) -> bool:
+    """Whether a data type is a floating-point type."""
+    return to_dtype(dtype).is_real
+
+
+def is_signed(dtype: Any) -> bool:
+    """Whether a data type has negative values."""
+    return to_dtype(dtype).is_signed
+
+
+def find_dtype(value: Any) -> DataType | None:
+    """The data type that `value` means, or None: data types, `int`, `float`, `bool`, NumPy and torch types, names."""
+    if isinstance(value, DataType):
+        return value
+    if value is bool:
+        return u1
+    if value is int:
+        return _options.get("default_ip") or i32
+    if value is float:
+        return _options.get("default_fp") or f32
+    if isinstance(value, str):
+        name = value if value in _NAMES else value.replace("uint", "u").replace("int", "i").replace("float", "f")
+        return _NAMES.get(name)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return _FROM_NUMPY.get(np.dtype(value))
+    if type(value).__module__ == "torch":
+        return u1 if str(value) == "torch.bool" else find_dtype(str(value).removeprefix("torch."))
+    return None
+
+
+def to_dtype(value: Any) -> DataType:
+    """As `find_dtype`; raises `ValueError` when `value` means no data type."""
+    dtype = find_dtype(value)
+    if dtype is None:
+        raise ValueError(f"Invalid data type {value!r}")
+    return dtype
+
+
+def to_numpy_dtype(dtype: Any) -> np.dtype:
+    """The NumPy data type with the same values; `u1` is bool."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    found = find_dtype(dtype)
+    return _NUMPY[found] if found is not None else np.dtype(dtype)
+
+
+def from_numpy_dtype(dtype: np.dtype) -> DataType | None:
+    """The data type of the elements of a NumPy array, or None when kernels have no such type."""
+    return _FROM_NUMPY.get(dtype)
+
+
+def wrap_integer(value: int, dtype: DataType) -> int:
+    """The integer that `value` becomes when stored as `dtype`: truth for `u1`, else modulo two to the number of bits."""
+    if dtype is u1:
+        return int(bool(value))
+    bits = 8 * dtype.size
+    value = int(value) & ((1 << bits) - 1)
+    return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
+
+
+def store(array: np.ndarray, key: Any, value: Any) -> None:
+    """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth."""
+    kind = array.dtype.kind
+    if isinstance(value, (str, bytes)) or value is None:
+        raise TypeError(f"cannot store a {type(value).__name__} as {array.dtype.name}")
+    if kind in "iu":
+        if isinstance(value, int):
+            value = wrap_integer(value, _FROM_NUMPY[array.dtype])
+        elif not isinstance(value, float):
+            value = np.asarray(value)
+            if value.dtype == object:  # integers wider than 64 bits
+                value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]))(value)
+        if np.asarray(value).dtype.kind == "f" and array.dtype.itemsize < 8:
+            value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
+    with np.errstate(invalid="ignore", over="ignore"):
+        array[key] = np.asarray(value).astype(array.dtype, casting="unsafe")
+
+
+def to_shape(shape: Any) -> tuple[int, ...]:
+    """A shape argument as a tuple of Python integers; raises `TypeError` for anything but integers."""
+    items = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    for item in items:
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise TypeError(f"a shape consists of integers, got {item!r}")
+    return tuple(item.__index__() for item in items)

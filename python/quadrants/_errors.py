@@ -1,0 +1,124 @@
+"""Exception classes, and the text of a compile-time or run-time error that points at the user's line."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from typing import Any
+
+Frame = tuple[str, str, int, int, int, int]
+"""file, function, line, column, end line, end column: lines from 1, columns from 0 in UTF-8 bytes, as in Python's ``ast``."""
+
+
+class QuadrantsCompilationError(Exception):
+    """Anything found while a kernel is compiled."""
+
+
+class QuadrantsSyntaxError(QuadrantsCompilationError, SyntaxError):
+    """A construct that kernels do not have, or one at the wrong place."""
+
+
+class QuadrantsNameError(QuadrantsCompilationError, NameError):
+    """A name that is not defined where it is used."""
+
+
+class QuadrantsIndexError(QuadrantsCompilationError, IndexError):
+    """A wrong number of indices, or a constant index out of range."""
+
+
+class QuadrantsTypeError(QuadrantsCompilationError, TypeError):
+    """An operation on types that do not have it."""
+
+
+class QuadrantsRuntimeError(RuntimeError):
+    """Misuse found while the program runs."""
+
+
+class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
+    """A failed assertion or run-time check of a kernel."""
+
+
+class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):
+    """A kernel argument that does not fit its annotation."""
+
+
+class QuadrantsReturnTypeError(QuadrantsTypeError, QuadrantsRuntimeTypeError):
+    """A returned value that does not fit the return annotation."""
+
+
+class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
+    """An element access from Python outside the shape of a container."""
+
+
+_CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
+_MAX_FRAMES = 3  # with two lines of source each and the text, a message stays within twelve lines
+_MAX_SOURCE_LINES = 3
+_BLOCK_HEADS = ("for ", "while ", "if ", "def ", "with ", "match ", "async ", "class ", "else", "elif ")
+
+
+def _underline(line: str, first: int, last: int) -> tuple[str, str]:
+    """Source line and its carets; tabs take four columns in both. Columns are byte offsets."""
+    raw = line.encode()
+    before, marked = raw[:first].decode(errors="replace"), raw[first:last].decode(errors="replace")
+    carets = " " * len(before.expandtabs(4)) + "^" * max(1, len(marked.expandtabs(4)))
+    return line.expandtabs(4), carets
+
+
+def _source_block(frame: Frame) -> list[str]:
+    file, function, line, column, end_line, end_column = frame
+    out = [f'File "{file}", line {line}, in {function}:']
+    text = linecache.getline(file, line).rstrip("\n")
+    if not text:
+        return out
+    if text.lstrip().startswith(_BLOCK_HEADS) and end_line > line:
+        end_line = line  # a statement with a body shows its header only
+        end_column = len(text.rstrip().encode())
+    for number in range(line, min(end_line, line + _MAX_SOURCE_LINES - 1) + 1):
+        text = linecache.getline(file, number).rstrip("\n")
+        size = len(text.rstrip().encode())
+        first = column if number == line else len(text) - len(text.lstrip())
+        out += _underline(text, first, end_column if number == end_line else size)
+    if end_line >= line + _MAX_SOURCE_LINES:
+        out.append(f"... ({end_line - line - _MAX_SOURCE_LINES + 1} more lines)")
+    return out
+
+
+def _format(message: str, frames: Sequence[Frame]) -> str:
+    shown = list(frames)
+    lines: list[str] = []
+    if len(shown) > _MAX_FRAMES:
+        lines = _source_block(shown[0]) + [f"... ({len(shown) - _MAX_FRAMES} more calls)"]
+        shown = shown[1 - _MAX_FRAMES :]
+    for frame in shown:
+        lines += _source_block(frame)
+    return "\n".join([*lines, message])
+
+
+def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
+    if not frames:
+        return error
+    file, _, line, column, end_line, end_column = frames[-1]
+    place: dict[str, Any] = {
+        "file": file,
+        "line": line,
+        "end_line": end_line,
+        "col": column,
+        "end_col": end_column,
+        "source": linecache.getline(file, line).rstrip("\n"),
+        "kernel_name": frames[0][1],
+    }
+    for name, value in place.items():
+        setattr(error, name, value)
+    return error
+
+
+def compile_error(class_name: str, message: str, frames: Sequence[Frame]) -> Exception:
+    """The exception for a mistake found at ``frames`` (outermost first): source lines with carets, then ``message``."""
+    kind = _CLASSES.get(class_name, QuadrantsCompilationError)
+    return _with_place(kind(_format(message, frames)), frames)
+
+
+def runtime_error(site_kind: str, message: str, frames: Sequence[Frame]) -> Exception:
+    """The exception for a check that failed while a kernel ran; ``frames`` as for `compile_error`."""
+    del site_kind  # every check raises the same class: programs catch the class and match on the text
+    return _with_place(QuadrantsAssertionError(_format(message, frames)), frames)

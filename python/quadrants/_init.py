@@ -1,0 +1,171 @@
+"""Starting and ending the runtime: `qd.init`, `qd.reset`, `qd.sync`; processors; logging."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import os
+import platform
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+from . import _options, _runtime
+from ._errors import QuadrantsRuntimeError
+
+__version__ = (1, 4, 0)
+__version_str__ = ".".join(map(str, __version__))
+
+
+class Arch(enum.IntEnum):
+    """A processor that kernels run on."""
+
+    x64 = 0
+    arm64 = 1
+    cuda = 2
+    metal = 3
+    vulkan = 4
+    amdgpu = 5
+    python = 6
+
+    def __repr__(self) -> str:
+        return f"Arch.{self.name}"
+
+    __str__ = __repr__
+
+
+class extension(enum.Enum):  # noqa: N801 (the name that programs use)
+    """Abilities that not every processor has."""
+
+    sparse = "sparse"
+    quant = "quant"
+    mesh = "mesh"
+    quant_basic = "quant_basic"
+    data64 = "data64"
+    adstack = "adstack"
+    bls = "bls"
+    assertion = "assertion"
+    extfunc = "extfunc"
+
+
+TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
+cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
+gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
+_NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
+_SUPPORTED = (cpu, Arch.python)
+_reset_hooks: list[Callable[[], None]] = []
+
+
+def init(
+    arch: Any = None,
+    default_fp: Any = None,
+    default_ip: Any = None,
+    _test_mode: bool = False,
+    enable_fallback: bool = True,
+    require_version: str | None = None,
+    **options: Any,
+) -> Any:
+    """Start the runtime, after ending the one that is there.
+
+    `arch` is a processor, its name, or a list of which the first that is available is taken; without it, kernels run on the CPU.
+    Each option may also come from the environment as QD_<NAME>.
+    """
+    if require_version is not None:
+        _check_version(require_version)
+    keywords = copy.deepcopy({name: value for name, value in options.items()})
+    for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
+        if value is not None:
+            keywords[name] = value
+    values = _options.collect(keywords)
+    chosen = _choose_arch(arch, enable_fallback)
+    values.update(arch=chosen.name, enable_fallback=enable_fallback)
+    if _test_mode:
+        return types.SimpleNamespace(**values)
+    reset()
+    _runtime.set_log_level(values["log_level"])
+    _options.warn_about_unknown_variables()
+    _runtime.init(_options.plain(values))
+    _options.current = values
+    return None
+
+
+init.__doc__ = f"{init.__doc__}\nOptions (default): meaning\n{_options.describe()}\n"
+
+
+def reset() -> None:
+    """End the runtime: containers lose their memory (views keep theirs), kernels are compiled again after the next `init`."""
+    if _options.current is None:
+        return
+    _runtime.reset()
+    _options.current = None
+    for hook in list(_reset_hooks):
+        hook()
+
+
+def on_reset(hook: Callable[[], None]) -> None:
+    """Call `hook` at each reset."""
+    _reset_hooks.append(hook)
+
+
+def sync() -> None:
+    """Wait until all launched work is done."""
+    if _options.current is None:
+        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
+    _runtime.sync()
+
+
+def get_config() -> _options.Config | None:
+    """The live options: None before `init`, after `reset`, and on `qd.python`."""
+    return None if _options.current is None or _options.current["arch"] == "python" else _options.cfg
+
+
+def dump_compile_config() -> None:
+    """Print all options, one name=value on a line."""
+    for name, value in sorted((_options.current or {}).items()):
+        print(f"{name}={value}")
+
+
+def set_logging_level(level: str) -> None:
+    """Write log lines of this level and more severe ones."""
+    _runtime.set_log_level(level)
+
+
+def is_logging_effective(level: str) -> bool:
+    """Whether log lines of this level are written."""
+    return _runtime.is_logged(level)
+
+
+def is_extension_enabled(ext: extension) -> bool:
+    """Whether the current processor has an ability."""
+    return ext in (extension.data64, extension.assertion)
+
+
+def _choose_arch(arch: Any, enable_fallback: bool) -> Arch:
+    wanted = os.environ.get("QD_ARCH") or arch
+    if os.environ.get("QD_ARCH"):
+        _runtime.log("info", f"QD_ARCH={wanted} takes the place of the arch argument of qd.init")
+    if wanted is None:
+        return cpu
+    candidates: list[Arch] = []
+    for item in wanted if isinstance(wanted, (list, tuple)) else [wanted]:
+        found = _NAMES.get(item.lower()) if isinstance(item, str) else item
+        if found is None or not isinstance(found, (Arch, list)):
+            raise ValueError(f"unknown arch {item!r}: one of {', '.join(_NAMES)} is expected")
+        candidates += found if isinstance(found, list) else [found]
+    for candidate in candidates:
+        if candidate in _SUPPORTED:
+            return candidate
+    if not enable_fallback:
+        raise RuntimeError(f"Arch={candidates} is not supported")
+    _runtime.log("warn", f"Arch={candidates} is not supported, falling back to CPU")
+    return cpu
+
+
+def _check_version(required: str) -> None:
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", required) if isinstance(required, str) else None
+    if match is None:
+        raise Exception(f"require_version={required!r} is no version number as PEP 440 has them (a.b or a.b.c)")
+    major, *rest = (int(part or 0) for part in match.groups())
+    if major != __version__[0] or tuple(rest) > __version__[1:]:
+        raise Exception(f"Quadrants version mismatch. Required version >= {required}, installed version = {__version_str__}")

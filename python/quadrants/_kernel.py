@@ -1,0 +1,99 @@
+"""`@qd.kernel` and `@qd.data_oriented`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import _runtime
+from ._dtypes import find_dtype, to_numpy_dtype
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._matrix import view_of
+from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, returns_tuple
+from ._struct import Struct, StructType
+from ._types import MatrixType
+
+Kernel = _runtime.Kernel
+__all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
+
+
+def kernel(
+    fn: Callable[..., Any] | None = None,
+    *,
+    pure: bool | None = None,
+    fastcache: bool = False,
+    graph: bool = False,
+    checkpoints: bool = False,
+) -> Any:
+    """Mark a function as a kernel: compiled at its first call, its outermost loops run in parallel.
+
+    `fastcache` is accepted and changes nothing: every kernel is cached by what it reads.
+    """
+    if pure is not None:
+        warnings.warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning, stacklevel=2)
+    if checkpoints and not graph:
+        raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) requires graph=True")
+    if checkpoints:
+        raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) is not supported")
+    declared_pure = bool(fastcache or pure)
+    if fn is None:
+        return lambda function: _make_kernel(function, declared_pure, 1)
+    return _make_kernel(fn, declared_pure, 1)
+
+
+def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
+    if isinstance(function, staticmethod):
+        return staticmethod(_make_kernel(function.__func__, declared_pure, depth + 1))
+    check_undecorated(function, "kernel")
+    parameters = parse_parameters(function, "kernels", depth + 1)
+    results = parse_results(function, depth + 1)
+    made = Kernel(function, parameters, results, function.__qualname__)
+    functools.update_wrapper(made, function)
+    made.is_pure = declared_pure
+    made.grad = _NoGradient(function.__qualname__)
+    made._is_classkernel = is_method(function)
+    if results is not None:
+        made.build_result = functools.partial(_build_result, results, returns_tuple(function, depth + 1))
+    return made
+
+
+class _NoGradient:
+    """Stands for the gradient kernel; calling it says that there is none."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise QuadrantsRuntimeError(f"automatic differentiation is not supported: {self._name}.grad cannot be called")
+
+
+def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> Any:
+    """The returned value from its scalars in order."""
+    scalars = iter(flat)
+    values = [_build_value(kind, scalars) for kind in results]
+    return tuple(values) if as_tuple or len(values) > 1 else values[0]
+
+
+def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
+    if isinstance(kind, StructType):
+        return Struct._of(kind, {name: _build_value(member, scalars) for name, member in kind.members.items()})
+    if isinstance(kind, MatrixType):
+        count = int(np.prod(kind.shape))
+        array = np.array([next(scalars) for _ in range(count)], to_numpy_dtype(kind.dtype or find_dtype(float)))
+        return view_of(array.reshape(kind.shape), kind.dtype)
+    return next(scalars)
+
+
+def data_oriented(cls: type | None = None, *, template_primitives: bool = True) -> Any:
+    """Mark a class whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured."""
+
+    def mark(target: type) -> type:
+        target._data_oriented = True  # type: ignore[attr-defined]
+        target._qd_template_primitives = template_primitives  # type: ignore[attr-defined]
+        return target
+
+    return mark if cls is None else mark(cls)

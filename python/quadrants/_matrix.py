@@ -1,0 +1,482 @@
+"""Vectors and matrices in Python scope: small NumPy arrays with the names and methods of the kernel language."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _runtime, _types
+from ._dtypes import DataType, from_numpy_dtype, store, to_dtype, to_numpy_dtype
+from ._errors import QuadrantsSyntaxError, QuadrantsTypeError
+from ._types import MatrixType
+
+_SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+class KernelClass(type):
+    """Metaclass of classes that mean something in kernels: the class has the mark, its instances do not."""
+
+    @property
+    def _qd_builtin(cls) -> str:
+        return cls.__name__
+
+
+def _find_swizzle(name: str) -> list[int] | None:
+    if len(name) <= 4:
+        for group in _SWIZZLES:
+            positions = [group.find(letter) for letter in name]
+            if min(positions) >= 0:
+                return positions
+    return None
+
+
+def _swizzle(array: np.ndarray, name: str) -> list[int] | None:
+    """Component numbers that a name such as ``xz`` means on a vector, or None when it is no swizzle."""
+    positions = _find_swizzle(name) if array.ndim == 1 else None
+    if positions and max(positions) >= len(array):
+        group = next(g for g in _SWIZZLES if name[0] in g)
+        has, got = tuple(group[: len(array)]), tuple(name)
+        raise QuadrantsSyntaxError(f"vec{len(array)} only has attributes={has}, got={got}")
+    return positions
+
+
+def unwrap(value: Any) -> Any:
+    """The NumPy array of a host vector or matrix; everything else as it is."""
+    return value._array if isinstance(value, Matrix) else value
+
+
+class Matrix(metaclass=KernelClass):
+    """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
+
+    __slots__ = ("_array", "dtype")
+    __array_priority__ = 100.0  # `array + vector` asks the vector
+    __hash__ = object.__hash__
+    _array: np.ndarray
+    dtype: DataType | None
+
+    def __init__(self, arr: Any, dt: Any = None):
+        rows = unwrap(arr)
+        if isinstance(rows, (list, tuple)):
+            rows = [unwrap(row) for row in rows]
+        elif not isinstance(rows, np.ndarray):
+            raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
+        dtype = None if dt is None else to_dtype(dt)
+        try:
+            source = np.array(rows)
+        except ValueError as error:
+            raise QuadrantsTypeError("the rows of a matrix must have equal lengths") from error
+        if source.ndim not in (1, 2) or source.size == 0:
+            raise QuadrantsTypeError(f"An Matrix/Vector can only be initialized with one or two axes of elements, got shape {source.shape}")
+        if dtype is None:
+            dtype = _explicit(source.dtype) if isinstance(arr, (np.ndarray, Matrix)) else None
+            array = source if source.dtype.kind in "fiub" else source.astype(np.float64)
+        else:
+            array = np.empty(source.shape, to_numpy_dtype(dtype))
+            store(array, ..., source)
+        _set(self, array, dtype)
+
+    # -- shape
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self._array.shape[0]
+
+    @property
+    def m(self) -> int:
+        """Number of columns; 1 for a vector."""
+        return self._array.shape[1] if self._array.ndim == 2 else 1
+
+    @property
+    def ndim(self) -> int:
+        """1 for a vector, 2 for a matrix."""
+        return self._array.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,) of a vector, (n, m) of a matrix."""
+        return self._array.shape
+
+    def get_shape(self) -> tuple[int, ...]:
+        """The same as `shape`."""
+        return self._array.shape
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    # -- elements
+
+    def __getitem__(self, key: Any) -> Any:
+        item = self._array[_position(key)]
+        return _make(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim == 1 and not _has_slice(key) else item
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        store(self._array, _position(key), unwrap(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self._array)))
+
+    def __getattr__(self, name: str) -> Any:
+        positions = _swizzle(self._array, name) if not name.startswith("_") else None
+        if positions is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+        return self._array[positions[0]] if len(positions) == 1 else _make(self._array[positions], self.dtype)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        positions = _swizzle(self._array, name)
+        if positions is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r} that can be written")
+        store(self._array, positions[0] if len(positions) == 1 else positions, unwrap(value))
+
+    def fill(self, value: Any) -> None:
+        """Set every component."""
+        store(self._array, ..., value)
+
+    def to_list(self) -> list[Any]:
+        """Components as a (nested) list."""
+        return self._array.tolist()
+
+    def to_numpy(self) -> np.ndarray:
+        """Components as a new NumPy array."""
+        return self._array.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy
+        return np.array(self._array, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        return _wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str(self._array.tolist())
+
+    def __copy__(self) -> Matrix:
+        return _make(self._array.copy(), self.dtype)
+
+    def __deepcopy__(self, memo: Any) -> Matrix:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (self._array.copy(), None if self.dtype is None else self.dtype.name))
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise QuadrantsTypeError("a vector or matrix is no condition: use any() or all()")
+        return bool(self._array.reshape(-1)[0])
+
+    # -- operators that are more than one NumPy function
+
+    def __matmul__(self, other: Any) -> Any:
+        return _matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _matmul(other, self)
+
+    def __invert__(self) -> Any:
+        return _wrap(np.invert(self._array), self)
+
+    # -- methods
+
+    @property
+    def T(self) -> Matrix:  # noqa: N802 (the name that NumPy has)
+        """The transposed matrix."""
+        return self.transpose()
+
+    def transpose(self) -> Matrix:
+        """The transposed matrix."""
+        if self._array.ndim == 1:
+            raise QuadrantsTypeError(
+                "`transpose()` cannot apply to a vector. If you want something like "
+                "`a @ b.transpose()`, write `a.outer_product(b)` instead."
+            )
+        return _make(self._array.T.copy(), self.dtype)
+
+    def cast(self, dtype: Any) -> Matrix:
+        """Components converted to another data type."""
+        return cast(self, dtype)
+
+    def sum(self) -> Any:
+        """Sum of all components."""
+        return self._array.sum()
+
+    def max(self) -> Any:
+        """Largest component."""
+        return self._array.max()
+
+    def min(self) -> Any:
+        """Smallest component."""
+        return self._array.min()
+
+    def any(self) -> bool:
+        """Whether any component is non-zero."""
+        return bool(self._array.any())
+
+    def all(self) -> bool:
+        """Whether every component is non-zero."""
+        return bool(self._array.all())
+
+    def norm_sqr(self) -> Any:
+        """Sum of the squares of the components."""
+        return (self._array * self._array).sum()
+
+    def norm(self, eps: float = 0) -> Any:
+        """Square root of `norm_sqr() + eps`."""
+        return np.sqrt(self.norm_sqr() + eps)
+
+    def norm_inv(self, eps: float = 0) -> Any:
+        """One over `norm(eps)`."""
+        return 1 / np.sqrt(self.norm_sqr() + eps)
+
+    def normalized(self, eps: float = 0) -> Matrix:
+        """The vector divided by its norm plus `eps`."""
+        return self / (self.norm() + eps)
+
+    def dot(self, other: Any) -> Any:
+        """Sum of the products of the components of two vectors."""
+        return np.dot(self._array, np.asarray(unwrap(other)))
+
+    def cross(self, other: Any) -> Any:
+        """Cross product: a number for two components, a vector for three."""
+        a, b = self._array, np.asarray(unwrap(other))
+        if a.shape != b.shape or a.shape not in ((2,), (3,)):
+            raise QuadrantsTypeError(f"Cross product: only dimension < 4 is supported, got shape {a.shape}")
+        if len(a) == 2:
+            return a[0] * b[1] - a[1] * b[0]
+        return _wrap(np.cross(a, b), self, other)
+
+    def outer_product(self, other: Any) -> Matrix:
+        """The matrix of all products of a component of this vector with one of the other."""
+        return _wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
+
+    def frobenius_inner(self, other: Any) -> Any:
+        """Sum of the products of the components of two matrices."""
+        return (self._array * np.asarray(unwrap(other))).sum()
+
+    def trace(self) -> Any:
+        """Sum of the diagonal."""
+        self._check_square("Trace")
+        return np.trace(self._array)
+
+    def determinant(self) -> Any:
+        """Determinant of a square matrix; of integers, an integer."""
+        self._check_square("Determinant")
+        value = np.linalg.det(self._array.astype(np.result_type(self._array, np.float32)))
+        return self._array.dtype.type(round(value)) if self._array.dtype.kind in "iu" else value
+
+    def inverse(self) -> Matrix:
+        """Inverse of a square matrix; infinite or NaN where it is singular."""
+        self._check_square("Inverse")
+        if self.n > 12:
+            raise QuadrantsTypeError(f"Inverse: only dimension < 13 is supported, got shape {self.shape}")
+        try:
+            return _wrap(np.linalg.inv(self._array.astype(np.result_type(self._array, np.float32))), self)
+        except np.linalg.LinAlgError:
+            return _wrap(np.full(self.shape, np.inf), self)
+
+    def _check_square(self, what: str) -> None:
+        if self._array.ndim != 2 or self.n != self.m:
+            raise QuadrantsTypeError(f"{what}: expected a square matrix, got shape {self.shape}")
+
+    # -- constructors
+
+    @staticmethod
+    def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """A vector or matrix of zeros."""
+        return _make(np.zeros(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def one(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """A vector or matrix of ones."""
+        return _make(np.ones(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def unit(n: int, i: int, dt: Any = None) -> Matrix:
+        """The vector with component `i` one and all others zero."""
+        dtype = to_dtype(int if dt is None else dt)
+        return _make(np.eye(n, dtype=to_numpy_dtype(dtype))[i].copy(), dtype)
+
+    @staticmethod
+    def identity(dt: Any, n: int) -> Matrix:
+        """The identity matrix."""
+        return _make(np.eye(n, dtype=to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def diag(dim: int, val: Any) -> Matrix:
+        """The square matrix with `val` on its diagonal."""
+        return Matrix(np.eye(dim, dtype=np.asarray(val).dtype) * val)
+
+    @staticmethod
+    def rows(rows: Sequence[Any]) -> Matrix:
+        """A matrix from its rows."""
+        return Matrix([list(row) for row in rows])
+
+    @staticmethod
+    def cols(cols: Sequence[Any]) -> Matrix:
+        """A matrix from its columns."""
+        return Matrix([list(col) for col in cols]).transpose()
+
+    @staticmethod
+    def field(n: int, m: int, dtype: Any, *arguments: Any, **options: Any) -> Any:
+        """A field of `n` x `m` matrices; further arguments are those of `qd.field`."""
+        return _types.factories["field"](_types.matrix(n, m, dtype), *arguments, **options)
+
+    @staticmethod
+    def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
+        """An ndarray of `n` x `m` matrices."""
+        return _types.factories["ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
+
+
+class Vector(Matrix):
+    """A vector: a `Matrix` with one axis."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def field(n: int, dtype: Any, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]
+        """A field of vectors with `n` components; further arguments are those of `qd.field`."""
+        return _types.factories["field"](_types.vector(n, dtype), *arguments, **options)
+
+    @staticmethod
+    def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
+        """An ndarray of vectors with `n` components."""
+        return _types.factories["ndarray"](_types.vector(n, dtype), shape, needs_grad)
+
+
+def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None) -> None:
+    object.__setattr__(matrix, "_array", array)
+    object.__setattr__(matrix, "dtype", dtype)
+
+
+def _make(array: np.ndarray, dtype: DataType | None) -> Matrix:
+    matrix = object.__new__(Vector if array.ndim == 1 else Matrix)
+    _set(matrix, array, dtype)
+    return matrix
+
+
+view_of = _make  # `view_of(array, dtype)`: a vector or matrix whose storage is `array` itself
+
+
+def _rebuild(array: np.ndarray, name: str | None) -> Matrix:
+    return _make(array, None if name is None else to_dtype(name))
+
+
+def _explicit(dtype: np.dtype) -> DataType | None:
+    """Storage of Python numbers is int64 and float64, so these say nothing about the wanted type."""
+    return None if dtype in (np.float64, np.int64) else from_numpy_dtype(dtype)
+
+
+def _wrap(result: Any, *operands: Any) -> Any:
+    if not isinstance(result, np.ndarray) or result.ndim not in (1, 2):
+        return result
+    typed = builtins.any(isinstance(x, Matrix) and x.dtype is not None for x in operands)
+    return _make(result, from_numpy_dtype(result.dtype) if typed else None)
+
+
+def _position(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _has_slice(key: Any) -> bool:
+    return isinstance(key, slice) or (isinstance(key, tuple) and builtins.any(isinstance(item, slice) for item in key))
+
+
+def _matmul(lhs: Any, rhs: Any) -> Any:
+    a, b = np.asarray(unwrap(lhs)), np.asarray(unwrap(rhs))
+    if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[0]:
+        shapes = (a.shape, b.shape)
+        raise QuadrantsTypeError(f"dimension mismatch between {shapes[0]} and {shapes[1]} for matrix multiplication")
+    return _wrap(a @ b, lhs, rhs)
+
+
+def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def apply(lhs: Any, rhs: Any, first: Any, second: Any) -> Any:
+        a, b = unwrap(first), unwrap(second)
+        if isinstance(b, (list, tuple)) or isinstance(a, (list, tuple)):
+            a, b = np.asarray(a), np.asarray(b)
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim and b.ndim and a.shape != b.shape:
+            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {a.shape} and {b.shape} do not go together")
+        if not isinstance(a, (np.ndarray, np.generic, int, float)) or not isinstance(b, (np.ndarray, np.generic, int, float)):
+            return NotImplemented
+        with np.errstate(all="ignore"):
+            return _wrap(ufunc(a, b), lhs, rhs)
+
+    def forward(self: Matrix, other: Any) -> Any:
+        return apply(self, other, self, other)
+
+    def backward(self: Matrix, other: Any) -> Any:
+        return apply(self, other, other, self)
+
+    return forward, backward
+
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder,
+    "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+_COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.abs}
+
+
+def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(self: Matrix, other: Any) -> Any:
+        store(self._array, ..., unwrap(forward(self, other)))
+        return self
+
+    return apply
+
+
+def _unary(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self: _wrap(ufunc(self._array), self)
+
+
+for _name, _ufunc in _BINARY.items():
+    _forward, _backward = _operators(_ufunc)
+    setattr(Matrix, f"__{_name}__", _forward)
+    setattr(Matrix, f"__r{_name}__", _backward)
+    setattr(Matrix, f"__i{_name}__", _in_place(_forward))
+for _name, _ufunc in _COMPARE.items():
+    setattr(Matrix, f"__{_name}__", _operators(_ufunc)[0])
+for _name, _ufunc in _UNARY.items():
+    setattr(Matrix, f"__{_name}__", _unary(_ufunc))
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """`value` converted to `dtype`: truncating to integers, wrapping to their width, truth for `u1`."""
+    target = to_dtype(dtype)
+    source = np.asarray(unwrap(value))
+    out = np.empty(source.shape, to_numpy_dtype(target))
+    store(out, ..., source if source.ndim else source[()])
+    return _make(out, target) if isinstance(value, Matrix) else out.item() if source.ndim == 0 else out
+
+
+def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
+    """What calling a vector or matrix type gives: from one scalar (fill), all components, or smaller vectors and scalars."""
+    flat: list[Any] = []
+    for value in values:
+        array = np.asarray(unwrap(value))
+        flat += array.reshape(-1).tolist() if array.dtype != object else list(value)
+    shape = tuple(extent if extent is not None else -1 for extent in kind.shape)
+    count = (kind.n or len(flat)) * (kind.m or 1)
+    if len(values) == 1 and len(flat) == 1 and np.ndim(unwrap(values[0])) == 0:
+        flat = flat * count
+    if len(flat) != count and -1 not in shape:
+        raise QuadrantsSyntaxError(f"{kind!r} takes {count} components, got {len(flat)}")
+    dtype = kind.dtype
+    array = np.array(flat).reshape(shape)
+    if dtype is not None:
+        typed = np.empty(array.shape, to_numpy_dtype(dtype))
+        store(typed, ..., array)
+        array = typed
+    return _make(array, dtype)
+
+
+_types.factories["matrix"] = from_components
+_runtime.set_data_type_call(lambda dtype, value: cast(value, dtype))

@@ -1,0 +1,85 @@
+"""`qd.ndrange` and `qd.grouped` in Python scope."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._container import ContainerMethods
+from ._dtypes import i32
+from ._errors import QuadrantsSyntaxError, QuadrantsTypeError
+from ._matrix import Vector
+from ._struct import StructField
+
+
+class _Ndrange:
+    """The product of ranges: an iterable of index tuples, the last axis fastest unless `axes` says otherwise."""
+
+    def __init__(self, *dimensions: Any, axes: Any = None):
+        self.bounds = [_bound(dimension) for dimension in dimensions]
+        self.dimensions = [max(0, end - begin) for begin, end in self.bounds]
+        self.acc_dimensions = [int(np.prod(self.dimensions[axis:], dtype=np.int64)) for axis in range(len(self.dimensions))]
+        self.axes = _check_axes(axes, len(self.bounds))
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        order = self.axes or tuple(range(len(self.bounds)))
+        places = [order.index(axis) for axis in range(len(order))]
+        for index in itertools.product(*(range(*self.bounds[axis]) for axis in order)):
+            yield tuple(index[place] for place in places)
+
+    def grouped(self) -> GroupedNDRange:
+        """The same, with index vectors."""
+        return GroupedNDRange(self)
+
+
+class GroupedNDRange:
+    """An `ndrange` whose elements are index vectors."""
+
+    def __init__(self, ndrange: _Ndrange):
+        self.r = ndrange
+
+    def __iter__(self) -> Iterator[Vector]:
+        return (Vector(list(index), i32) for index in self.r)
+
+
+def _bound(dimension: Any) -> tuple[int, int]:
+    items = tuple(dimension) if isinstance(dimension, (tuple, list)) else (0, dimension)
+    if len(items) != 2:
+        raise QuadrantsSyntaxError("Every argument of ndrange should be a scalar or a tuple/list like (begin, end)")
+    if not all(hasattr(item, "__index__") for item in items):
+        raise QuadrantsTypeError("Every argument of ndrange should be an integer scalar or a tuple/list of (int, int)")
+    return items[0].__index__(), items[1].__index__()
+
+
+def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
+    if axes is None:
+        return None
+    for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+            raise QuadrantsTypeError(f"qd.ndrange(axes={axes!r}) entries must be Python ints; got {type(axis).__name__} ({axis!r}).")
+    order = tuple(int(axis) for axis in axes)
+    if len(order) != rank:
+        count = "entry" if len(order) == 1 else "entries"
+        raise QuadrantsSyntaxError(
+            f"qd.ndrange(axes={axes!r}) has {len(order)} {count} but ndrange was called with {rank} dimension argument(s); they must match"
+        )
+    if sorted(order) != list(range(rank)):
+        raise QuadrantsSyntaxError(f"qd.ndrange(axes={axes!r}) is not a permutation of range({rank})")
+    return order
+
+
+def make_ndrange(*dimensions: Any, axes: Any = None) -> _Ndrange:
+    """The index tuples of the product of ranges `n` or `(begin, end)`; `axes` gives the nesting order, outermost first."""
+    return _Ndrange(*dimensions, axes=axes)
+
+
+def grouped(iterable: Any) -> Any:
+    """Index vectors in place of index tuples."""
+    if isinstance(iterable, _Ndrange):
+        return iterable.grouped()
+    if isinstance(iterable, (ContainerMethods, StructField)):
+        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+    raise QuadrantsTypeError(f"qd.grouped takes an ndrange or a container, got {type(iterable).__name__}")

@@ -1,0 +1,153 @@
+"""What the signature of a kernel or func says: one `Parameter` for each, checked when the function is decorated."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ._dtypes import DataType, find_dtype
+from ._errors import QuadrantsSyntaxError
+from ._source import caller_locals
+from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, Tensor
+
+EMPTY = inspect.Parameter.empty
+_POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
+
+class Parameter:
+    """One parameter: `kind` is "scalar", "matrix", "struct", "array", "tensor", "template", "dataclass", or "value" (a func's, plain)."""
+
+    __slots__ = ("annotation", "default", "has_default", "kind", "name", "optional")
+
+    def __init__(self, name: str, kind: str, annotation: Any, default: Any = EMPTY, optional: bool = False):
+        self.name, self.kind, self.annotation, self.optional = name, kind, annotation, optional
+        self.has_default = default is not EMPTY
+        self.default = default if self.has_default else None
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type of a scalar; `int` and `float` follow the defaults of the current `init`."""
+        return find_dtype(self.annotation) if self.kind == "scalar" else None
+
+    def __repr__(self) -> str:
+        shown = self.dtype if self.kind == "scalar" else self.annotation
+        return f"{self.name} : {shown if shown is not None else self.kind}"
+
+
+def check_undecorated(function: Any, what: str) -> None:
+    """Raises when another decorator stands between `what` and the function."""
+    if hasattr(function, "__wrapped__"):
+        raise QuadrantsSyntaxError(
+            f"Cant put {what} in front of other annotations: it must be the innermost decorator [KERNEL_ANNOTATION_ORDER]"
+        )
+    if not isinstance(function, types.FunctionType):
+        raise QuadrantsSyntaxError(f"qd.{what} decorates functions written with `def`, got {type(function).__name__}")
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Whether a function stands directly in a class."""
+    holder = function.__qualname__.rpartition(".")[0]
+    return bool(holder) and not holder.endswith("<locals>")
+
+
+def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed: bool = True) -> list[Parameter]:
+    """The parameters of a kernel (`typed`) or func; `depth` is the number of calls between here and the code that decorates."""
+    parameters: list[Parameter] = []
+    annotations = _Annotations(function, depth + 1)
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable positional parameters (i.e., *args)")
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)")
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            raise QuadrantsSyntaxError(f"Quadrants {what} do not support keyword parameters: make {parameter.name!r} positional")
+        annotation = annotations.resolve(parameter.annotation)
+        if annotation is EMPTY:
+            if typed and not (position == 0 and is_method(function)):
+                raise QuadrantsSyntaxError(
+                    f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
+                )
+            kind = "template" if position == 0 and is_method(function) else "value"
+            parameters.append(Parameter(parameter.name, kind, None, parameter.default))
+            continue
+        kind, annotation, optional = _classify(annotation)
+        if kind is None:
+            where = f"{function.__qualname__}, parameter {parameter.name!r}"
+            raise QuadrantsSyntaxError(f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})")
+        parameters.append(Parameter(parameter.name, kind, annotation, parameter.default, optional))
+    return parameters
+
+
+def parse_results(function: Callable[..., Any], depth: int) -> list[Any] | None:
+    """Types of the returned values, or None when nothing is returned. `int` and `float` stay as they are."""
+    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
+    if annotation is EMPTY or annotation is None or annotation is type(None):
+        return None
+    if isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple:
+        items = annotation if isinstance(annotation, tuple) else typing.get_args(annotation)
+    else:
+        items = (annotation,)
+    if Ellipsis in items:
+        raise QuadrantsSyntaxError("Ellipsis is not supported in return type annotations")
+    for item in items:
+        if not isinstance(item, (MatrixType, StructTypeBase)) and find_dtype(item) is None:
+            raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}")
+    return list(items)
+
+
+def returns_tuple(function: Callable[..., Any], depth: int) -> bool:
+    """Whether the return annotation is a tuple, so that even one value comes back as a tuple."""
+    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
+    return isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
+
+
+class _Annotations:
+    """Evaluates annotations that are strings, in the scope where the function is defined."""
+
+    def __init__(self, function: Callable[..., Any], depth: int):
+        self._function = function
+        self._locals = caller_locals(depth + 1) if any(isinstance(a, str) for a in function.__annotations__.values()) else {}
+
+    def resolve(self, annotation: Any) -> Any:
+        if not isinstance(annotation, str):
+            return annotation
+        cells = inspect.getclosurevars(self._function).nonlocals if self._function.__closure__ else {}
+        try:
+            return eval(annotation, self._function.__globals__, {**self._locals, **cells})
+        except Exception as error:
+            raise QuadrantsSyntaxError(
+                f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
+            ) from error
+
+
+def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
+    if isinstance(annotation, OptionalType):
+        kind, inner, _ = _classify(annotation.inner)
+        return kind, inner, True
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        inner = [item for item in typing.get_args(annotation) if item is not type(None)]
+        if len(inner) != 1 or len(typing.get_args(annotation)) != 2:
+            raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
+        kind, found, _ = _classify(inner[0])
+        return kind, found, True
+    if isinstance(annotation, MatrixType):
+        return "matrix", annotation, False
+    if isinstance(annotation, StructTypeBase):
+        return "struct", annotation, False
+    if isinstance(annotation, NdarrayType):
+        return "array", annotation, False
+    if annotation is NdarrayType:
+        return "array", NdarrayType(), False
+    if annotation is Tensor:
+        return "tensor", None, False
+    if annotation is Template or isinstance(annotation, Template):
+        return "template", None, False
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return "dataclass", annotation, False
+    if not isinstance(annotation, str) and find_dtype(annotation) is not None:
+        return "scalar", annotation if annotation in (int, float) else find_dtype(annotation), False
+    return None, annotation, False

@@ -1,0 +1,103 @@
+"""From a function object to its syntax tree, with the file's own line numbers and columns."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NamedTuple
+
+from ._errors import QuadrantsSyntaxError
+
+
+class FunctionSource(NamedTuple):
+    """What the compiler reads of a function."""
+
+    function: Callable[..., Any]
+    tree: ast.FunctionDef
+    file: str
+    lines: list[str]  # of the whole file
+    name: str
+
+
+_sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
+_HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
+
+
+def get_source(function: Callable[..., Any]) -> FunctionSource:
+    """Source of a Python function; raises `OSError` when there is none (text given to ``exec``, a deleted file)."""
+    code = function.__code__
+    if code.co_name == "<lambda>":
+        raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
+    found = _sources.get(id(code))
+    if found is None or found[0]() is not code:
+        source = _read_source(function, code)
+        key = id(code)
+        _sources[key] = (weakref.ref(code, lambda _, key=key: _sources.pop(key, None)), source)
+    else:
+        source = found[1]
+    return FunctionSource(function, *source, function.__qualname__)
+
+
+def source_text(function: Callable[..., Any]) -> str | None:
+    """The lines of a function as they stand in its file, or None when they cannot be found: part of what a cached kernel depends on."""
+    try:
+        source = get_source(function)
+    except (OSError, SyntaxError):
+        return None
+    first = min([source.tree.lineno, *(decorator.lineno for decorator in source.tree.decorator_list)])
+    return "".join(source.lines[first - 1 : source.tree.end_lineno])
+
+
+def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
+    file = code.co_filename
+    linecache.checkcache(file)  # a file that was written again since the last look
+    lines = linecache.getlines(file, function.__globals__)
+    first = code.co_firstlineno
+    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
+    if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
+        raise OSError(failure)
+    # Blank lines before the text give the tree the file's line numbers; the `if 1:` gives an indented function its columns.
+    indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+    head = "\n" * (first - 1) if not indent else "\n" * (first - 2) + "if 1:\n"
+    error: SyntaxError | None = None
+    for end in _candidate_ends(lines, first, len(indent.expandtabs())):
+        try:
+            tree = ast.parse(head + "".join(lines[first - 1 : end]), file)
+        except SyntaxError as problem:
+            error = problem  # the block goes on: a string or bracket with text left of the function's indent
+            continue
+        node: Any = tree.body[0].body[0] if indent else tree.body[0]  # type: ignore[attr-defined]
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise QuadrantsSyntaxError('Unsupported node "AsyncFunctionDef"')
+        if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+            raise OSError(failure)
+        return node, file, lines
+    raise OSError(failure) from error
+
+
+def _candidate_ends(lines: list[str], first: int, indent: int):
+    """Line counts at which the function may end: where a line is indented no deeper than its head, shortest block first."""
+    in_body = False
+    for number in range(first - 1, len(lines)):
+        text = lines[number].strip()
+        if not text or text.startswith("#"):
+            continue
+        shallow = len(lines[number].expandtabs()) - len(lines[number].expandtabs().lstrip()) <= indent
+        if in_body and shallow:
+            yield number
+        elif shallow and re.match(r"def\b|async\s+def\b", text):
+            in_body = True
+    yield len(lines)
+
+
+def caller_locals(depth: int) -> dict[str, Any]:
+    """Locals of the function that decorates, so that annotations given as strings may name its local classes."""
+    try:
+        return sys._getframe(depth + 1).f_locals
+    except ValueError:
+        return {}

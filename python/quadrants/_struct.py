@@ -1,0 +1,406 @@
+"""Struct types, struct values in Python scope, and fields of structs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import _runtime, _types
+from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
+from ._errors import QuadrantsSyntaxError
+from ._matrix import KernelClass, Matrix, from_components, unwrap
+from ._source import caller_locals
+from ._types import Layout, MatrixType, StructTypeBase
+
+_METHODS = "__struct_methods"
+
+
+class StructType(StructTypeBase):
+    """A struct type: named members that are scalars, vectors, matrices or structs."""
+
+    def __init__(self, name: str = "struct", methods: dict[str, Any] | None = None, /, **members: Any):
+        for member, element in members.items():
+            if not isinstance(element, (MatrixType, StructType)) and find_dtype(element) is None:
+                raise ValueError(f"Invalid data type {element!r} of struct member {member!r}")
+        self.name = name
+        self.methods = dict(methods or {})
+        self._members = members
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Member names with their types, in order of declaration."""
+        return {
+            name: element if isinstance(element, (MatrixType, StructType)) else find_dtype(element)
+            for name, element in self._members.items()
+        }
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """Scalar, vector and matrix members with dotted names, those of nested structs included."""
+        for name, element in self.members.items():
+            if isinstance(element, StructType):
+                yield from element.leaves(f"{prefix}{name}.")
+            else:
+                yield prefix + name, element
+
+    def __call__(self, *values: Any, **named: Any) -> Struct:
+        """A struct value: members by position, then by name; those not given are zero."""
+        members = self.members
+        if len(values) == 1 and not named and isinstance(values[0], (dict, Struct)):
+            source = values[0]
+            values, named = (), dict(source if isinstance(source, dict) else source.entries)
+        if len(values) > len(members):
+            raise QuadrantsSyntaxError(f"{self.name} has {len(members)} members, got {len(values)} values")
+        given = dict(zip(members, values, strict=False))
+        for name, value in named.items():
+            if name not in members or name in given:
+                reason = "is given twice" if name in given else f"is no member of {self.name} (members: {', '.join(members)})"
+                raise QuadrantsSyntaxError(f"{name!r} {reason}")
+            given[name] = value
+        return Struct._of(self, {name: _convert(element, given.get(name, 0)) for name, element in members.items()})
+
+    def filled_with_scalar(self, value: Any) -> Struct:
+        """A struct value with every component set to `value`."""
+        return Struct._of(self, {name: _convert(element, value) for name, element in self.members.items()})
+
+    def cast(self, struct: Any) -> Struct:
+        """Another struct value converted to the members of this type."""
+        return self(struct)
+
+    def field(
+        self,
+        shape: Any = None,
+        name: str = "<Struct>",
+        offset: Any = None,
+        needs_grad: bool = False,
+        needs_dual: bool = False,
+        layout: Layout = Layout.AOS,
+        order: str | None = None,
+    ) -> StructField:
+        """A field of such structs: members side by side (AOS) or each member in an array of its own (SOA)."""
+        return _types.factories["struct_field"](self, shape, name, offset, needs_grad, needs_dual, layout, order)
+
+    @property
+    def dtype(self) -> dict[str, Any]:
+        """The same as `members`."""
+        return self.members
+
+    def to_string(self) -> str:
+        """The same as `repr`."""
+        return repr(self)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """What `class B(A)` inherits when A is a struct type: a class that only remembers A."""
+        return (type(self.name, (), {"_qd_struct_type": self}),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self.members == other.members and list(self._members) == list(other._members)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._members))
+
+    def __repr__(self) -> str:
+        members = ", ".join(f"{name}={element}" for name, element in self.members.items())
+        return f"<qd.StructType {members}, struct_methods={self.methods}>"
+
+
+def _convert(element: Any, value: Any) -> Any:
+    """A member value of the member's own type."""
+    if isinstance(element, StructType):
+        return element(value) if isinstance(value, (dict, Struct)) else element.filled_with_scalar(value)
+    if isinstance(element, MatrixType):
+        value = unwrap(value)
+        return from_components(element, tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,))
+    if isinstance(value, (list, tuple, dict, Matrix, Struct, str)):
+        raise TypeError(f"a member of type {element} cannot be set to {value!r}")
+    if element.is_integral:
+        return wrap_integer(int(value), element)
+    return to_numpy_dtype(element).type(value).item()
+
+
+class Struct(metaclass=KernelClass):
+    """A struct value: `qd.Struct(a=1, b=...)`, a call of a struct type, or an element of a struct field (a view)."""
+
+    _names = ("_entries", "_type")
+    _entries: dict[str, Any]
+    _type: StructType | None
+
+    def __init__(self, entries: dict[str, Any] | None = None, /, **members: Any):
+        object.__setattr__(self, "_type", None)
+        object.__setattr__(self, "_entries", {**(entries or {}), **members})
+
+    @classmethod
+    def _of(cls, kind: StructType, entries: dict[str, Any]) -> Struct:
+        struct = object.__new__(cls)
+        object.__setattr__(struct, "_type", kind)
+        object.__setattr__(struct, "_entries", entries)
+        return struct
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """Member names and values."""
+        return self._entries
+
+    @property
+    def keys(self) -> list[str]:
+        """Member names."""
+        return list(self.entries)
+
+    @property
+    def items(self) -> Any:
+        """Pairs of member name and value."""
+        return self.entries.items()
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        """Methods of the struct type."""
+        return {} if self._type is None else self._type.methods
+
+    def to_dict(self) -> dict[str, Any]:
+        """Members as plain Python values: numbers, lists, dicts."""
+        return {name: _plain(value) for name, value in self.entries.items()}
+
+    def _get(self, name: str) -> Any:
+        return self._entries[name]
+
+    def _put(self, name: str, value: Any) -> None:
+        self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
+
+    def _has(self, name: str) -> bool:
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Any:
+        if not self._has(name):
+            raise KeyError(name)
+        return self._get(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not self._has(name):
+            raise KeyError(name)
+        self._put(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            if self._has(name):
+                return self._get(name)
+            method = self.methods.get(name)
+            if method is not None:
+                return method.__get__(self, type(self))
+        raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not self._has(name):
+            raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
+        self._put(name, value)
+
+    def __eq__(self, other: object) -> Any:
+        return isinstance(other, Struct) and self.to_dict() == other.to_dict()
+
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.entries.values())
+
+    def __repr__(self) -> str:
+        return str(self.to_dict())
+
+    @staticmethod
+    def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> StructField:
+        """A field of structs with these members; further arguments are those of `StructType.field`."""
+        return StructType("struct", methods, **members).field(*arguments, **options)
+
+
+class StructView(Struct):
+    """An element of a struct field: members are read from and written to the field."""
+
+    @classmethod
+    def _at(cls, field: StructField, index: Any) -> StructView:
+        view = object.__new__(cls)
+        object.__setattr__(view, "_type", field._type)
+        object.__setattr__(view, "_entries", {"field": field, "index": index})
+        return view
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """Member names and their present values."""
+        return {name: self._get(name) for name in self._entries["field"].keys}
+
+    def _has(self, name: str) -> bool:
+        return name in self._entries["field"].field_dict
+
+    def _get(self, name: str) -> Any:
+        return self._entries["field"].field_dict[name][self._entries["index"]]
+
+    def _put(self, name: str, value: Any) -> None:
+        self._entries["field"].field_dict[name][self._entries["index"]] = value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return value.to_dict()
+    return value.to_list() if isinstance(value, Matrix) else value
+
+
+class StructField:
+    """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
+
+    grad: StructField | None = None
+    dual: StructField | None = None
+
+    def __init__(
+        self, field_dict: dict[str, Any], struct_methods: dict[str, Any] | None = None, name: str = "<Struct>", is_primal: bool = True
+    ):
+        del is_primal
+        if not field_dict:
+            raise ValueError("a struct field needs at least one member")
+        self.field_dict, self.struct_methods, self.name = dict(field_dict), dict(struct_methods or {}), name
+        members = {key: _element_of(member) for key, member in field_dict.items()}
+        self._type = StructType("struct", self.struct_methods, **members)
+
+    @property
+    def keys(self) -> list[str]:
+        """Member names."""
+        return list(self.field_dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return next(iter(self.field_dict.values())).shape
+
+    @property
+    def dtype(self) -> StructType:
+        """The struct type of the elements."""
+        return self._type
+
+    def get_member_field(self, key: str) -> Any:
+        """The field of one member."""
+        return self.field_dict[key]
+
+    def __getattr__(self, name: str) -> Any:
+        members = self.__dict__.get("field_dict", {})
+        if name not in members:
+            raise AttributeError(f"struct field has no attribute {name!r} (members: {', '.join(members)})")
+        return members[name]
+
+    def __getitem__(self, index: Any) -> StructView:
+        for member in self.field_dict.values():
+            member[index]  # an index outside the shape is refused here, not at the first access of a member
+            break
+        return StructView._at(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        entries = value.entries if isinstance(value, Struct) else value
+        values = [entries[name] for name in self.field_dict]  # all members first: a missing one changes nothing
+        for member, item in zip(self.field_dict.values(), values, strict=True):
+            member[index] = item
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+
+    def has_grad(self) -> bool:
+        """Whether gradient storage is allocated."""
+        return self.grad is not None
+
+    def has_dual(self) -> bool:
+        """Whether tangent storage is allocated."""
+        return self.dual is not None
+
+    def fill(self, val: Any) -> None:
+        """Set every component of every member to a number."""
+        for member in self.field_dict.values():
+            member.fill(val)
+
+    def copy_from(self, other: StructField) -> None:
+        """Copy another struct field with the same members."""
+        if not isinstance(other, StructField) or set(other.keys) != set(self.keys):
+            raise AssertionError(f"copy_from needs a struct field with the members {self.keys}")
+        for name, member in self.field_dict.items():
+            member.copy_from(other.field_dict[name])
+
+    def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
+        """A (nested) dict of member name to NumPy array."""
+        return {name: member.to_numpy(copy=copy) for name, member in self.field_dict.items()}
+
+    def from_numpy(self, arrays: dict[str, Any]) -> None:
+        """Copy from a (nested) dict that has an array for every member."""
+        for name, array in [(name, arrays[name]) for name in self.field_dict]:
+            self.field_dict[name].from_numpy(array)
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
+        """A (nested) dict of member name to torch tensor."""
+        return {name: member.to_torch(device, copy=copy) for name, member in self.field_dict.items()}
+
+    def from_torch(self, tensors: dict[str, Any]) -> None:
+        """Copy from a (nested) dict that has a tensor for every member."""
+        self.from_numpy(tensors)
+
+    def __repr__(self) -> str:
+        return f"<qd.Struct.field {', '.join(self.field_dict)}>"
+
+
+def _element_of(field: Any) -> Any:
+    return field._type if isinstance(field, StructField) else field._element_type
+
+
+def place_members(kind: StructType, count: int, layout: Layout, leaf: Callable[[Any, int | None, int, Any], Any], name: str) -> StructField:
+    """Lay out `count` structs: one cell for all members (AOS), or an array for each leaf (SOA, nested structs included)."""
+    cell, places = _cell_of(kind)
+    if layout is Layout.SOA:
+        cell = None
+    buffer = None if cell is None else _runtime.Buffer(max(1, cell * count))
+    position = iter(places)
+
+    def build(struct: StructType) -> StructField:
+        members = {
+            key: build(e) if isinstance(e, StructType) else leaf(e, cell, next(position), buffer) for key, e in struct.members.items()
+        }
+        return StructField(members, struct.methods, name)
+
+    result = build(kind)
+    result._type = kind
+    return result
+
+
+def _cell_of(kind: StructType) -> tuple[int | None, list[int]]:
+    """Size of a cell and where its leaves lie: natural alignment, the size a multiple of the widest."""
+    places, end, widest = [], 0, 1
+    for _, element in kind.leaves():
+        dtype = element.dtype if isinstance(element, MatrixType) else element
+        components = int(np.prod(element.shape)) if isinstance(element, MatrixType) else 1
+        end = -(-end // dtype.size) * dtype.size
+        places.append(end)
+        end += dtype.size * components
+        widest = max(widest, dtype.size)
+    return -(-end // widest) * widest, places
+
+
+def struct(**members: Any) -> StructType:
+    """A struct type with these members; the key ``__struct_methods`` attaches methods."""
+    methods = members.pop(_METHODS, None)
+    return StructType("struct", methods, **members)
+
+
+def dataclass(cls: type) -> StructType:
+    """Make a struct type of a class: annotated names are members, functions are methods."""
+    members: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
+    scope = {**vars(sys.modules.get(cls.__module__, _types)), **caller_locals(1)}
+    for base in reversed(cls.__mro__[:-1]):
+        base_members, base_methods = _inherited(base)
+        members.update(base_members)
+        methods.update(base_methods)
+        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+            members[name] = eval(annotation, scope) if isinstance(annotation, str) else annotation
+        for name, value in base.__dict__.items():
+            if name in members:
+                raise QuadrantsSyntaxError("Default value in @dataclass is not supported.")
+            if callable(value) and not (name.startswith("__") and name.endswith("__")):
+                methods[name] = value
+    return StructType(cls.__name__, methods, **members)
+
+
+def _inherited(base: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    kind = base.__dict__.get("_qd_struct_type")
+    return (kind._members, kind.methods) if kind is not None else ({}, {})

@@ -1,0 +1,194 @@
+"""Vector and matrix types, and the annotations of kernel arguments."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._dtypes import DataType, find_dtype
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+
+factories: dict[str, Callable[..., Any]] = {}  # "matrix", "field", "ndarray": filled in by the modules that make them
+
+
+class Layout(enum.Enum):
+    """Where the components of an element lie: side by side (AOS) or in blocks of their own (SOA)."""
+
+    AOS = 1
+    SOA = 2
+    NULL = 3
+
+
+def is_tensor(dtype: Any) -> bool:
+    """Whether a type is a vector or matrix type."""
+    return isinstance(dtype, MatrixType)
+
+
+class MatrixType:
+    """A vector or matrix type: a constructor, an annotation, and the element type of containers."""
+
+    __slots__ = ("_dtype", "m", "n", "ndim")
+
+    def __init__(self, n: int | None, m: int | None, dtype: Any, ndim: int):
+        if dtype is not None and find_dtype(dtype) is None:
+            raise ValueError(f"Invalid data type {dtype!r}")
+        for name, extent in (("n", n), ("m", m)):
+            if extent is not None and (not hasattr(extent, "__index__") or extent < 1):
+                raise ValueError(f"{name} of a vector or matrix type must be a positive integer, got {extent!r}")
+        self.n, self.m, self.ndim, self._dtype = n, m, ndim, dtype
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Scalar type of the components; `int` and `float` follow the defaults of the current `init`."""
+        return None if self._dtype is None else find_dtype(self._dtype)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """(n,) of a vector, (n, m) of a matrix."""
+        return (self.n,) if self.ndim == 1 else (self.n, self.m)
+
+    def get_shape(self) -> tuple[int | None, ...]:
+        """The same as `shape`."""
+        return self.shape
+
+    def __call__(self, *values: Any):
+        """A host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
+        return factories["matrix"](self, values)
+
+    def field(self, **options: Any):
+        """A field with elements of this type; the options are those of `qd.field`."""
+        return factories["field"](self, **options)
+
+    def ndarray(self, shape: Any, needs_grad: bool = False):
+        """An ndarray with elements of this type."""
+        return factories["ndarray"](self, shape, needs_grad)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.ndim, self.n, self.m, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MatrixType) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key()[:3])  # the data type may follow the defaults, a hash may not change
+
+    def __repr__(self) -> str:
+        name = getattr(self.dtype, "name", None)
+        return f"VectorType[{self.n}, {name}]" if self.ndim == 1 else f"MatrixType[{self.n},{self.m}, {name}]"
+
+    def to_string(self) -> str:
+        """The same as `repr`."""
+        return repr(self)
+
+
+def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> MatrixType:
+    """The type of vectors with `n` components of type `dtype`."""
+    if unpacked:
+        raise QuadrantsSyntaxError("vector types with unpacked=True are not supported: use separate scalar members")
+    return MatrixType(n, 1, dtype, 1)
+
+
+def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:
+    """The type of `n` x `m` matrices with components of type `dtype`."""
+    return MatrixType(n, m, dtype, 2)
+
+
+class Template:
+    """Annotation of a compile-time argument: anything; the kernel is specialised to it. Arguments are accepted and ignored."""
+
+    def __init__(self, element_type: Any = object, ndim: int | None = None):
+        self.element_type, self.ndim = element_type, ndim
+
+    def __class_getitem__(cls, _: Any) -> type[Template]:
+        return cls
+
+    def __repr__(self) -> str:
+        return "Template()"
+
+
+template = Template
+
+
+class Tensor:
+    """Annotation of an argument that may be a field, an ndarray, a NumPy array or a torch tensor."""
+
+    def __init__(self, *_: Any, **__: Any):
+        raise QuadrantsRuntimeError("qd.Tensor wrappers are not supported: use fields, ndarrays or arrays themselves")
+
+
+class NdarrayType:
+    """Annotation of an array argument: a `qd.ndarray`, a NumPy array or a torch tensor."""
+
+    __slots__ = ("boundary", "dtype", "layout", "ndim", "needs_grad")
+
+    def __init__(
+        self,
+        dtype: Any = None,
+        ndim: int | None = None,
+        element_dim: int | None = None,
+        element_shape: Iterable[int] | None = None,
+        field_dim: int | None = None,
+        needs_grad: bool | None = None,
+        boundary: str = "unsafe",
+    ):
+        if field_dim is not None:
+            raise ValueError("The field_dim argument for ndarray is already deprecated. Please use ndim instead.")
+        if boundary not in ("unsafe", "clamp"):
+            raise ValueError(f"Invalid boundary argument: {boundary!r}; one of 'unsafe', 'clamp' is expected")
+        shape = None if element_shape is None else tuple(element_shape)
+        if (element_dim or 0) > 2 or (element_dim or 0) < 0 or len(shape or ()) > 2:
+            raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
+        if shape is not None and element_dim is not None and len(shape) != element_dim:
+            raise ValueError(
+                f"Both element_shape and element_dim are specified, but shape {shape} doesn't match specified dim {element_dim}"
+            )
+        if isinstance(dtype, MatrixType):
+            if shape is not None or element_dim is not None:
+                raise TypeError(f"element_dim and element_shape do not go together with the compound type {dtype}")
+        elif dtype is not None and not isinstance(dtype, StructTypeBase):
+            if find_dtype(dtype) is None:
+                raise ValueError(f"Invalid data type {dtype!r}")
+            dtype = dtype if dtype in (int, float) else find_dtype(dtype)
+        if shape or element_dim:
+            rank = len(shape) if shape is not None else element_dim
+            extents = shape if shape is not None else (None,) * (rank or 0)
+            dtype = vector(extents[0], dtype) if rank == 1 else matrix(*extents, dtype)
+        self.dtype, self.ndim, self.needs_grad, self.boundary, self.layout = dtype, ndim, needs_grad, boundary, Layout.AOS
+
+    def __class_getitem__(cls, items: Any) -> NdarrayType:
+        return cls(*items) if isinstance(items, tuple) else cls(items)
+
+    def __or__(self, other: Any) -> OptionalType:
+        return OptionalType.combine(self, other)
+
+    def __ror__(self, other: Any) -> OptionalType:
+        return OptionalType.combine(self, other)
+
+    def __repr__(self) -> str:
+        return f"NdarrayType(dtype={self.dtype}, ndim={self.ndim}, layout={self.layout}, needs_grad={self.needs_grad})"
+
+
+ndarray = NDArray = NdarrayType
+
+
+class OptionalType:
+    """Annotation `T | None`."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+
+    @classmethod
+    def combine(cls, inner: Any, other: Any) -> OptionalType:
+        """`inner | other`, which must be `T | None`."""
+        if other is not None and other is not type(None):
+            raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
+        return cls(inner)
+
+
+class StructTypeBase:
+    """Base of `StructType`, so that annotations know struct types before any is used."""
+
+    __slots__ = ()
