@@ -1,6 +1,6 @@
 """An edge-preserving filter and a contrast curve on a photograph.
 
-A bilateral filter (Tomasi and Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998) takes the noise out and keeps the edges;
+A bilateral filter (Tomasi and Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998) takes the noise out and keeps edges;
 histogram equalisation then spreads the luminance over the whole range.
 
     python examples/image_pipeline.py --out out/image.png
