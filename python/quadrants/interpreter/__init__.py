@@ -1,0 +1,102 @@
+"""`arch=qd.python`: runs kernels in plain Python, one statement after the other, on the memory of the containers.
+
+It is the oracle of the compiler: integers and strictly rounded floats agree bit for bit. And it is a debugger: kernels run under pdb, with
+breakpoints, coverage and prints, because the rewritten code keeps the lines of the user's file.
+
+`rewrite` turns a function into Python that calls the `Evaluator`; `scalars` has the arithmetic, `values` vectors, structs and elements,
+`meanings` the language's functions, and `hosts` knows the objects of the package.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from typing import Any
+
+import numpy as np
+
+from quadrants import _compile, _errors, _options
+
+from . import hosts, scalars
+from .evaluator import Evaluator
+
+_RECURSION = 20_000
+_lock = threading.RLock()
+_evaluator = Evaluator()
+
+
+def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of a kernel."""
+    bound = hosts.bind_arguments(kernel.parameters, arguments, keywords)
+    flat = launch(kernel, _compile.prepare(kernel, tuple(bound)))
+    return None if flat is None else kernel.build_result(flat)
+
+
+def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
+    """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
+    with _lock, np.errstate(all="ignore"):
+        _evaluator.reset()
+        _read_options()
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION))
+        try:
+            return _run(kernel, arguments)
+        except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
+            raise _with_frames(error, kernel) from None
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+def seed(number: int) -> None:
+    """Restarts the random numbers."""
+    _evaluator.random = np.random.Generator(np.random.Philox(number))
+
+
+def _read_options() -> None:
+    options = scalars.options
+    options.default_ip = hosts.check_dtype(int)
+    options.default_fp = hosts.check_dtype(float)
+    options.debug = bool(_options.get("debug"))
+    for name in ("short_circuit_operators", "strict_conditions"):
+        value = _options.get(name)
+        if value is not None:
+            setattr(options, name, bool(value))
+
+
+def _run(kernel: Any, arguments: tuple[Any, ...]) -> Any:
+    roles = {p.name: _ROLES.get(p.kind, "parameter") for p in kernel.parameters}
+    given = [hosts.argument(p, position, value) for position, (p, value) in enumerate(zip(kernel.parameters, arguments, strict=False))]
+    value = hosts.executable(kernel.__wrapped__, roles, _evaluator)(*given)
+    if kernel.results is None:
+        return None
+    if value is None:
+        raise _errors.QuadrantsSyntaxError("Kernel has a return type but does not have a return statement")
+    return hosts.result(value, kernel.results)
+
+
+_ROLES = {"template": "place", "struct": "value"}
+
+
+def _with_frames(error: Exception, kernel: Any) -> Exception:
+    """The same error with the user's lines, outermost first: the frames of rewritten functions on the way to it."""
+    frames: list[_errors.Frame] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "_qd" in code.co_freevars:
+            frames.append((code.co_filename, code.co_name, *_position(code, trace)))
+        trace = trace.tb_next
+    mistake = getattr(error, "_qd_frame", None)
+    if mistake is not None:
+        frames.append(mistake)
+    text = error.args[0] if error.args else ""
+    if isinstance(error, _errors.QuadrantsRuntimeError):
+        return _errors.runtime_error(type(error).__name__, str(text), frames)
+    return _errors.compile_error(type(error).__name__, str(text), frames)
+
+
+def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:
+    line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
+    first = line or trace.tb_lineno
+    return first, column or 0, end_line or first, end_column or 0

@@ -1,0 +1,397 @@
+"""What the rewritten code calls: accesses, operators, assignments, loops and calls on typed values.
+
+Some code is computed for its type alone: the operand that `and` skips, the arm that a ternary does not take. Then `dry` is above zero and
+nothing is stored, printed or checked; loops run once at most, and an index outside reads some element.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import operator
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from quadrants._errors import QuadrantsAssertionError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._ndrange import GroupedNDRange, _Ndrange
+
+from . import hosts, meanings, scalars, values
+from .scalars import BINARY, I32, I64, cast, options, typed
+from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
+
+_CAST_RIGHT = {
+    "add",
+    "sub",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+}  # `op=` that is atomic on shared places: the right side takes the target's type
+_PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
+
+
+class Evaluator:
+    """The run-time half of the interpreter; one for the process, used under its lock."""
+
+    def __init__(self) -> None:
+        self.dry = 0
+        self.skipped: list[bool] = []
+        self.tensors: dict[int, tuple[Any, Tensor]] = {}
+        self.random = np.random.Generator(np.random.Philox(0))
+
+    def reset(self) -> None:
+        """Forgets what an interrupted launch left behind."""
+        self.dry, self.skipped = 0, []
+        self.tensors.clear()
+
+    @property
+    def checks_assertions(self) -> bool:
+        """Whether `assert` has an effect."""
+        return options.debug and not self.dry
+
+    read = staticmethod(read)
+    truth = staticmethod(truth)
+    slice = staticmethod(builtins.slice)
+
+    def captured(self, value: Any) -> Any:
+        """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
+        if isinstance(value, np.generic) or is_place(value):
+            return value.item()
+        return hosts.constant(value)
+
+    def outer(self, name: str) -> Any:
+        """A name that is no variable here though the function has one of that name elsewhere."""
+        found = sys._getframe(1).f_globals.get(name, getattr(builtins, name, self))
+        if found is self:
+            raise QuadrantsNameError(f'Name "{name}" is not defined')
+        return self.captured(found)
+
+    def tensor(self, value: Any) -> Tensor | None:
+        """The elements of a container, or None for anything else."""
+        if isinstance(value, Tensor):
+            return value
+        known = self.tensors.get(id(value))
+        if known is None and hosts.is_container(value):
+            known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
+        return known[1] if known else None
+
+    def member(self, base: Any, name: str) -> Any:
+        """The place of a member or component, or the attribute of a compile-time object."""
+        if isinstance(base, Vec):
+            part = values.swizzle(base, name)
+            return part if part is not None else meanings.vector_attribute(self, base, name)
+        if isinstance(base, StructValue):
+            if name in base.members:
+                return base.members[name]
+            if name in base.methods:
+                return hosts.bind(base.methods[name], base)
+            raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
+        if name == "shape" and isinstance(base, Tensor) and base.dynamic:
+            return tuple(np.int32(extent) for extent in base.shape)
+        value = hosts.member(base, name)
+        return value if is_place(value) else self.captured(value)
+
+    def attribute(self, base: Any, name: str) -> Any:
+        """The value of a member."""
+        return read(self.member(base, name))
+
+    method = member
+
+    def element(self, base: Any, index: Any) -> Any:
+        """The place of an element or component; of a compile-time container the item."""
+        tensor = self.tensor(base)
+        if tensor is not None:
+            return values.tensor_element(tensor, index, lenient=self.dry > 0)
+        if isinstance(base, Vec):
+            return values.component(base, index, lenient=self.dry > 0)
+        if isinstance(base, (list, tuple)) and isinstance(index, np.generic):
+            base = values.make_vector(base, None)
+            return values.component(base, index, lenient=self.dry > 0)
+        if isinstance(base, StructValue) and isinstance(index, str):
+            return base.members[index]
+        if is_place(base) or isinstance(base, (np.generic, int, float)):
+            raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
+        return self.captured(base[index])
+
+    def spread(self, value: Any) -> Any:
+        """What `*value` passes."""
+        return list(value)
+
+    def binary(self, name: str, left: Any, right: Any) -> Any:
+        """A binary operator; between compile-time values it is Python's."""
+        if name == "matmul":
+            return meanings.matmul(left, right)
+        if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
+            if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
+                raise QuadrantsTypeError("Negative exponent in pow(int, int) is not allowed.")
+            return values.binary(name, left, right)
+        function = BINARY[name][1]
+        if function is None:
+            return values.binary(name, left, right)
+        return function(left, right)
+
+    def unary(self, name: str, value: Any) -> Any:
+        """A unary operator."""
+        if not is_runtime(value):
+            return _PYTHON_UNARY[name](value)
+        return value if name == "pos" else values.unary(name, value)
+
+    def compare(self, names: tuple[str, ...], *operands: Any) -> Any:
+        """A chain of comparisons, every operand computed."""
+        result: Any = None
+        for name, left, right in zip(names, operands, operands[1:], strict=False):
+            if isinstance(left, StructValue) != isinstance(right, StructValue):
+                raise QuadrantsTypeError(f"cannot compare {scalars.type_name(left)} with {scalars.type_name(right)}")
+            link = self.binary(name, left, right)
+            result = link if result is None else self.binary("bit_and", result, link)
+        return result
+
+    def begin_logic(self, kind: str, left: Any) -> Any:
+        """The left operand of `and`, `or`; decides whether the right one is computed for its type only."""
+        skip = options.short_circuit_operators and not isinstance(left, Vec) and truth(left) == (kind == "or")
+        self.skipped.append(skip)
+        self.dry += skip
+        return left
+
+    def end_logic(self, kind: str, left: Any, right: Any) -> Any:
+        """The value of `and`, `or`."""
+        skip = self.skipped.pop()
+        self.dry -= skip
+        if isinstance(left, Vec) or isinstance(right, Vec) or not (options.short_circuit_operators or not is_runtime(left)):
+            return values.binary("bit_and" if kind == "and" else "bit_or", left, right)
+        return _unify(left, right) if skip else _unify(right, left)
+
+    def begin_choice(self, condition: Any) -> None:
+        """The condition of a ternary; the arm that it does not choose is computed for its type only."""
+        if isinstance(condition, Vec):
+            raise QuadrantsSyntaxError('The condition of a ternary is a vector. Please use "qd.select" instead.')
+        self.skipped.append(truth(condition))
+        self.dry += not self.skipped[-1]
+
+    def other_choice(self) -> None:
+        """Between the arms of a ternary."""
+        self.dry += 1 if self.skipped[-1] else -1
+
+    def end_choice(self, _: None, first: Any, __: None, second: Any) -> Any:
+        """The value of a ternary."""
+        chosen = self.skipped.pop()
+        self.dry -= chosen
+        return _unify(first, second) if chosen else _unify(second, first)
+
+    def declare(self, value: Any) -> Any:
+        """The first value of a variable; fixes its type."""
+        if isinstance(value, values.Index):
+            return values.as_vector(value)
+        if scalars.is_number(value):
+            return typed(value)
+        if isinstance(value, (str, bytes, complex, type(...))):
+            raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(value)}")
+        return read(value)
+
+    def place_of(self, value: Any) -> Any:
+        """A place for a variable whose reference is taken."""
+        return np.array(value) if isinstance(value, np.generic) else value
+
+    def write(self, place: Any, value: Any) -> None:
+        """Stores, unless only types are wanted."""
+        if not self.dry:
+            values.write(place, value)
+
+    def assign(self, target: Any, value: Any) -> Any:
+        """A later assignment to a variable: converts to its type."""
+        if isinstance(target, np.generic):
+            value = values.as_vector(value)
+            if isinstance(value, (Vec, StructValue)):
+                raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{scalars.type_name(target)}'")
+            return cast(typed(value, target.dtype), target.dtype)
+        if is_runtime(target):
+            self.write(target, value)
+            return target
+        if isinstance(target, (list, tuple, dict, set, type(None))):
+            return self.declare(value)
+        raise QuadrantsSyntaxError(f"A variable that stands for {type(target)} cannot be assigned. Maybe it is not a Quadrants object?")
+
+    def convert(self, value: Any, kind: Any) -> Any:
+        """The value of an annotated declaration."""
+        return hosts.convert(value, kind)
+
+    def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
+        """The new value of `target op= value`."""
+        if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
+            dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
+            value = values.elementwise(lambda operand: cast(operand, dtype), op, typed(value, dtype) if scalars.is_number(value) else value)
+        return self.binary(op, target, value)
+
+    def augment(self, op: str, target: Any, value: Any) -> Any:
+        """`name op= value`."""
+        if not is_runtime(target):
+            return BINARY[op][1](target, value)
+        return self.assign(target, self._augmented(op, read(target), value, shared=False))
+
+    def augment_element(self, op: str, place: Any, value: Any) -> None:
+        """`base[index] op= value`, on the place of the element."""
+        if not is_runtime(place):
+            raise QuadrantsSyntaxError("unsupported augmented assignment to an item of a compile-time container")
+        self.write(place, self._augmented(op, read(place), value, shared=True))
+
+    def augment_member(self, op: str, base: Any, name: str, value: Any) -> None:
+        """`base.name op= value`."""
+        self.store_member(self._augmented(op, self.attribute(base, name), value, shared=True), base, name)
+
+    def store_element(self, value: Any, base: Any, index: Any) -> None:
+        """`base[index] = value`."""
+        if self.tensor(base) is None and isinstance(base, (list, dict)):
+            base[index] = value
+            return
+        place = self.element(base, index)
+        if not is_runtime(place):
+            raise QuadrantsSyntaxError(f"an item of {type(base)} cannot be assigned in a kernel: captured value is constant")
+        self.write(place, value)
+
+    def store_member(self, value: Any, base: Any, name: str) -> None:
+        """`base.name = value`; `v.xy = value`."""
+        if isinstance(base, Vec) and values.swizzle(base, name) is not None:
+            if not self.dry:
+                values.write_swizzle(base, name, value)
+        elif isinstance(base, StructValue) and name in base.members:
+            self.write(base.members[name], value)
+        elif isinstance(base, (Vec, StructValue)):
+            raise QuadrantsTypeError(f"{base.tensor_type()} has no attribute '{name}'")
+        else:
+            raise QuadrantsSyntaxError(f'"{type(base).__name__}.{name}" is immutable in the kernel')
+
+    def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
+        """The parts of a value that several targets take, each a copy."""
+        if isinstance(value, Vec):
+            if value.data.ndim == 2 and value.data.shape[1] > 1:
+                raise QuadrantsSyntaxError("Matrices with more than one columns cannot be unpacked")
+            value = list(value.data.reshape(-1))
+        elif isinstance(value, StructValue):
+            value = list(value.members.values())
+        elif scalars.is_number(value) or not isinstance(value, Iterable):
+            raise QuadrantsSyntaxError(f"Cannot unpack type: {scalars.type_name(value)}")
+        parts = [read(item) for item in value]
+        if len(parts) != count and (starred is None or len(parts) < count - 1):
+            raise QuadrantsSyntaxError("The number of targets is not equal to value length")
+        if starred is not None:
+            tail = len(parts) - (count - starred - 1)
+            parts[starred:tail] = [parts[starred:tail]]
+        return parts
+
+    def loop_truth(self, value: Any) -> bool:
+        """The condition of `while`."""
+        return truth(value) and not self.dry
+
+    def iterate(self, items: Any, count: int) -> Iterator[Any]:
+        """The values of a loop variable, or tuples of them for `count` targets."""
+        iterator = self._loop_values(items, count)
+        return itertools.islice(iterator, 1) if self.dry else iterator
+
+    def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
+        if isinstance(items, range):
+            wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
+            dtype = I64.type if wide else I32.type
+            return (dtype(k) for k in items)
+        if isinstance(items, _Ndrange):
+            return self._ndrange_for(items, count)
+        if isinstance(items, GroupedNDRange):
+            return (Vec(np.array(index, I32)) for index in items.r)
+        if isinstance(items, meanings.GroupedTensor):
+            return (Vec(np.array(index, I32)) for index in items.tensor.indices())
+        tensor = self.tensor(items)
+        if tensor is not None:
+            return self._struct_for(tensor, count)
+        if isinstance(items, (Vec, list, tuple, dict, set, enumerate, zip, map, filter)) or hasattr(items, "__next__"):
+            return iter(items)
+        raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
+
+    def _ndrange_for(self, items: _Ndrange, count: int) -> Iterator[Any]:
+        if max(count, 1) != len(items.bounds):
+            text = "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported"
+            raise QuadrantsSyntaxError(text)
+        return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in items)
+
+    def _struct_for(self, tensor: Tensor, count: int) -> Iterator[Any]:
+        rank = len(tensor.shape)
+        if max(count, 1) != rank:
+            text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
+            raise QuadrantsSyntaxError(text)
+        for index in tensor.indices():
+            yield tuple(map(I32.type, index)) if count else I32.type(index[0])
+
+    def static_items(self, items: Any) -> Iterable[Any]:
+        """The items of an unrolled loop."""
+        return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
+
+    def returned(self, value: Any) -> Any:
+        """What a func hands to its caller: typed, and its own."""
+        if isinstance(value, (tuple, list)):
+            return type(value)(self.returned(item) for item in value)
+        return typed(value) if isinstance(value, (bool, int, float)) else read(value)
+
+    def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
+        """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
+        name = getattr(function, "_qd_builtin", None)
+        if name is not None and name.startswith("atomic_"):
+            return meanings.atomic(self, name, *arguments, **keywords)
+        if hosts.is_func(function):
+            return hosts.call_func(self, function, arguments, keywords)
+        arguments = tuple(read(argument) if is_place(argument) else argument for argument in arguments)
+        keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()}
+        if name is not None:
+            meaning = meanings.BY_NAME.get(name)
+            if meaning is None:
+                raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
+            return meaning(self, *arguments, **keywords)
+        if hosts.is_type(function):
+            return hosts.construct(function, arguments, keywords)
+        meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
+        if meaning is not None:
+            return meaning(self, *arguments, **keywords)
+        return meanings.call_plain(function, arguments, keywords)
+
+    def local_function(self, function: Any) -> Any:
+        """A function defined inside a kernel: called with copies."""
+        return lambda *arguments, **keywords: function(*map(read, arguments), **{key: read(value) for key, value in keywords.items()})
+
+    def formatted(self, value: Any, spec: str) -> str:
+        """One `{value:spec}` of a format string."""
+        return meanings.format_value(value, spec)
+
+    def join(self, *parts: str) -> str:
+        """An f-string."""
+        return "".join(parts)
+
+    def percent(self, text: str, value: Any) -> str:
+        """`"..." % value`."""
+        items = value if isinstance(value, tuple) else (value,)
+        return text % tuple(item.item() if isinstance(item, np.generic) else meanings.format_value(item, "") for item in items)
+
+    def assertion_failed(self, message: Any) -> None:
+        """Raises for an `assert`."""
+        if not isinstance(message, str):
+            raise QuadrantsSyntaxError(f"assert info must be constant or formatted string, not {type(message)}")
+        raise QuadrantsAssertionError(message)
+
+
+def _is_real(value: Any) -> bool:
+    dtype = value.data.dtype if isinstance(value, Vec) else getattr(value, "dtype", None)
+    return isinstance(value, float) or (dtype is not None and dtype.kind == "f")
+
+
+def _unify(chosen: Any, other: Any) -> Any:
+    """`chosen`, in the common type of both."""
+    if not (is_runtime(chosen) or is_runtime(other)) or isinstance(chosen, StructValue):
+        return chosen
+    chosen, other = values.as_vector(chosen), values.as_vector(other)
+    if not all(isinstance(value, Vec) or scalars.is_number(value) for value in (chosen, other)):
+        return chosen
+    return values.elementwise(
+        lambda x, y: np.broadcast_arrays(_common(x, y), y)[0].copy() if np.ndim(y) else _common(x, y), "if", chosen, other
+    )
+
+
+def _common(chosen: Any, other: Any) -> Any:
+    return cast(chosen, scalars.promote(chosen.dtype, other.dtype))

@@ -1,0 +1,388 @@
+"""The package's own objects as the interpreter sees them: containers, host vectors and structs, types, funcs, arguments and results."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import weakref
+from typing import Any
+
+import numpy as np
+
+from quadrants import _func, _runtime, _types
+from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._matrix import Matrix
+from quadrants._source import get_source
+from quadrants._struct import Struct, StructField, StructType, StructView
+
+from . import scalars, values
+from .rewrite import MistakeAt, rewrite
+from .scalars import DTYPES, NAMES, cast, typed
+from .values import StructValue, Tensor, Vec, new_place, read, write
+
+_CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
+_MAX_DEPTH = 200
+_rewritten: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+_depth = 0
+
+
+def dtype_of(kind: Any) -> np.dtype | None:
+    """The NumPy dtype of a data type of the language, or None."""
+    found = _types.find_dtype(kind)
+    return None if found is None else DTYPES[found.name]
+
+
+def check_dtype(kind: Any) -> np.dtype:
+    """As `dtype_of`; raises for what is no data type."""
+    found = dtype_of(kind)
+    if found is None:
+        raise QuadrantsTypeError(f"Invalid data type {kind!r}")
+    return found
+
+
+def host_dtype(dtype: np.dtype) -> Any:
+    """The package's data type for a NumPy dtype."""
+    return _types.find_dtype(NAMES[dtype])
+
+
+def is_matrix_class(value: Any) -> bool:
+    """True for the classes `qd.Matrix` and `qd.Vector`."""
+    return isinstance(value, type) and issubclass(value, Matrix)
+
+
+def is_kernel(value: Any) -> bool:
+    """True for `@qd.kernel` functions."""
+    return isinstance(value, _runtime.Kernel)
+
+
+def is_type(value: Any) -> bool:
+    """True for what constructs a typed value when called."""
+    return isinstance(value, (_types.DataType, _types.MatrixType, StructType))
+
+
+# containers and constants
+
+
+def is_container(value: Any) -> bool:
+    """True for fields and ndarrays of any element."""
+    return isinstance(value, _CONTAINERS)
+
+
+def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = None) -> Tensor:
+    """The memory of a container, or of an array argument whose batch shape is `shape`."""
+    if isinstance(container, np.ndarray):
+        extents = container.shape if shape is None else shape
+        return Tensor(container.view(np.bool_) if container.dtype == np.bool_ else container, extents, label, dynamic=True)
+    if isinstance(container, StructField):
+        members = {name: tensor_of(member) for name, member in container.field_dict.items()}
+        return Tensor(members, container.shape, "struct", container.struct_methods)
+    view = container.view()
+    dynamic = isinstance(container, _runtime.NdarrayBase)
+    return Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic)
+
+
+def constant(value: Any) -> Any:
+    """Host vectors and structs as values of the kernel, a copy; anything else as it is."""
+    if isinstance(value, Matrix):
+        dtype = dtype_of(value.dtype) if value.dtype is not None else None
+        return Vec(cast(value._array, dtype).copy()) if dtype is not None else values.make_vector(value._array.tolist(), None)
+    if isinstance(value, StructView):
+        return read(tensor_of(value._entries["field"]).element(np.atleast_1d(value._entries["index"])))
+    if isinstance(value, Struct):
+        if value._type is not None:
+            return struct_of(value._type, (), value.entries)
+        return StructValue({name: new_place(constant(item)) for name, item in value.entries.items()})
+    return value
+
+
+def member(base: Any, name: str) -> Any:
+    """An attribute of a Python object; scalar members of dataclass arguments have their annotated type."""
+    if isinstance(base, np.ndarray) and name == "shape":
+        return base.shape
+    try:
+        value = getattr(base, name)
+    except AttributeError as error:
+        raise QuadrantsNameError(str(error)) from None
+    if dataclasses.is_dataclass(base) and not isinstance(base, type):
+        annotation = _annotations(type(base)).get(name)
+        dtype = dtype_of(annotation)
+        if dtype is not None and scalars.is_number(value):
+            return np.array(cast_argument(value, dtype))
+        if isinstance(annotation, (_types.MatrixType, StructType)):
+            return convert(constant(value), annotation)
+        if isinstance(value, np.ndarray):
+            return array_argument(value, annotation, name)
+    elif getattr(type(base), "_qd_template_primitives", True) is False and isinstance(value, (bool, int, float)):
+        return np.array(typed(int(value)) if isinstance(value, bool) else typed(value))
+    return value
+
+
+def _annotations(owner: Any) -> dict[str, Any]:
+    try:
+        return inspect.get_annotations(owner, eval_str=True)
+    except Exception:  # an annotation may name what only a checker of types imports
+        return {}
+
+
+# types and conversions
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """A value converted to a type of the language; types that say nothing about values leave it alone."""
+    dtype = dtype_of(kind)
+    if dtype is not None:
+        if isinstance(value, StructValue):
+            raise QuadrantsTypeError(f"cannot convert '{value.tensor_type()}' to {NAMES[dtype]}")
+        return values.elementwise(lambda x: cast(x, dtype), "cast", typed(value, dtype) if scalars.is_number(value) else value)
+    if isinstance(kind, _types.MatrixType):
+        return _to_matrix(value, kind)
+    if isinstance(kind, StructType):
+        return struct_of(kind, (), value.members if isinstance(value, StructValue) else value)
+    return value
+
+
+def _to_matrix(value: Any, kind: Any) -> Vec:
+    value = values.as_vector(value)
+    if not isinstance(value, Vec):
+        raise QuadrantsTypeError(f"is expected to be a Matrix, but got {scalars.type_name(value)}")
+    names = ("n", "m")
+    for extent, wanted, name in zip(value.data.shape, kind.shape, names, strict=False):
+        if wanted is not None and extent != wanted:
+            raise QuadrantsTypeError(f"is expected to be a Matrix with {name} {wanted}, but got {extent}")
+    if value.data.ndim != kind.ndim:
+        raise QuadrantsTypeError(f"is expected to be a Matrix with ndim {kind.ndim}, but got {value.data.ndim}")
+    dtype = dtype_of(kind.dtype) if kind.dtype is not None else value.data.dtype
+    return Vec(cast(value.data, dtype).copy())
+
+
+def zero(kind: Any) -> Any:
+    """A zeroed place of a type."""
+    if isinstance(kind, StructType):
+        return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, kind.methods)
+    if isinstance(kind, _types.MatrixType):
+        return Vec(np.zeros(kind.shape, dtype_of(kind.dtype)))
+    return np.zeros((), dtype_of(kind))
+
+
+def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
+    """A struct value: members by position, then by name; the rest is zero."""
+    given = {**dict(zip(kind.members, positional, strict=False)), **dict(named)}
+    unknown = [name for name in given if name not in kind.members]
+    if unknown or len(positional) > len(kind.members):
+        raise QuadrantsSyntaxError(f"{kind.name} has the members {list(kind.members)}, got {unknown or len(positional)}")
+    result = zero(kind)
+    for name, value in given.items():
+        write(result.members[name], constant(value))
+    return result
+
+
+def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of a type inside a kernel."""
+    if isinstance(kind, StructType):
+        return struct_of(kind, arguments, keywords)
+    if isinstance(kind, _types.MatrixType):
+        return _construct_matrix(kind, arguments)
+    if len(arguments) != 1 or keywords:
+        raise QuadrantsSyntaxError("A primitive type can only decorate a single expression.")
+    value, dtype = arguments[0], dtype_of(kind)
+    if not scalars.is_number(value):
+        raise QuadrantsSyntaxError("A primitive type cannot decorate an expression with a compound type.")
+    if isinstance(value, np.generic):
+        return cast(value, dtype)
+    text = "literals must be annotated with a {} type. For type casting, use `qd.cast`."
+    if isinstance(value, bool):
+        return cast(np.bool_(value), dtype)
+    if isinstance(value, float) and dtype.kind != "f":
+        raise QuadrantsTypeError("Floating-point " + text.format("floating-point"))
+    if isinstance(value, int) and dtype.kind == "f" and int(dtype.type(value)) != value:
+        raise QuadrantsTypeError("Integer " + text.format("integer"))
+    if isinstance(value, int) and dtype.kind in "iu" and not scalars.fits(value, dtype):
+        raise QuadrantsTypeError(f"Integer literal {value} exceeded the range of specified dtype: {NAMES[dtype]}")
+    return dtype.type(value)
+
+
+def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:
+    dtype = dtype_of(kind.dtype)
+    flat: list[Any] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, (list, tuple, Vec)):
+            for item in value.data.reshape(-1) if isinstance(value, Vec) else value:
+                collect(item)
+        else:
+            flat.append(cast(typed(value, dtype), dtype))
+
+    for argument in arguments:
+        collect(argument)
+    count = int(np.prod(kind.shape))
+    if len(flat) == 1:
+        flat *= count
+    if len(flat) != count:
+        raise QuadrantsSyntaxError(f"{kind!r} takes {count} values, got {len(flat)}")
+    return Vec(np.array(flat, dtype).reshape(kind.shape))
+
+
+# functions
+
+
+def is_func(value: Any) -> bool:
+    """True for `@qd.func` functions and methods."""
+    return isinstance(value, (_func.Func, _func.BoundFunc))
+
+
+def bind(method: Any, struct: StructValue) -> Any:
+    """A method of a struct type with its struct."""
+    return _func.BoundFunc(method, struct) if isinstance(method, _func.Func) else method.__get__(struct)
+
+
+def parts_of(func: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The func itself, and the object that it is bound to."""
+    return (func.func, (func.instance,)) if isinstance(func, _func.BoundFunc) else (func, ())
+
+
+def by_reference(callee: Any) -> Any:
+    """Which arguments a callee takes by reference: a predicate of a position or keyword."""
+    name = getattr(callee, "_qd_builtin", None)
+    if name is not None:
+        return lambda position: position == 0 and name.startswith("atomic_")
+    if not is_func(callee):
+        return lambda _: False
+    func, bound = parts_of(callee)
+    parameters = enumerate(func.parameters[len(bound) :])
+    return {key for position, parameter in parameters if parameter.kind == "template" for key in (position, parameter.name)}.__contains__
+
+
+def executable(function: Any, roles: dict[str, str], evaluator: Any) -> Any:
+    """The rewritten form of a function."""
+    known = _rewritten.get(function)
+    if known is not None:
+        return known[0]
+    try:
+        made = rewrite(get_source(function), roles, by_reference, evaluator)
+    except MistakeAt as mistake:
+        node: Any = mistake.node
+        error = mistake.error(mistake.message)
+        error._qd_frame = (  # type: ignore[attr-defined]
+            function.__code__.co_filename, function.__name__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset,
+        )  # fmt: skip
+        raise error from None
+    _rewritten[function] = (made, roles)
+    return made
+
+
+def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
+    global _depth  # under the lock of the launch
+    func, bound = parts_of(callee)
+    given = bind_arguments(func.parameters, (*bound, *arguments), keywords)
+    passed = [_passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
+    if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
+        return _zero_result(func.results)
+    if _depth >= _MAX_DEPTH and not func.is_real_function:
+        raise QuadrantsCompilationError(f"recursive call of the func {func.name}: use qd.real_func for recursion")
+    _depth += 1
+    try:
+        roles = {parameter.name: "place" if parameter.kind == "template" else "value" for parameter in func.parameters}
+        result = executable(func.function, roles, evaluator)(*passed)
+    finally:
+        _depth -= 1
+    return result if func.results is None else converted_result(result, func.results)
+
+
+def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
+    if parameter.kind == "template":
+        return read(value) if evaluator.dry else value  # nothing is stored when only types are wanted
+    value = read(value)
+    if parameter.kind in ("scalar", "matrix", "struct"):
+        value = convert(value, parameter.annotation)
+    return typed(value) if isinstance(value, (bool, int, float)) else value
+
+
+def _zero_result(results: list[Any] | None) -> Any:
+    if results is None:
+        return None
+    made = tuple(read(zero(kind)) for kind in results)
+    return made if len(made) > 1 else made[0]
+
+
+def converted_result(value: Any, results: list[Any]) -> Any:
+    """A returned value, or a tuple of them, in the annotated types."""
+    if len(results) == 1 and not isinstance(value, tuple):
+        return convert(value, results[0])
+    count = len(value) if isinstance(value, (tuple, list)) else 1
+    if count != len(results):
+        raise QuadrantsSyntaxError(f"the return annotation has {len(results)} values, the return statement {count}")
+    return tuple(convert(item, kind) for item, kind in zip(value, results, strict=False))
+
+
+def bind_arguments(parameters: list[Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+    """Values in the order of the parameters; mistakes are all listed, missing arguments first."""
+    names = [parameter.name for parameter in parameters]
+    given = dict(zip(names, arguments, strict=False))
+    mistakes = []
+    if len(arguments) > len(names):
+        shown = ", ".join(map(repr, parameters))
+        mistakes.append(f"Too many arguments. Expected ({shown}), got ({', '.join(map(str, arguments))}).")
+    for name, value in keywords.items():
+        if name in given:
+            mistakes.append(f"Multiple values for argument '{name}'.")
+        elif name not in names:
+            mistakes.append(f"Unexpected argument '{name}'.")
+        given[name] = value
+    for parameter in reversed(parameters):
+        if parameter.name not in given:
+            if not parameter.has_default:
+                mistakes.insert(0, f"Missing argument '{parameter.name}'.")
+            given[parameter.name] = parameter.default
+    if mistakes:
+        raise QuadrantsSyntaxError("\n".join(mistakes))
+    return [given[name] for name in names]
+
+
+# arguments and results
+
+
+def cast_argument(value: Any, dtype: np.dtype) -> np.generic:
+    """A scalar argument in its parameter's type: integers wrap, floats are rounded."""
+    if dtype == scalars.U1:
+        return np.bool_(bool(value))
+    if dtype.kind == "f":
+        return dtype.type(value)
+    return np.array(int(value) & (2 ** (8 * dtype.itemsize) - 1), np.uint64).astype(dtype)[()]
+
+
+def array_argument(value: Any, annotation: Any, label: str) -> Any:
+    """An array argument; the annotation says how many axes belong to the elements."""
+    if not isinstance(value, np.ndarray):
+        return tensor_of(value, label) if isinstance(value, _runtime.NdarrayBase) else value
+    element = getattr(annotation, "dtype", None)
+    rank = element.ndim if isinstance(element, _types.MatrixType) else 0
+    return tensor_of(value, label, value.shape[: value.ndim - rank])
+
+
+def argument(parameter: Any, position: int, value: Any) -> Any:
+    """A kernel argument as the kernel sees it."""
+    kind = parameter.kind
+    if kind == "scalar":
+        return cast_argument(value, dtype_of(parameter.annotation))
+    if kind == "matrix":
+        vector = convert(
+            constant(value) if not isinstance(value, np.ndarray) else values.make_vector(value.tolist(), None), parameter.annotation
+        )
+        vector.data.flags.writeable = False
+        return vector
+    if kind == "struct":
+        return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
+    return array_argument(value, parameter.annotation, str(position)) if kind in ("array", "tensor") else value
+
+
+def result(value: Any, results: list[Any]) -> Any:
+    """A returned value as its scalars in order, which the kernel's `build_result` puts together."""
+    value = converted_result(value, results)
+    return tuple(scalar for item in (value if isinstance(value, tuple) else (value,)) for scalar in _scalars_of(item))
+
+
+def _scalars_of(value: Any) -> list[Any]:
+    if isinstance(value, StructValue):
+        return [scalar for item in value.members.values() for scalar in _scalars_of(item)]
+    return value.data.reshape(-1).tolist() if isinstance(value, Vec) else [read(value).item()]

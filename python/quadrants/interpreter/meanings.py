@@ -1,0 +1,403 @@
+"""What the functions of the language mean to the interpreter: the package's own, Python's builtins, and the methods of vectors."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
+
+from . import hosts, scalars, values
+from .scalars import I64, UNARY, cast, typed
+from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, truth, unary
+
+_ATOMICS = {
+    "atomic_add": "add", "atomic_sub": "sub", "atomic_mul": "mul", "atomic_min": "min", "atomic_max": "max",
+    "atomic_and": "bit_and", "atomic_or": "bit_or", "atomic_xor": "bit_xor",
+}  # fmt: skip
+
+
+class GroupedTensor:
+    """`qd.grouped(container)`."""
+
+    def __init__(self, tensor: values.Tensor) -> None:
+        self.tensor = tensor
+
+
+# functions of the package
+
+
+def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
+    """A read-modify-write of a place; gives the old value."""
+    if evaluator.tensor(place) is not None:
+        raise QuadrantsSyntaxError(f"cannot use a Field directly as the first operand of '{name}'")
+    if not (is_place(place) or isinstance(place, Vec)) or not (place.data if isinstance(place, Vec) else place).flags.writeable:
+        raise QuadrantsSyntaxError(f"cannot use a non-writable target as the first operand of '{name}'")
+    old, dtype = read(place), place.data.dtype if isinstance(place, Vec) else place.dtype
+    given = [elementwise(lambda x: cast(x, dtype), name, typed(v, dtype) if scalars.is_number(v) else v) for v in map(read, operands)]
+    if name == "atomic_cas":
+        if isinstance(place, Vec):
+            raise QuadrantsTypeError("atomic_cas on tensor (vector / matrix) destinations is not supported")
+        new = given[1] if old == given[0] else old
+    elif name == "atomic_exchange":
+        new = given[0]
+    else:
+        if _ATOMICS[name].startswith("bit") and dtype.kind == "f":
+            raise QuadrantsTypeError(f"'{name.replace('atomic_', 'atomic_bit_')}' requires integer operands, got {scalars.NAMES[dtype]}")
+        new = binary(_ATOMICS[name], old, given[0])
+    evaluator.write(place, new)
+    return old
+
+
+def _cast(_: Any, value: Any, kind: Any) -> Any:
+    hosts.check_dtype(kind)
+    return hosts.convert(value, kind)
+
+
+def _bit_cast(_: Any, value: Any, kind: Any) -> Any:
+    dtype = hosts.check_dtype(kind)
+    return elementwise(lambda x: scalars.bit_cast(x, dtype), "bit_cast", typed(value, dtype) if scalars.is_number(value) else value)
+
+
+def _rounding(name: str) -> Callable[..., Any]:
+    return lambda _, value, dtype=None: unary(name, value) if dtype is None else hosts.convert(unary(name, value), dtype)
+
+
+def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
+    def choose(c: Any, x: Any, y: Any) -> Any:
+        if c.dtype.kind == "f":
+            raise QuadrantsTypeError(f"'select' takes integral inputs only, however '{scalars.NAMES[c.dtype]}' is provided")
+        common = scalars.promote(x.dtype, y.dtype)
+        chosen = np.where(c != c.dtype.type(0), cast(x, common), cast(y, common))
+        return chosen if chosen.ndim else chosen[()]
+
+    if isinstance(first, StructValue) and isinstance(second, StructValue):
+        return read(first if truth(condition) else second)
+    return elementwise(choose, "select", condition, first, second)
+
+
+def _fold(name: str) -> Callable[..., Any]:
+    def fold(_: Any, *operands: Any) -> Any:
+        if not any(is_runtime(operand) or isinstance(operand, values.Index) for operand in operands):
+            return getattr(builtins, name)(*operands)
+        return functools.reduce(lambda x, y: binary(name, x, y), operands)
+
+    return fold
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    return lambda _, value: unary(name, value)
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    return lambda evaluator, left, right: evaluator.binary(name, left, right)
+
+
+def _static(_: Any, value: Any, *more: Any) -> Any:
+    for item in (value, *more):
+        if is_runtime(item):
+            text = f"Input to qd.static must be compile-time constants or global pointers, instead of {type(item)}"
+            raise QuadrantsCompilationError(text)
+    return [value, *more] if more else value
+
+
+def _static_assert(_: Any, condition: Any, message: Any = None) -> None:
+    if is_runtime(condition):
+        raise QuadrantsTypeError("Static assert with non-static condition")
+    if not condition:
+        raise QuadrantsCompilationError(f"AssertionError: {message}" if message is not None else "AssertionError: static assertion failed")
+
+
+def _grouped(evaluator: Any, items: Any) -> Any:
+    tensor = evaluator.tensor(items)
+    return GroupedTensor(tensor) if tensor is not None else hosts.BUILTINS["grouped"](items)
+
+
+def _ndrange(_: Any, *dimensions: Any, axes: Any = None) -> Any:
+    flat = [tuple(d) if isinstance(d, (list, tuple)) else d for d in dimensions]
+    return hosts.BUILTINS["ndrange"](*flat, axes=axes)
+
+
+def _random(evaluator: Any, kind: Any = float) -> Any:
+    dtype = hosts.check_dtype(kind)
+    if dtype.kind == "f":
+        return (
+            dtype.type(evaluator.random.integers(1 << 11) / (1 << 11)) if dtype.itemsize == 2 else evaluator.random.random(dtype=dtype)[()]
+        )
+    return (
+        np.frombuffer(evaluator.random.bytes(8), dtype if dtype != scalars.U1 else np.uint8)[0].astype(dtype)
+        if dtype != scalars.U1
+        else np.bool_(evaluator.random.integers(2))
+    )
+
+
+def _constant_like(number: int) -> Callable[..., Any]:
+    return lambda _, value: elementwise(lambda x: np.full_like(x, number) if np.ndim(x) else x.dtype.type(number), "zero", value)
+
+
+def _vector(_: Any, items: Any, dt: Any = None) -> Vec:
+    if not isinstance(items, (list, tuple, Vec, np.ndarray)):
+        raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
+    return make_vector(items.tolist() if isinstance(items, np.ndarray) else items, None if dt is None else hosts.check_dtype(dt))
+
+
+def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) -> StructValue:
+    return StructValue({name: new_place(value) for name, value in {**(entries or {}), **members}.items()})
+
+
+def _range(_: Any, *bounds: Any) -> Any:
+    if not 1 <= len(bounds) <= 3:
+        raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds)}")
+    if not any(is_runtime(bound) for bound in bounds):
+        return range(*(int(bound) for bound in bounds))
+    wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
+    plain = range(*(int(bound) for bound in bounds))
+    return map(I64.type, plain) if wide else plain
+
+
+def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
+    if not evaluator.dry:
+        print(*(format_value(item, "") for item in items), sep=sep, end=end, file=file)
+
+
+def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
+    return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def reduce(evaluator: Any, items: Any, *start: Any) -> Any:
+        items = items if isinstance(items, Vec) else list(items)
+        if not isinstance(items, Vec) and any(is_runtime(item) for item in items):
+            items = make_vector(items, None)
+        if not isinstance(items, Vec):
+            return getattr(builtins, name)(items, *start)
+        result = vector_attribute(evaluator, items, name)()
+        return evaluator.binary("add", result, start[0]) if start else result
+
+    return reduce
+
+
+def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of an ordinary Python callable, at compile time as it were."""
+    if hosts.is_kernel(function):
+        raise QuadrantsSyntaxError("Kernels cannot call other kernels. I.e., nested kernels are not allowed.")
+    name = getattr(function, "__name__", repr(function))
+    if hosts.is_matrix_class(getattr(function, "__self__", None)) and name in CLASS_METHODS:
+        return CLASS_METHODS[name](*arguments, **keywords)
+    if getattr(function, "__module__", "") in ("math", "numpy") and any(is_runtime(argument) for argument in arguments):
+        raise QuadrantsTypeError(
+            f"TypeError when calling `{name}`: Did you mean to use `qd.{name}` instead of `{function.__module__}.{name}`?"
+        )
+    try:
+        return hosts.constant(function(*arguments, **keywords))
+    except TypeError as error:
+        if isinstance(error, QuadrantsCompilationError):
+            raise
+        raise QuadrantsTypeError(f"TypeError when calling `{name}`: {error}") from error
+
+
+def format_value(value: Any, spec: str) -> str:
+    """A value as `print` shows it; `spec` is a C conversion without its percent sign."""
+    if is_place(value):
+        value = value[()]
+    if isinstance(value, Vec):
+        return "[" + ", ".join(format_value(item, spec) for item in value) + "]"
+    if isinstance(value, StructValue):
+        return "{" + ", ".join(f"{name}: {format_value(item, spec)}" for name, item in value.members.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        text = ", ".join(format_value(item, spec) for item in value)
+        return f"[{text}]" if isinstance(value, list) else f"({text})"
+    if isinstance(value, (bool, int, float)):
+        value = typed(value)
+    if not isinstance(value, np.generic):
+        return format(value, spec)
+    if not spec:
+        return f"{value:f}" if value.dtype.kind == "f" else str(int(value))
+    kind = spec[-1]
+    number = float(value) if kind in "eEfFgGa" else int(value)
+    return ("%" + (spec[:-1] + "d" if kind in "iu" else spec)) % number if kind.isalpha() else format(number, spec)
+
+
+BY_NAME: dict[str, Callable[..., Any]] = {
+    **{name: _unary(name) for name in UNARY},
+    **{name: _rounding(name) for name in ("floor", "ceil", "round")},
+    **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
+    **{name: lambda *_, **__: None for name in ("loop_config", "block_local", "cache_read_only", "no_activate")},
+    **{name: lambda _, value, *__, **___: value for name in ("assume_in_range", "loop_unique", "volatile_load", "stop_grad")},
+    "max": _fold("max"), "min": _fold("min"), "cast": _cast, "bit_cast": _bit_cast, "select": _select,
+    "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
+    "static": _static, "static_assert": _static_assert, "static_print": lambda _, *items, **named: print(*items, **named),
+    "grouped": _grouped, "ndrange": _ndrange, "random": _random, "zero": _constant_like(0), "one": _constant_like(1),
+    "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
+}  # fmt: skip
+
+# Python's own functions, where run-time values need another meaning.
+PYTHON: dict[Any, Callable[..., Any]] = {
+    abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
+    int: lambda _, value=0: hosts.convert(value, int) if is_runtime(value) else int(value),
+    float: lambda _, value=0.0: hosts.convert(value, float) if is_runtime(value) else float(value),
+    bool: lambda _, value=False: hosts.convert(value, bool) if is_runtime(value) else bool(value),
+    pow: _binary("pow"),
+    round: _python_round,
+    max: _fold("max"),
+    min: _fold("min"),
+    range: _range,
+    print: _print,
+    divmod: lambda evaluator, left, right: (evaluator.binary("floor_div", left, right), evaluator.binary("mod", left, right)),
+    **{getattr(builtins, name): _reduction(name) for name in ("sum", "any", "all")},
+    reversed: lambda _, items: list(items)[::-1],
+}
+
+
+# vectors and matrices
+
+
+def _sum_of(terms: Any) -> Any:
+    """Adds from the first to the last, as compiled code does."""
+    return functools.reduce(lambda x, y: binary("add", x, y), terms)
+
+
+def matmul(left: Any, right: Any) -> Any:
+    """Matrix product; two vectors give their dot product."""
+    left, right = values.as_vector(left), values.as_vector(right)
+    if not (isinstance(left, Vec) and isinstance(right, Vec)):
+        raise QuadrantsTypeError(f"unsupported operand type(s) for '@': '{scalars.type_name(left)}' and '{scalars.type_name(right)}'")
+    if left.data.ndim == right.data.ndim == 1:
+        return _dot(None, left, right)
+    if left.data.shape[-1] != right.data.shape[0]:
+        raise QuadrantsTypeError(f"dimension mismatch between {left.data.shape} and {right.data.shape} for matrix multiplication")
+    rows = left.data if left.data.ndim == 2 else left.data[None]
+    columns = right.data.T if right.data.ndim == 2 else right.data[None]
+    cells = [[_sum_of(binary("mul", Vec(row), Vec(column)).data) for column in columns] for row in rows]
+    shape = (*left.data.shape[:-1], *right.data.shape[1:])
+    return Vec(np.array(cells).reshape(shape))
+
+
+def _dot(_: Any, left: Vec, right: Any) -> Any:
+    return _sum_of(binary("mul", left, right).data.reshape(-1))
+
+
+def _cross(_: Any, a: Vec, b: Any) -> Any:
+    b = values.as_vector(b)
+
+    def minor(i: int, j: int) -> Any:
+        return binary("sub", binary("mul", a.data[i], b.data[j]), binary("mul", a.data[j], b.data[i]))
+
+    if a.data.shape == (2,):
+        return minor(0, 1)
+    if a.data.shape != (3,):
+        raise QuadrantsTypeError(
+            f"Cross product is only supported between pairs of 2D/3D vectors: only dimension < 4 is supported, got shape {a.data.shape}"
+        )
+    return make_vector([minor(1, 2), minor(2, 0), minor(0, 1)], None)
+
+
+def _outer(_: Any, a: Vec, b: Any) -> Vec:
+    return Vec(np.stack([binary("mul", Vec(values.as_vector(b).data), item).data for item in a.data]))
+
+
+def _transpose(_: Any, a: Vec) -> Vec:
+    if a.data.ndim == 1:
+        raise QuadrantsTypeError(
+            "`transpose()` cannot apply to a vector. If you want something like `a @ b.transpose()`, write `a.outer_product(b)` instead."
+        )
+    return Vec(a.data.T.copy())
+
+
+def _norm_sqr(_: Any, a: Vec) -> Any:
+    return _dot(None, a, a)
+
+
+def _norm(_: Any, a: Vec, eps: Any = 0) -> Any:
+    return unary("sqrt", binary("add", _norm_sqr(_, a), eps))
+
+
+def _norm_inv(_: Any, a: Vec, eps: Any = 0) -> Any:
+    return binary("div", 1, _norm(_, a, eps))
+
+
+def _normalized(_: Any, a: Vec, eps: Any = 0) -> Any:
+    return binary("div", a, binary("add", _norm(_, a), eps))
+
+
+def _square(a: Vec, limit: int) -> int:
+    if a.data.ndim != 2 or a.data.shape[0] != a.data.shape[1]:
+        raise QuadrantsTypeError(f"expected a square matrix, got shape {a.data.shape}")
+    if len(a) > limit:
+        raise QuadrantsTypeError(f"only dimension < {limit + 1} is supported, got shape {a.data.shape}")
+    return len(a)
+
+
+def _determinant(_: Any, a: Vec) -> Any:
+    if _square(a, 12) == 1:
+        return a.data[0, 0]
+    minors = [_determinant(_, Vec(np.delete(a.data[1:], column, axis=1))) for column in range(len(a))]
+    terms = [binary("mul", a.data[0, column], minor) for column, minor in enumerate(minors)]
+    return functools.reduce(lambda total, term: binary("sub" if term[0] % 2 else "add", total, term[1]), enumerate(terms[1:], 1), terms[0])
+
+
+def _inverse(_: Any, a: Vec) -> Vec:
+    _square(a, 12)
+    dtype = scalars.as_float(a.data.dtype)
+    return Vec(np.linalg.inv(a.data.astype(np.float64)).astype(dtype))
+
+
+def _fill(evaluator: Any, a: Vec, value: Any) -> None:
+    evaluator.write(a, value)
+
+
+def _folded(name: str) -> Callable[..., Any]:
+    return lambda _, a: functools.reduce(lambda x, y: binary(name, x, y), a.data.reshape(-1))
+
+
+def _total(_: Any, a: Vec) -> Any:
+    flat = list(a.data.reshape(-1))
+    return _sum_of(flat) if len(flat) > 1 else cast(flat[0], scalars.without_u1(a.data.dtype))
+
+
+_VECTOR_METHODS: dict[str, Callable[..., Any]] = {
+    "norm": _norm, "norm_inv": _norm_inv, "norm_sqr": _norm_sqr, "normalized": _normalized, "dot": _dot, "cross": _cross,
+    "outer_product": _outer, "transpose": _transpose, "determinant": _determinant, "inverse": _inverse, "fill": _fill,
+    "trace": lambda _, a: _sum_of(np.diagonal(a.data)[: _square(a, 1 << 30)]),
+    "sum": _total, "max": _folded("max"), "min": _folded("min"), "frobenius_inner": _dot,
+    "any": lambda _, a: np.bool_(np.any(a.data)), "all": lambda _, a: np.bool_(np.all(a.data)),
+    "cast": lambda _, a, kind: hosts.convert(a, kind), "to_list": lambda _, a: a.data.tolist(), "get_shape": lambda _, a: a.data.shape,
+}  # fmt: skip
+
+
+def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
+    """A method or property of a vector."""
+    shape = vec.data.shape
+    properties = {"n": shape[0], "m": shape[1] if len(shape) == 2 else 1, "ndim": len(shape), "shape": shape}
+    if name in properties:
+        return properties[name]
+    if name == "T":
+        return _transpose(evaluator, vec)
+    if name == "dtype":
+        return hosts.host_dtype(vec.data.dtype)
+    method = _VECTOR_METHODS.get(name)
+    if method is None:
+        raise QuadrantsTypeError(f"{vec.tensor_type()} has no attribute '{name}'")
+    return functools.partial(method, evaluator, vec)
+
+
+def _number(dt: Any, value: Any) -> Any:
+    return typed(value) if dt is None else cast(typed(value), hosts.check_dtype(dt))
+
+
+# Static methods of the classes `qd.Vector` and `qd.Matrix`.
+CLASS_METHODS: dict[str, Callable[..., Any]] = {
+    "zero": lambda dt, n, m=None: Vec(np.zeros(n if m is None else (n, m), hosts.check_dtype(dt))),
+    "one": lambda dt, n, m=None: Vec(np.ones(n if m is None else (n, m), hosts.check_dtype(dt))),
+    "unit": lambda n, i, dt=None: make_vector([_number(dt or int, int(k == int(i))) for k in range(n)], None),
+    "identity": lambda dt, n: Vec(np.eye(n, dtype=hosts.check_dtype(dt))),
+    "diag": lambda dim, val: make_vector(
+        [[val if i == j else cast(typed(0), typed(val).dtype) for j in range(dim)] for i in range(dim)], None
+    ),
+    "rows": lambda rows: make_vector(rows, None),
+    "cols": lambda columns: Vec(make_vector(columns, None).data.T.copy()),
+}

@@ -1,0 +1,480 @@
+"""Rewrites the syntax tree of a kernel or func into Python that computes with typed values.
+
+Every node keeps its place in the user's file, so that breakpoints, coverage and tracebacks work. Control flow stays Python's; operators,
+accesses, calls and assignments become calls of the `Evaluator`, bound to the name `_qd`. Variables stay Python locals. Which variable a
+name means is decided here: a name is declared by its first assignment and is known until the block ends.
+
+A local whose reference may be taken (an argument of an atomic or of a func that takes it by reference) is kept in a place.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from quadrants._errors import QuadrantsNameError, QuadrantsSyntaxError
+from quadrants._source import FunctionSource
+
+MISSING = object()
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_div", ast.Mod: "mod", ast.Pow: "pow",
+    ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bit_and", ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.MatMult: "matmul",
+}  # fmt: skip
+_UNARY = {ast.USub: "neg", ast.UAdd: "pos", ast.Not: "logical_not", ast.Invert: "bit_not"}
+_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+_OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
+_REFUSED = (
+    ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
+    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With,
+)  # fmt: skip
+
+
+def literal(value: Any) -> ast.expr:
+    """A constant of the generated code."""
+    return ast.Constant(value)
+
+
+class MistakeAt(Exception):
+    """Carries the node of a mistake up to where its frame is known."""
+
+    def __init__(self, error: type[Exception], message: str, node: ast.AST) -> None:
+        super().__init__(message)
+        self.error, self.message, self.node = error, message, node
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites one function. `by_reference(function, position)` says which arguments a resolved callee takes by reference."""
+
+    def __init__(self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str]) -> None:
+        self.function: Any = source.function
+        self.by_reference = by_reference
+        self.references = references
+        self.scopes = [{name: "place" if role == "value" and name in references else role for name, role in roles.items()}]
+        stores = (node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        self.stored = {*roles, *stores}  # what Python takes for locals, whatever the block
+        self.static_depth = 0
+        self.temporaries = 0
+
+    def role(self, name: str) -> str | None:
+        """What a visible local is: value, place, parameter, loop, object; None for any other name."""
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def resolve(self, node: ast.AST) -> Any:
+        """The object that a captured name or an attribute of one means now, or MISSING."""
+        if isinstance(node, ast.Name):
+            return MISSING if self.role(node.id) else self.captured(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.resolve(node.value)
+            return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
+        return MISSING
+
+    def captured(self, name: str) -> Any:
+        """The value of a name outside the function."""
+        code = self.function.__code__
+        if name in code.co_freevars:
+            cell = (self.function.__closure__ or ())[code.co_freevars.index(name)]
+            return cell.cell_contents if cell is not None and _is_filled(cell) else MISSING
+        return self.function.__globals__.get(name, getattr(builtins, name, MISSING))
+
+    def builtin_name(self, node: ast.AST) -> str | None:
+        """Name of the language's own function that a callee expression means."""
+        found = self.resolve(node)
+        return getattr(found, "_qd_builtin", None) if found is not MISSING else None
+
+    def is_static_call(self, node: ast.AST) -> bool:
+        """True for `qd.static(...)`."""
+        return isinstance(node, ast.Call) and self.builtin_name(node.func) == "static"
+
+    def helper(self, name: str, *arguments: ast.expr, at: ast.AST, keywords: list[ast.keyword] | None = None) -> ast.expr:
+        """A call of an `Evaluator` method, standing where `at` stands."""
+        function = ast.Attribute(ast.Name("_qd", ast.Load()), name, ast.Load())
+        return _place(ast.Call(function, list(arguments), keywords or []), at)
+
+    def fail(self, message: str, node: ast.AST, error: type[Exception] = QuadrantsSyntaxError) -> Any:
+        """Raises a mistake at `node`."""
+        raise MistakeAt(error, message, node)
+
+    def temporary(self) -> str:
+        """A fresh name of the generated code."""
+        self.temporaries += 1
+        return f"_qd_{self.temporaries}"
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        role = self.role(node.id)
+        if role in ("value", "loop", "object", "parameter"):
+            return node
+        if role is not None:
+            return self.helper("read", node, at=node)
+        if node.id in self.stored or self.captured(node.id) is MISSING:
+            return self.helper("outer", literal(node.id), at=node)
+        return self.helper("captured", node, at=node)
+
+    def visit_place(self, node: ast.expr) -> ast.expr:
+        """The place that an expression names; for anything else its value."""
+        if isinstance(node, ast.Name) and self.role(node.id) is not None:
+            return node
+        if isinstance(node, ast.Subscript):
+            return self.helper("element", self.visit_place(node.value), self.index(node.slice), at=node)
+        if isinstance(node, ast.Attribute) and self.resolve(node) is MISSING:
+            return self.helper("member", self.visit_place(node.value), literal(node.attr), at=node)
+        return self.visit(node)
+
+    def index(self, node: ast.expr) -> ast.expr:
+        """An index, with slices as objects."""
+        if isinstance(node, ast.Slice):
+            bounds = [self.visit(bound) if bound else literal(None) for bound in (node.lower, node.upper, node.step)]
+            return self.helper("slice", *bounds, at=node)
+        if isinstance(node, ast.Tuple):
+            return _place(ast.Tuple([self.index(item) for item in node.elts], ast.Load()), node)
+        return self.visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return self.helper("read", self.visit_place(node), at=node)
+
+    def visit_Starred(self, node: ast.Starred) -> ast.expr:
+        return _place(ast.Starred(self.helper("spread", self.visit(node.value), at=node), ast.Load()), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if self.resolve(node) is not MISSING:
+            return self.helper("captured", node, at=node)
+        return self.helper("attribute", self.visit_place(node.value), literal(node.attr), at=node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+            return self.helper("percent", node.left, self.visit(node.right), at=node)
+        return self.helper("binary", literal(_BINARY[type(node.op)]), self.visit(node.left), self.visit(node.right), at=node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        if isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub):
+            return node
+        return self.helper("unary", literal(_UNARY[type(node.op)]), self.visit(node.operand), at=node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        for op in node.ops:
+            kind = _OBJECT_TESTS.get(type(op))
+            if kind and not self.static_depth:
+                text = (
+                    '"In" is only supported inside `qd.static`.'
+                    if kind == "In"
+                    else f'Operator "{kind}" in Quadrants scope is not supported'
+                )
+                self.fail(text, node)
+        operands = [self.visit(item) for item in (node.left, *node.comparators)]
+        if any(type(op) in _OBJECT_TESTS for op in node.ops):
+            return _place(ast.Compare(operands[0], node.ops, operands[1:]), node)
+        names = ast.Tuple([literal(_COMPARE[type(op)]) for op in node.ops], ast.Load())
+        return self.helper("compare", names, *operands, at=node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
+        if self.static_depth:
+            return self.generic_visit(node)
+        kind = "and" if isinstance(node.op, ast.And) else "or"
+        result = self.visit(node.values[0])
+        for operand in node.values[1:]:
+            left = self.helper("begin_logic", literal(kind), result, at=node)
+            result = self.helper("end_logic", literal(kind), left, self.visit(operand), at=node)
+        return result
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        if self.is_static_call(node.test) or self.static_depth:
+            return self.generic_visit(node)
+        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.visit(node.body)]
+        return self.helper("end_choice", *arguments, self.helper("other_choice", at=node), self.visit(node.orelse), at=node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        return _place(ast.NamedExpr(ast.Name(node.target.id, ast.Store()), self.stored_value(node.target, self.visit(node.value))), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        callee = self.resolve(node.func)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and callee is super:
+            return node  # finds its class and object in the frame of the caller
+        if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
+            return node
+        name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
+        self.static_depth += name in ("static", "static_assert", "static_print")
+        if callee is MISSING:
+            function = self.visit_place(node.func)
+            if isinstance(node.func, ast.Attribute):
+                function = self.helper("method", self.visit_place(node.func.value), literal(node.func.attr), at=node.func)
+        else:
+            function = self.visit(node.func)
+        wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
+        arguments = [self.argument(item, wanted(position)) for position, item in enumerate(node.args)]
+        keywords = [ast.keyword(item.arg, self.argument(item.value, item.arg is not None and wanted(item.arg))) for item in node.keywords]
+        self.static_depth -= name in ("static", "static_assert", "static_print")
+        return self.helper("call", function, *arguments, at=node, keywords=keywords)
+
+    def argument(self, node: ast.expr, by_reference: bool) -> ast.expr:
+        """An argument, as a place where the callee wants one."""
+        if not by_reference or isinstance(node, ast.Starred):
+            return self.visit(node)
+        if isinstance(node, ast.Name) and self.role(node.id) in ("value", "place"):
+            self.references.add(node.id)
+        return self.visit_place(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                spec = self.visit(part.format_spec) if part.format_spec else literal("")
+                parts.append(self.helper("formatted", self.visit(part.value), spec, at=part))
+            else:
+                parts.append(part)
+        return self.helper("join", *parts, at=node)
+
+    def _visit_comprehension(self, node: Any) -> ast.expr:
+        self.scopes.append({})
+        for generator in node.generators:
+            generator.iter = self.helper("static_items", self.visit(generator.iter), at=generator.iter)
+            self.declare_targets(generator.target, "object")
+            generator.ifs = [self.helper("truth", self.visit(test), at=test) for test in generator.ifs]
+        for field in ("elt", "key", "value"):
+            if hasattr(node, field):
+                setattr(node, field, self.visit(getattr(node, field)))
+        self.scopes.pop()
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        self.scopes.append({argument.arg: "object" for argument in node.args.args})
+        node.body = self.visit(node.body)
+        self.scopes.pop()
+        return node
+
+    def declare_targets(self, target: ast.expr, role: str) -> None:
+        """Declares the names of a loop or comprehension target."""
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                if role == "loop" and self.role(node.id) and self.role(node.id) != "object":
+                    text = f"Variable '{node.id}' is already declared in the outer scope and cannot be used as loop variable"
+                    self.fail(text, target)
+                self.scopes[-1][node.id] = role
+
+    def stored_value(self, target: ast.Name, value: ast.expr, static: bool = False) -> ast.expr:
+        """What an assignment to a name binds: a new variable, or the old one with a new value."""
+        role = self.role(target.id)
+        if role is None or (static and target.id not in self.scopes[-1]):
+            self.scopes[-1][target.id] = "object" if static else "place" if target.id in self.references else "value"
+            if static:
+                return value
+            declared = self.helper("declare", value, at=target)
+            return self.helper("place_of", declared, at=target) if target.id in self.references else declared
+        self.check_assignable(target, role)
+        if static:
+            self.fail("Recreating variables is not allowed", target)
+        return self.helper("assign", ast.Name(target.id, ast.Load()), value, at=target)
+
+    def check_assignable(self, target: ast.Name, role: str) -> None:
+        """Loop variables, kernel arguments and compile-time objects keep what they are."""
+        if role == "loop":
+            self.fail(f"'{target.id}' is a loop variable and cannot be assigned", target)
+        if role == "parameter":
+            text = f'Kernel argument "{target.id}" is immutable in the kernel.'
+            self.fail(f"{text} If you want to change its value, please create a new variable.", target)
+        if role == "object":
+            self.fail(f"Variable '{target.id}' cannot be assigned. Maybe it is not a Quadrants object?", target)
+
+    def store(self, target: ast.expr, value: ast.expr, static: bool = False) -> list[ast.stmt]:
+        """Statements that assign a rewritten value to a target."""
+        if isinstance(target, ast.Name):
+            return [_place(ast.Assign([ast.Name(target.id, ast.Store())], self.stored_value(target, value, static)), target)]
+        if static and not isinstance(target, (ast.Tuple, ast.List)):
+            self.fail("Static assign cannot be used on elements in arrays", target)
+        if isinstance(target, ast.Subscript):
+            call = self.helper("store_element", value, self.visit_place(target.value), self.index(target.slice), at=target)
+            return [_place(ast.Expr(call), target)]
+        if isinstance(target, ast.Attribute):
+            call = self.helper("store_member", value, self.visit_place(target.value), literal(target.attr), at=target)
+            return [_place(ast.Expr(call), target)]
+        if not isinstance(target, (ast.Tuple, ast.List)):
+            self.fail(f'Unsupported node "{type(target).__name__}"', target)
+        name = self.temporary()
+        starred = [position for position, item in enumerate(target.elts) if isinstance(item, ast.Starred)]
+        unpacked = self.helper("unpack", value, literal(len(target.elts)), literal(starred[0] if starred else None), at=target)
+        out: list[ast.stmt] = [_place(ast.Assign([ast.Name(name, ast.Store())], unpacked), target)]
+        for position, item in enumerate(target.elts):
+            part = _place(ast.Subscript(ast.Name(name, ast.Load()), literal(position), ast.Load()), target)
+            out += self.store(item.value if isinstance(item, ast.Starred) else item, part, static)
+        return out
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        static = self.is_static_call(node.value)
+        value = self.visit(node.value)
+        if len(node.targets) == 1:
+            return self.store(node.targets[0], value, static)
+        name = self.temporary()
+        out: list[ast.stmt] = [_place(ast.Assign([ast.Name(name, ast.Store())], value), node)]
+        for target in node.targets:
+            out += self.store(target, _place(ast.Name(name, ast.Load()), node), static)
+        return out
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        if node.value is None:
+            self.fail("an annotated variable needs a value", node)
+        if self.is_static_call(node.value):
+            self.fail("Static assign cannot be used on annotated assignment", node)
+        if not isinstance(node.target, ast.Name):
+            return self.store(node.target, self.helper("convert", self.visit(node.value), self.visit(node.annotation), at=node))
+        if self.role(node.target.id):
+            self.fail("Static assign cannot have type overloading", node)
+        return self.store(node.target, self.helper("convert", self.visit(node.value), self.visit(node.annotation), at=node))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        op = literal(_BINARY[type(node.op)])
+        if isinstance(node.target, ast.Name):
+            role = self.role(node.target.id)
+            if role is None:
+                known = node.target.id not in self.stored and self.captured(node.target.id) is not MISSING
+                text = f'"{node.target.id}": captured value is constant' if known else f'Name "{node.target.id}" is not defined'
+                self.fail(text, node.target, QuadrantsSyntaxError if known else QuadrantsNameError)
+            self.check_assignable(node.target, role)
+            changed = self.helper("augment", op, ast.Name(node.target.id, ast.Load()), self.visit(node.value), at=node)
+            return [_place(ast.Assign([ast.Name(node.target.id, ast.Store())], changed), node)]
+        if isinstance(node.target, ast.Subscript):
+            target = self.helper("element", self.visit_place(node.target.value), self.index(node.target.slice), at=node.target)
+            call = self.helper("augment_element", op, target, self.visit(node.value), at=node)
+        else:
+            base = self.visit_place(node.target.value)
+            call = self.helper("augment_member", op, base, literal(node.target.attr), self.visit(node.value), at=node)
+        return [_place(ast.Expr(call), node)]
+
+    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
+        for target in node.targets:
+            if not isinstance(target, ast.Name) or target.id not in self.scopes[-1]:
+                self.fail("`del` takes variables of the block that it stands in", node)
+            del self.scopes[-1][target.id]
+        return [_place(ast.Pass(), node)]
+
+    def block(self, body: list[ast.stmt], scope: dict[str, str] | None = None) -> tuple[list[ast.stmt], dict[str, str]]:
+        """Rewrites the statements of a block; gives them with the names that it declared."""
+        self.scopes.append(scope or {})
+        out: list[ast.stmt] = []
+        for statement in body:
+            result = self.visit(statement)
+            out += result if isinstance(result, list) else [result]
+            if isinstance(statement, ast.Return):
+                break
+        return out or [_place(ast.Pass(), body[0])] if body else [], self.scopes.pop()
+
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        test = self.helper("truth", self.visit(node.test), at=node.test)
+        body, declared = self.block(node.body)
+        orelse, other = self.block(node.orelse)
+        if node.orelse:
+            # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
+            ways = [names for names, part in ((declared, node.body), (other, node.orelse)) if not _leaves(part)]
+            for name in set.intersection(*(set(names) for names in ways)) if ways else ():
+                self.scopes[-1].setdefault(name, ways[0][name])
+        return _place(ast.If(test, body, orelse), node)
+
+    def visit_While(self, node: ast.While) -> ast.stmt:
+        test = self.helper("loop_truth", self.visit(node.test), at=node.test)
+        return _place(ast.While(test, self.block(node.body)[0], self.block(node.orelse)[0]), node)
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        static = self.is_static_call(node.iter)
+        count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 0
+        if isinstance(node.iter, ast.IfExp) and self.is_static_call(node.iter.test):
+            items = self.generic_visit(node.iter)
+        else:
+            items = self.visit(node.iter)
+        items = self.helper("static_items" if static else "iterate", items, *([] if static else [literal(count)]), at=node.iter)
+        self.scopes.append({})
+        self.declare_targets(node.target, "object" if static else "loop")
+        body = self.block(node.body, self.scopes.pop())[0]
+        return _place(ast.For(node.target, items, body, self.block(node.orelse)[0]), node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        message = self.visit(node.msg) if node.msg else literal(ast.unparse(node.test))
+        test = self.helper("truth", self.visit(node.test), at=node.test)
+        failed = _place(ast.Expr(self.helper("assertion_failed", message, at=node)), node)
+        check = _place(ast.If(_place(ast.UnaryOp(ast.Not(), test), node), [failed], []), node)
+        return _place(ast.If(_place(ast.Attribute(ast.Name("_qd", ast.Load()), "checks_assertions", ast.Load()), node), [check], []), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        value = self.visit(node.value) if node.value else literal(None)
+        return _place(ast.Return(self.helper("returned", value, at=node)), node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        node.value = node.value if isinstance(node.value, ast.Constant) else self.visit(node.value)
+        return node
+
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        node.subject = self.visit(node.subject)
+        for case in node.cases:
+            if case.guard:
+                case.guard = self.helper("truth", self.visit(case.guard), at=case.guard)
+            case.body = self.block(case.body)[0]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        """A function inside a kernel: rewritten alike, called with copies of its arguments."""
+        name, target = node.name, ast.copy_location(ast.Name(node.name, ast.Store()), node)
+        node.decorator_list, node.returns, node.name = [], None, self.temporary()
+        for argument in node.args.args:
+            argument.annotation = None
+        node.body = self.block(node.body, {argument.arg: "value" for argument in node.args.args})[0]
+        self.scopes[-1][name] = "object"
+        return [node, _place(ast.Assign([target], self.helper("local_function", ast.Name(node.name, ast.Load()), at=node)), node)]
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _REFUSED):
+            self.fail(f'Unsupported node "{type(node).__name__}"', node)
+        return super().visit(node)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not MISSING
+    except ValueError:
+        return False
+
+
+def _place(node: Any, at: ast.AST) -> Any:
+    return ast.fix_missing_locations(ast.copy_location(node, at))
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """True when a block never reaches its end."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and _leaves(last.body) and _leaves(last.orelse)
+    return isinstance(last, (ast.Return, ast.Break, ast.Continue))
+
+
+def rewrite(source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], evaluator: Any) -> FunctionType:
+    """The function that computes what `source` says. Its globals and closure are the user's own, so captured values are never stale."""
+    function: Any = source.function
+    references: set[str] = set()
+    known = -1
+    while len(references) != known:  # once more when it turned out which locals need places
+        known = len(references)
+        body = Rewriter(source, roles, by_reference, references).block(copy.deepcopy(source.tree.body))[0]
+    tree = copy.copy(source.tree)
+    arguments = copy.deepcopy(tree.args)
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    entry = [_place(_parameter_place(name), tree) for name in sorted(references & set(roles))]
+    inner = _place(ast.FunctionDef(tree.name, arguments, entry + body, [], None), tree)
+    outer_names = ["_qd", *function.__code__.co_freevars]
+    outer = ast.FunctionDef(
+        "_qd_factory", ast.arguments([], [ast.arg(name) for name in outer_names], None, [], [], None, []), [inner], [], None
+    )
+    module = ast.fix_missing_locations(ast.Module([_place(outer, tree)], []))
+    factory = next(item for item in compile(module, source.file, "exec").co_consts if isinstance(item, CodeType))
+    code = next(item for item in factory.co_consts if isinstance(item, CodeType))
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    cells["_qd"] = CellType(evaluator)
+    return FunctionType(code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars))
+
+
+def _parameter_place(name: str) -> ast.stmt:
+    function = ast.Attribute(ast.Name("_qd", ast.Load()), "place_of", ast.Load())
+    return ast.Assign([ast.Name(name, ast.Store())], ast.Call(function, [ast.Name(name, ast.Load())], []))

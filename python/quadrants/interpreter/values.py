@@ -1,0 +1,325 @@
+"""Run-time values that are no scalars, and the places that hold values.
+
+A place is what can be stored to: a zero-dimensional NumPy array (scalar), a `Vec` or a `StructValue` whose memory is its own or is a view
+of a container's. Taking a reference, an element or a member gives a place; reading one copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
+
+from . import scalars
+from .scalars import NAMES, cast, typed
+
+_SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+class Vec:
+    """A vector or matrix: an array with its components."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"{NAMES[self.data.dtype]}{self.data.tolist()}"
+
+    def __len__(self) -> int:
+        return self.data.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.data[k] if self.data.ndim == 1 else Vec(self.data[k].copy()) for k in range(len(self)))
+
+    def tensor_type(self) -> str:
+        """How messages call its type."""
+        return f"[Tensor ({', '.join(map(str, self.data.shape))}) {NAMES[self.data.dtype]}]"
+
+
+class Index(tuple):
+    """A compile-time index vector, from an unrolled loop: a tuple for indexing, a vector in arithmetic."""
+
+    __slots__ = ()
+
+
+class StructValue:
+    """A struct: places of its members. Funcs among `methods` are called with the struct by reference."""
+
+    __slots__ = ("members", "methods")
+
+    def __init__(self, members: dict[str, Any], methods: dict[str, Any] | None = None) -> None:
+        self.members = members
+        self.methods = methods or {}
+
+    def __repr__(self) -> str:
+        return repr(self.members)
+
+    def tensor_type(self) -> str:
+        """How messages call its type."""
+        return f"struct {list(self.members)}"
+
+
+class Tensor:
+    """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
+
+    __slots__ = ("data", "shape", "label", "methods", "dynamic")
+
+    def __init__(self, data: Any, shape: tuple[int, ...], label: str, methods: dict[str, Any] | None = None, dynamic: bool = False) -> None:
+        self.data = data
+        self.shape = shape
+        self.label = label
+        self.methods = methods
+        self.dynamic = dynamic  # an array argument: its shape is a run-time value
+
+    def element(self, indices: tuple[int, ...]) -> Any:
+        """The place of one element."""
+        if isinstance(self.data, dict):
+            return StructValue({name: member.element(indices) for name, member in self.data.items()}, self.methods)
+        if self.data.ndim > len(self.shape):
+            return Vec(self.data[indices])
+        return self.data[(*indices, ...)]
+
+    def indices(self) -> Iterator[tuple[int, ...]]:
+        """All indices, the last axis fastest."""
+        return itertools.product(*(range(extent) for extent in self.shape))
+
+
+def is_place(value: Any) -> bool:
+    """True for a reference to a scalar."""
+    return isinstance(value, np.ndarray) and value.ndim == 0
+
+
+def read(value: Any) -> Any:
+    """The value in a place; vectors and structs are copied. Anything else is itself."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value[()]
+    if isinstance(value, Vec):
+        return Vec(value.data.copy())
+    if isinstance(value, StructValue):
+        return StructValue({name: new_place(member) for name, member in value.members.items()}, value.methods)
+    return value
+
+
+def new_place(value: Any) -> Any:
+    """A place of its own that holds `value`."""
+    if isinstance(value, (Vec, StructValue)):
+        return read(value)
+    if is_place(value):
+        return value.copy()
+    return np.array(typed(value))
+
+
+def is_runtime(value: Any) -> bool:
+    """True for what a kernel computes, false for Python objects that are known before it runs."""
+    return isinstance(value, (np.generic, Vec, StructValue)) or is_place(value)
+
+
+def write(place: Any, value: Any) -> None:
+    """Stores into a place, converting to its type."""
+    value = value[()] if is_place(value) else as_vector(value)
+    if isinstance(place, StructValue):
+        _write_struct(place, value)
+        return
+    target = place.data if isinstance(place, Vec) else place
+    if not target.flags.writeable:
+        raise QuadrantsSyntaxError(
+            "Kernel argument is immutable in the kernel. If you want to change its value, please create a new variable."
+        )
+    if isinstance(value, StructValue) or (isinstance(value, Vec) and value.data.shape != target.shape):
+        mine = place.tensor_type() if isinstance(place, Vec) else NAMES[target.dtype]
+        raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{mine}'")
+    source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
+    target[...] = cast(source, target.dtype)
+
+
+def _write_struct(place: StructValue, value: Any) -> None:
+    if isinstance(value, dict):
+        value = StructValue(value)
+    if not isinstance(value, StructValue):
+        raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{place.tensor_type()}'")
+    if list(place.members) != list(value.members):
+        raise QuadrantsTypeError(f"Member mismatch between structs {list(place.members)}, {list(value.members)}")
+    for name, member in place.members.items():
+        write(member, value.members[name])
+
+
+def as_vector(value: Any) -> Any:
+    """Lists and tuples of numbers act as vectors where a value is needed."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return make_vector(value, None)
+
+
+def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
+    """A vector of scalars, or a matrix of lists or vectors; the elements take their common type."""
+    if isinstance(items, Vec):
+        return Vec(items.data.astype(dtype) if dtype is None else cast(items.data, dtype).copy())
+    rows = [make_vector(item, dtype).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), dtype) for item in items]
+    if not rows:
+        raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
+    for row in rows:
+        if np.shape(row) != np.shape(rows[0]):
+            raise QuadrantsSyntaxError("the rows of a matrix must have one length")
+    common = dtype
+    for row in rows if dtype is None else ():
+        common = row.dtype if common is None else scalars.promote(common, row.dtype)
+    return Vec(np.stack([cast(row, common) for row in rows]))
+
+
+def elementwise(function: Callable[..., Any], symbol: str, *operands: Any) -> Any:
+    """Applies a function of NumPy scalars or arrays, broadcasting scalars over vectors of one shape."""
+    values = [as_vector(operand) for operand in operands]
+    shapes = {value.data.shape for value in values if isinstance(value, Vec)}
+    if len(shapes) > 1 or any(isinstance(value, StructValue) for value in values):
+        names = " and ".join(f"'{scalars.type_name(value)}'" for value in values)
+        raise QuadrantsTypeError(f"unsupported operand type(s) for '{symbol}': {names}")
+    hints = [value.data.dtype if isinstance(value, Vec) else value.dtype for value in values if isinstance(value, (Vec, np.generic))]
+    hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f"), None)
+    result = function(*(value.data if isinstance(value, Vec) else typed(value, hint) for value in values))
+    return Vec(result) if isinstance(result, np.ndarray) else result
+
+
+def unary(name: str, value: Any) -> Any:
+    """A unary row of the operator table on any run-time value."""
+    return elementwise(lambda operand: scalars.unary(name, operand), name, value)
+
+
+def binary(name: str, left: Any, right: Any) -> Any:
+    """A binary row of the operator table on any run-time values; structs member by member."""
+    symbol = scalars.BINARY[name][0]
+    if isinstance(left, StructValue) or isinstance(right, StructValue):
+        return _struct_binary(name, symbol, left, right)
+    return elementwise(lambda x, y: scalars.binary(name, x, y), symbol, left, right)
+
+
+def _struct_binary(name: str, symbol: str, left: Any, right: Any) -> Any:
+    structs = [value for value in (left, right) if isinstance(value, StructValue)]
+    if len({tuple(value.members) for value in structs}) > 1 or name not in ("add", "sub", "mul", "div", "eq", "ne"):
+        raise QuadrantsTypeError(f"unsupported operand type(s) for {symbol}: '{scalars.type_name(left)}' and '{scalars.type_name(right)}'")
+
+    def member(value: Any, key: str) -> Any:
+        return read(value.members[key]) if isinstance(value, StructValue) else value
+
+    results = {key: binary(name, member(left, key), member(right, key)) for key in structs[0].members}
+    if name in ("eq", "ne"):
+        flat = [np.all(r.data) if name == "eq" else np.any(r.data) if isinstance(r, Vec) else r for r in results.values()]
+        return np.bool_(all(flat) if name == "eq" else any(flat))
+    return StructValue({key: new_place(value) for key, value in results.items()}, structs[0].methods)
+
+
+def truth(value: Any) -> bool:
+    """The truth of a condition."""
+    value = read(value) if is_place(value) else value
+    if isinstance(value, (Vec, StructValue)):
+        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
+    if isinstance(value, np.floating) and scalars.options.strict_conditions:
+        raise QuadrantsTypeError(f"conditions must be an integer; found {NAMES[value.dtype]}")
+    return bool(value)
+
+
+# elements and components
+
+
+def _flat_indices(index: Any) -> list[Any]:
+    if index is None:
+        return []
+    flat: list[Any] = []
+    for item in index if isinstance(index, (tuple, list)) else (index,):
+        item = item[()] if is_place(item) else item
+        if isinstance(item, (Vec, Index)):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    return flat
+
+
+def _one_index(item: Any, position: int, extent: int, dynamic: bool, describe: Callable[[], str]) -> int:
+    if not isinstance(item, (bool, int, np.integer, np.bool_)):
+        raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
+    number = int(item)
+    if 0 <= number < extent:
+        return number
+    if isinstance(item, np.generic):
+        raise QuadrantsAssertionError(describe())
+    if number < 0 and dynamic:
+        raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
+    if -extent <= number < 0:
+        return number + extent
+    raise QuadrantsIndexError(f"index {number} is out of range for an axis of size {extent}")
+
+
+def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
+    """The place of an element of a container. `lenient` lets an index outside be 0: nobody will look at the value."""
+    flat = _flat_indices(index)
+    if any(isinstance(item, slice) for item in flat):
+        raise QuadrantsSyntaxError("Slicing is not supported on qd.field")
+    if len(flat) != len(tensor.shape):
+        if tensor.dynamic:
+            raise QuadrantsIndexError(f"{len(tensor.shape)}d ndarray indexed with {len(flat)}d indices")
+        raise QuadrantsIndexError(f"Field with dim {len(tensor.shape)} accessed with indices of dim {len(flat)}")
+
+    def describe() -> str:
+        shown = [int(item) for item in flat]
+        if tensor.dynamic:
+            return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
+        sizes = ", ".join(map(str, tensor.shape))
+        return f"Accessing field ({tensor.label}) of size ({sizes}) with indices ({', '.join(map(str, shown))})"
+
+    if lenient:
+        flat = [item if 0 <= int(item) < extent else 0 for item, extent in zip(flat, tensor.shape, strict=False)]
+        if 0 in tensor.shape:
+            return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
+    return tensor.element(tuple(_one_index(item, k, tensor.shape[k], tensor.dynamic, describe) for k, item in enumerate(flat)))
+
+
+def component(vec: Vec, index: Any, lenient: bool) -> Any:
+    """The place of a component, of a row, or of a slice."""
+    flat = _flat_indices(index)
+    shape = vec.data.shape
+    has_slices = any(isinstance(item, slice) for item in flat)
+    if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
+        flat = flat[:1]
+    if len(flat) > len(shape) or not flat or (len(flat) < len(shape) and has_slices):
+        raise QuadrantsIndexError(f"Expected {len(shape)} indices, got {len(flat)}.")
+
+    def describe() -> str:
+        return f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{', '.join(str(int(item)) for item in flat)}]"
+
+    if lenient:
+        flat = [item if isinstance(item, slice) or 0 <= int(item) < extent else 0 for item, extent in zip(flat, shape, strict=False)]
+    keys = [_as_slice(item) if isinstance(item, slice) else _one_index(item, k, shape[k], False, describe) for k, item in enumerate(flat)]
+    part = vec.data[(*keys, ...)]
+    return part if part.ndim == 0 else Vec(part)
+
+
+def _as_slice(item: slice) -> slice:
+    bounds = [None if bound is None else int(bound) for bound in (item.start, item.stop, item.step)]
+    return slice(*bounds)
+
+
+def swizzle(vec: Vec, name: str) -> Any:
+    """The place named by letters such as `x` or `xyz`, or None where `name` is no swizzle. Repeated letters give a copy."""
+    group = next((letters for letters in _SWIZZLES if len(name) <= 4 and set(name) <= set(letters)), None)
+    if group is None or vec.data.ndim != 1:
+        return None
+    positions = [group.index(letter) for letter in name]
+    size = len(vec)
+    if max(positions) >= size:
+        raise QuadrantsSyntaxError(f"vec{size} only has attributes={tuple(group[:size])}, got={tuple(name)}")
+    if len(positions) == 1:
+        return vec.data[(positions[0], ...)]
+    return Vec(vec.data[positions])
+
+
+def write_swizzle(vec: Vec, name: str, value: Any) -> None:
+    """Stores to the components that the letters name."""
+    group = next(letters for letters in _SWIZZLES if set(name) <= set(letters))
+    part = Vec(vec.data[[group.index(letter) for letter in name]])
+    write(part, value)
+    vec.data[[group.index(letter) for letter in name]] = part.data
