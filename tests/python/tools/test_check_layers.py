@@ -1,0 +1,67 @@
+"""tools/check_layers.py: which includes it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "check_layers.py"
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> ModuleType:
+    """The tool, looking at an empty source tree with a small LAYERS."""
+    spec = importlib.util.spec_from_file_location("check_layers", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.SOURCE = tmp_path
+    layers = "support:\nlayout: support\nruntime: support layout\nir: support layout\nbackends: support runtime ir\n"
+    (tmp_path / "LAYERS").write_text(layers)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "part_of_message"),
+    [
+        ("layout/tree.cpp", '#include "runtime/buffer.h"', "layout may not include runtime/buffer.h"),
+        ("runtime/pool.cpp", "#include <mlir/IR/Builders.h>", "loaded without LLVM"),
+        ("runtime/pool.cpp", "#include <Python.h>", "Python is seen in"),
+        ("backends/cpu/device.cpp", '#include "ir/dialect.h"', "the run-time half may not include ir/dialect.h"),
+        ("ir/ops.cpp", 'auto *x = getenv("QD_X");', "environment variables are read in support/ only"),
+        ("elsewhere/a.cpp", "", "is not in src/LAYERS"),
+    ],
+)
+def test_refused(tool: ModuleType, tmp_path: Path, file: str, line: str, part_of_message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(line + "\n")
+    assert tool.main() == 1
+    assert part_of_message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("layout/tree.cpp", '#include "support/error.h"'),
+        ("layout/tree.cpp", '#include "layout/tree.h"'),
+        ("support/hash.cpp", '#include "llvm/Support/BLAKE3.h"'),
+        ("backends/cpu/target.cpp", '#include "ir/dialect.h"'),
+        ("ir/ops.cpp", '#include "mlir/IR/Builders.h"'),
+        ("support/options.cpp", 'auto *x = getenv("QD_X");'),
+    ],
+)
+def test_accepted(tool: ModuleType, tmp_path: Path, file: str, line: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(line + "\n")
+    assert tool.main() == 0
+
+
+def test_layers_may_only_name_what_stands_above(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "LAYERS").write_text("layout: support\nsupport:\n")
+    with pytest.raises(SystemExit, match="layout names support"):
+        tool.main()
