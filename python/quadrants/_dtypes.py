@@ -54,6 +54,8 @@ def find_dtype(value: Any) -> DataType | None:
     if value is float:
         return _options.get("default_fp") or f32
     if isinstance(value, str):
+        if value == "uint":
+            return _options.get("default_up") or u32
         name = value if value in _NAMES else value.replace("uint", "u").replace("int", "i").replace("float", "f")
         return _NAMES.get(name)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):

@@ -1,0 +1,353 @@
+"""Small linear algebra in registers: decompositions and solvers for one matrix per iteration, written in the kernel language.
+
+All of it is branch-free where lanes could differ, so that a loop of these runs at full vector width: comparisons select values, sweeps have
+a fixed count. `dt` is the type of the computation, by default that of the operand (integers: default_fp).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import quadrants as qd
+
+from ._dtypes import find_dtype
+from ._errors import QuadrantsCompilationError
+
+_TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
+
+
+def _compute_type(dtype: Any, dt: Any) -> Any:
+    """Data type to compute in: `dt`, else the operand's own, else default_fp."""
+    if dt is not None:
+        return find_dtype(dt)
+    return dtype if dtype is not None and dtype.is_real else find_dtype(float)
+
+
+def _sweeps(dtype: Any, size: int) -> int:
+    """Sweeps of Jacobi rotations until rounding errors remain: convergence is quadratic, so doubled precision costs one or two more."""
+    return (4 if dtype.size <= 4 else 5) + (size > 3) * 2
+
+
+def _require(condition: bool, text: str) -> None:
+    if not condition:
+        raise QuadrantsCompilationError(text)
+
+
+# --- Singular values
+#
+# One-sided Jacobi (Hestenes): rotate pairs of columns of B = A V until all are orthogonal. It never forms A^T A, so small singular values
+# keep their relative accuracy. Sorting and the QR step that follows are those of McAdams, Selle, Tamstorf, Teran, Sifakis, "Computing the
+# Singular Value Decomposition of 3x3 matrices with minimal branching and elementary floating point operations" (2011): Givens rotations
+# give an orthonormal U even where columns of B vanish, and leave the sign of det A in the last diagonal entry.
+
+
+@qd.pyfunc
+def _orthogonalise(a, b, u, v):
+    """Rotate the columns a and b until they are orthogonal, and u and v with them."""
+    p = a.dot(b)
+    d = b.norm_sqr() - a.norm_sqr()
+    h = qd.abs(d) + qd.sqrt(d * d + 4.0 * p * p)
+    t = qd.select(d < 0, -2.0, 2.0) * p / qd.max(h, _TINY)
+    c = 1.0 / qd.sqrt(1.0 + t * t)
+    s = t * c
+    return a * c - b * s, a * s + b * c, u * c - v * s, u * s + v * c
+
+
+@qd.pyfunc
+def _order(a, b, u, v):
+    """Exchange the columns, one of them negated, unless the first is the longer one: (a, b) becomes (b, -a), which is a rotation too."""
+    swap = a.norm_sqr() < b.norm_sqr()
+    c = qd.select(swap, 0.0, 1.0)
+    s = qd.select(swap, 1.0, 0.0)
+    return a * c + b * s, b * c - a * s, u * c + v * s, v * c - u * s
+
+
+@qd.pyfunc
+def _givens(x, y):
+    """Cosine and sine of the rotation that takes (x, y) to (r, 0); the identity where both are zero."""
+    r2 = x * x + y * y
+    inv = 1.0 / qd.sqrt(qd.max(r2, _TINY))
+    zero = r2 < _TINY
+    return qd.select(zero, 1.0, x * inv), qd.select(zero, 0.0, y * inv)
+
+
+@qd.pyfunc
+def _scale(A):
+    """Largest magnitude of the entries, 1 for a zero matrix: dividing by it keeps squares in range."""
+    largest = qd.abs(A).max()
+    return qd.select(largest > 0, largest, 1.0)
+
+
+@qd.pyfunc
+def _column(A, j: qd.template()):
+    return qd.Vector([A[i, j] for i in qd.static(range(A.n))])
+
+
+@qd.pyfunc
+def _svd2(A):
+    k = _scale(A)
+    a, b = _column(A, 0) / k, _column(A, 1) / k
+    one = a[0] * 0.0 + 1.0
+    u, v = qd.Vector([one, one * 0.0]), qd.Vector([one * 0.0, one])
+    a, b, u, v = _orthogonalise(a, b, u, v)
+    a, b, u, v = _order(a, b, u, v)
+    c, s = _givens(a[0], a[1])
+    s1 = c * a[0] + s * a[1]
+    s2 = c * b[1] - s * b[0]
+    flip = qd.select(s2 < 0, -1.0, 1.0)  # singular values are not negative: U takes the sign
+    zero = one * 0.0
+    return (
+        qd.Matrix([[c, -s * flip], [s, c * flip]]),
+        qd.Matrix([[s1 * k, zero], [zero, s2 * flip * k]]),
+        qd.Matrix([[u[0], v[0]], [u[1], v[1]]]),
+    )
+
+
+@qd.pyfunc
+def _svd3(A, sweeps: qd.template()):
+    k = _scale(A)
+    a, b, c = _column(A, 0) / k, _column(A, 1) / k, _column(A, 2) / k
+    one = a[0] * 0.0 + 1.0
+    zero = one * 0.0
+    u, v, w = qd.Vector([one, zero, zero]), qd.Vector([zero, one, zero]), qd.Vector([zero, zero, one])
+    for _ in range(sweeps):
+        a, b, u, v = _orthogonalise(a, b, u, v)
+        a, c, u, w = _orthogonalise(a, c, u, w)
+        b, c, v, w = _orthogonalise(b, c, v, w)
+    a, b, u, v = _order(a, b, u, v)
+    a, c, u, w = _order(a, c, u, w)
+    b, c, v, w = _order(b, c, v, w)
+    # QR of (a b c) by three rotations of rows; U is their product.
+    c1, s1 = _givens(a[0], a[1])
+    a0, b0, b1, x0, x1 = c1 * a[0] + s1 * a[1], c1 * b[0] + s1 * b[1], c1 * b[1] - s1 * b[0], c1 * c[0] + s1 * c[1], c1 * c[1] - s1 * c[0]
+    c2, s2 = _givens(a0, a[2])
+    b2, x2 = c2 * b[2] - s2 * b0, c2 * c[2] - s2 * x0
+    c3, s3 = _givens(b1, b2)
+    U = qd.Matrix(
+        [
+            [c1 * c2, -s1 * c3 - c1 * s2 * s3, s1 * s3 - c1 * s2 * c3],
+            [s1 * c2, c1 * c3 - s1 * s2 * s3, -c1 * s3 - s1 * s2 * c3],
+            [s2, c2 * s3, c2 * c3],
+        ]
+    )
+    S = qd.Matrix([[(c2 * a0 + s2 * a[2]) * k, zero, zero], [zero, (c3 * b1 + s3 * b2) * k, zero], [zero, zero, (c3 * x2 - s3 * x1) * k]])
+    return U, S, qd.Matrix([[u[0], v[0], w[0]], [u[1], v[1], w[1]], [u[2], v[2], w[2]]])
+
+
+@qd.pyfunc
+def svd(A, dt: qd.template() = None):
+    """Singular value decomposition of a 2x2 or 3x3 matrix: (U, S, V) with A = U S V^T, S diagonal and descending.
+
+    3x3: U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
+    """
+    qd.static(_require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
+    T = qd.static(_compute_type(A.dtype, dt))
+    if qd.static(A.n == 2):
+        U, S, V = _svd2(qd.cast(A, T))
+        return U, S, V
+    else:
+        U, S, V = _svd3(qd.cast(A, T), qd.static(_sweeps(T, 3)))
+        return U, S, V
+
+
+@qd.pyfunc
+def polar_decompose(A, dt: qd.template() = None):
+    """Polar decomposition of a 2x2 or 3x3 matrix: (R, P) with A = R P, R orthogonal (3x3: a rotation), P symmetric."""
+    qd.static(_require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
+    U, S, V = svd(A, dt)
+    return U @ V.transpose(), V @ S @ V.transpose()
+
+
+# --- Eigenvalues
+
+
+@qd.pyfunc
+def _identity(n: qd.template(), dt: qd.template()):
+    return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)
+
+
+@qd.pyfunc
+def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template()):
+    """One two-sided Jacobi rotation: M[p, q] becomes zero, Q collects the rotations."""
+    f = M[p, q]
+    d = M[q, q] - M[p, p]
+    t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
+    c = 1.0 / qd.sqrt(1.0 + t * t)
+    s = t * c
+    for k in qd.static(range(M.n)):
+        x, y = M[k, p], M[k, q]
+        M[k, p], M[k, q] = c * x - s * y, s * x + c * y
+    for k in qd.static(range(M.n)):
+        x, y = M[p, k], M[q, k]
+        M[p, k], M[q, k] = c * x - s * y, s * x + c * y
+        z, w = Q[k, p], Q[k, q]
+        Q[k, p], Q[k, q] = c * z - s * w, s * z + c * w
+
+
+@qd.pyfunc
+def sym_eig(A, dt: qd.template() = None):
+    """Eigenvalues of a symmetric matrix up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors."""
+    qd.static(
+        _require(A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12.")
+    )
+    T = qd.static(_compute_type(A.dtype, dt))
+    n = qd.static(A.n)
+    M = qd.cast(A, T)
+    scale = _scale(M)
+    M = M / scale
+    Q = _identity(n, T)
+    for _ in range(qd.static(_sweeps(T, n))):
+        if qd.static(n <= 3):
+            for p in qd.static(range(n)):
+                for q in qd.static(range(p + 1, n)):
+                    _rotate(M, Q, p, q)
+        else:
+            for p in range(n):
+                for q in range(p + 1, n):
+                    _rotate(M, Q, p, q)
+    values = qd.Vector([M[i, i] for i in qd.static(range(n))])
+    for i in qd.static(range(n)):  # compare-exchange of neighbours: n passes sort
+        for j in qd.static(range(i % 2, n - 1, 2)):
+            swap = values[j] > values[j + 1]
+            x, y = values[j], values[j + 1]
+            values[j], values[j + 1] = qd.select(swap, y, x), qd.select(swap, x, y)
+            for k in qd.static(range(n)):
+                z, w = Q[k, j], Q[k, j + 1]
+                Q[k, j], Q[k, j + 1] = qd.select(swap, w, z), qd.select(swap, z, w)
+    return values * scale, Q
+
+
+@qd.pyfunc
+def make_spd(A, dt: qd.template() = None):
+    """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
+    values, Q = sym_eig(A, dt)
+    scaled = Q
+    for i in qd.static(range(Q.n)):
+        for j in qd.static(range(Q.n)):
+            scaled[i, j] = Q[i, j] * qd.max(values[j], 0.0)
+    return scaled @ Q.transpose()
+
+
+@qd.pyfunc
+def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
+    """Unit vector (re0, im0, re1, im1) in the kernel of [[a, b], [c, d]] - (re + i im); the axis itself for a multiple of the identity."""
+    first, second = b * b + (re - a) * (re - a) + im * im, c * c + (re - d) * (re - d) + im * im
+    take = first >= second
+    v = qd.Vector([qd.select(take, b, re - d), qd.select(take, 0.0, im), qd.select(take, re - a, c), qd.select(take, im, 0.0)])
+    length = v.norm()
+    axes = qd.Vector([1.0 - axis, 0.0, axis * 1.0, 0.0])
+    return qd.select(length > 0, v / qd.max(length, _TINY), axes)
+
+
+@qd.pyfunc
+def eig(A, dt: qd.template() = None):
+    """Eigenvalues and eigenvectors of a 2x2 matrix: rows (Re, Im) of the first result, columns (re0, im0, re1, im1) of the second."""
+    qd.static(_require(A.n == 2 and A.m == 2, "Eigen solver only supports 2×2 matrices."))
+    T = qd.static(_compute_type(A.dtype, dt))
+    M = qd.cast(A, T)
+    a, b, c, d = M[0, 0], M[0, 1], M[1, 0], M[1, 1]
+    middle, half = 0.5 * (a + d), 0.5 * (a - d)
+    square = half * half + b * c
+    root = qd.sqrt(qd.abs(square))
+    real = square >= 0
+    spread, im = qd.select(real, root, 0.0), qd.select(real, 0.0, root)
+    v = _eigenvector(a, b, c, d, middle + spread, im, 0)
+    w = _eigenvector(a, b, c, d, middle - spread, -im, 1)
+    values = qd.Matrix([[middle + spread, im], [middle - spread, -im]])
+    return values, qd.Matrix([[v[0], w[0]], [v[1], w[1]], [v[2], w[2]], [v[3], w[3]]])
+
+
+# --- Linear systems
+
+
+@qd.pyfunc
+def solve(A, b, dt: qd.template() = None):
+    """The vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite where A is singular."""
+    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
+    qd.static(_require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
+    qd.static(_require(A.m == b.n, "Matrix and Vector dimension dismatch"))
+    T = qd.static(_compute_type(A.dtype, dt))
+    n, columns = qd.static(A.n, b.m)
+    M = qd.cast(A, T)
+    X = qd.Matrix([[b[i] if qd.static(b.ndim == 1) else b[i, j] for j in qd.static(range(columns))] for i in qd.static(range(n))], T)
+    for k in qd.static(range(n)):
+        for r in qd.static(range(k + 1, n)):
+            swap = qd.abs(M[r, k]) > qd.abs(M[k, k])
+            for j in qd.static(range(k, n)):
+                x, y = M[k, j], M[r, j]
+                M[k, j], M[r, j] = qd.select(swap, y, x), qd.select(swap, x, y)
+            for j in qd.static(range(columns)):
+                x, y = X[k, j], X[r, j]
+                X[k, j], X[r, j] = qd.select(swap, y, x), qd.select(swap, x, y)
+        assert M[k, k] != 0, "Matrix is singular in linear solve."
+        for r in qd.static(range(n)):
+            if qd.static(r != k):
+                f = M[r, k] / M[k, k]
+                for j in qd.static(range(k + 1, n)):
+                    M[r, j] -= f * M[k, j]
+                for j in qd.static(range(columns)):
+                    X[r, j] -= f * X[k, j]
+    for k in qd.static(range(n)):
+        for j in qd.static(range(columns)):
+            X[k, j] /= M[k, k]
+    if qd.static(b.ndim == 1):
+        return qd.Vector([X[i, 0] for i in qd.static(range(n))])
+    else:
+        return X
+
+
+@qd.pyfunc
+def _eliminate(M: qd.template(), R: qd.template()):
+    """Make M diagonal by row operations, which R takes too; returns the sign of the row exchanges."""
+    n = qd.static(M.n)
+    sign = M[0, 0] * 0.0 + 1.0
+    for k in range(n):
+        best = k
+        for r in range(k + 1, n):
+            if qd.abs(M[r, k]) > qd.abs(M[best, k]):
+                best = r
+        if best != k:
+            sign = -sign
+            for j in range(n):
+                M[k, j], M[best, j] = M[best, j], M[k, j]
+                R[k, j], R[best, j] = R[best, j], R[k, j]
+        for r in range(n):
+            if r != k and M[k, k] != 0:
+                f = M[r, k] / M[k, k]
+                for j in range(n):
+                    M[r, j] -= f * M[k, j]
+                    R[r, j] -= f * R[k, j]
+    return sign
+
+
+@qd.pyfunc
+def determinant(A):
+    """Determinant by elimination with row pivots, for the sizes that have no closed form here (5x5 to 12x12)."""
+    T = qd.static(_compute_type(A.dtype, None))
+    M = qd.cast(A, T)
+    R = _identity(qd.static(A.n), T)
+    product = _eliminate(M, R)
+    for k in range(qd.static(A.n)):
+        product *= M[k, k]
+    return product
+
+
+@qd.pyfunc
+def inverse(A):
+    """Inverse by elimination with row pivots, for the sizes that have no closed form here (5x5 to 12x12)."""
+    T = qd.static(_compute_type(A.dtype, None))
+    M = qd.cast(A, T)
+    R = _identity(qd.static(A.n), T)
+    _eliminate(M, R)
+    for k in range(qd.static(A.n)):
+        for j in range(qd.static(A.n)):
+            R[k, j] /= M[k, k]
+    return R
+
+
+@qd.pyfunc
+def randn(dt: qd.template() = None):
+    """A random number of the standard normal distribution (Box and Muller)."""
+    T = qd.static(_compute_type(None, dt))
+    u = 1.0 - qd.random(T)  # in (0, 1]: its logarithm is finite
+    return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))
