@@ -1,5 +1,5 @@
 # Device-side routines: src/devlib/*.cpp → one LLVM bitcode file per number of lanes, embedded in _compiler behind devlib/bitcode.h.
-# Each source is compiled with QD_LANES set to the number of lanes, for the plain architecture and without a libc; the emitter gives each
+# Each source is compiled with QD_DEVLIB_LANES set to the number of lanes, for the plain architecture and without a libc; the emitter gives each
 # function the attributes of the kernel's target.
 find_program(QD_LLVM_LINK llvm-link PATHS ${QD_LLVM_ROOT}/bin NO_DEFAULT_PATH REQUIRED)
 set(folder ${PROJECT_BINARY_DIR}/devlib)
@@ -9,15 +9,15 @@ set(devlib_flags -std=c++20 -O2 -emit-llvm -c -ffreestanding -fno-builtin -fno-e
     -fno-stack-protector -fno-threadsafe-statics -fno-vectorize -fno-slp-vectorize -fvisibility=hidden -fPIC -Wall -Wextra -Werror
     -I ${PROJECT_SOURCE_DIR}/src)
 
-set(QD_DEVLIB_LANES 1 2 4 8 16)
+set(lane_counts 1 2 4 8 16)
 set(devlib_files)
-foreach(lanes ${QD_DEVLIB_LANES})
+foreach(lanes ${lane_counts})
   set(modules)
   foreach(source ${devlib_sources})
     cmake_path(GET source STEM name)
     set(module ${folder}/${name}_${lanes}.bc)
     add_custom_command(OUTPUT ${module}
-      COMMAND ${CMAKE_CXX_COMPILER} ${devlib_flags} -DQD_LANES=${lanes} -MD -MF ${module}.d -MT ${module} ${source} -o ${module}
+      COMMAND ${CMAKE_CXX_COMPILER} ${devlib_flags} -DQD_DEVLIB_LANES=${lanes} -MD -MF ${module}.d -MT ${module} ${source} -o ${module}
       DEPFILE ${module}.d DEPENDS ${source} COMMENT "devlib ${name}, ${lanes} lanes" VERBATIM)
     list(APPEND modules ${module})
   endforeach()
@@ -26,11 +26,11 @@ foreach(lanes ${QD_DEVLIB_LANES})
     set(modules ${folder}/empty.ll)
     file(CONFIGURE OUTPUT ${modules} CONTENT "" @ONLY)
   endif()
-  add_custom_command(OUTPUT ${folder}/devlib_${lanes}.bc COMMAND ${QD_LLVM_LINK} ${modules} -o ${folder}/devlib_${lanes}.bc
+  add_custom_command(OUTPUT ${folder}/lanes_${lanes}.bc COMMAND ${QD_LLVM_LINK} ${modules} -o ${folder}/lanes_${lanes}.bc
                      DEPENDS ${modules} COMMENT "devlib, ${lanes} lanes" VERBATIM)
-  list(APPEND devlib_files ${folder}/devlib_${lanes}.bc)
+  list(APPEND devlib_files ${folder}/lanes_${lanes}.bc)
   # The bitcode reader wants whole, aligned words.
-  string(APPEND devlib_arrays "alignas(16) constexpr unsigned char kLanes${lanes}[] = {\n#embed \"devlib_${lanes}.bc\"\n};\n")
+  string(APPEND devlib_arrays "alignas(16) constexpr unsigned char kLanes${lanes}[] = {\n#embed \"lanes_${lanes}.bc\"\n};\n")
   string(APPEND devlib_cases "  case ${lanes}: return {reinterpret_cast<const char *>(kLanes${lanes}), sizeof(kLanes${lanes})};\n")
 endforeach()
 
