@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -57,10 +58,11 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
         work: Callable[[np.ndarray, np.ndarray], None] = lambda to, of: store(to, ..., of)  # noqa: E731
     else:
         work = np.copyto
-    threads = min(_options.get("cpu_max_num_threads") or os.cpu_count() or 1, os.cpu_count() or 1)
-    if destination.nbytes < _HUGE or threads == 1 or destination.ndim == 0 or len(destination) < threads:
+    if destination.nbytes < _HUGE or destination.ndim == 0:
         work(destination, source)
         return
+    count = os.cpu_count() or 1
+    threads = min(_options.get("cpu_max_num_threads") or count, count, len(destination))
     rows = max(1, _CHUNK * len(destination) // destination.nbytes)
     starts = iter(range(0, len(destination), rows))  # `next` on an iterator of a range is atomic
 
@@ -78,7 +80,7 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array; large ones lie on huge pages, because faulting in small pages costs more than the copy."""
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     if count * dtype.itemsize < _HUGE:
         return np.empty(shape, dtype)
     bytes_ = _runtime.NdarrayBase(_runtime.u8, (), (count * dtype.itemsize,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -158,9 +159,9 @@ def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:
 
 def _allocate(element: Any, shape: tuple[int, ...], order: tuple[int, ...] | None, layout: Layout) -> Field:
     item = scalar_dtype(element).size
-    count = int(np.prod(element_shape_of(element), dtype=np.int64))
+    count = math.prod(element_shape_of(element))
     if layout is Layout.SOA and count > 1:
-        block = item * int(np.prod(shape, dtype=np.int64))
+        block = item * math.prod(shape)
         made = _make(element, shape, row_major_strides(shape, item, order), block, None, 0, order)
         made._component_layout = Layout.SOA
         return made
@@ -207,7 +208,7 @@ def _struct_field(
             item = scalar_dtype(element).size
             return _make(element, extents, row_major_strides(extents, cell, axes), item, buffer, place, axes)
 
-        return place_members(kind, int(np.prod(extents, dtype=np.int64)), layout, leaf, name)
+        return place_members(kind, math.prod(extents), layout, leaf, name)
 
     result = build()
     result.grad = build() if needs_grad else None

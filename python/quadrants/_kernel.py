@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,7 +83,7 @@ def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
     if isinstance(kind, StructType):
         return Struct._of(kind, {name: _build_value(member, scalars) for name, member in kind.members.items()})
     if isinstance(kind, MatrixType):
-        count = int(np.prod(kind.shape))
+        count = math.prod(kind.shape)
         array = np.array([next(scalars) for _ in range(count)], to_numpy_dtype(kind.dtype or find_dtype(float)))
         return view_of(array.reshape(kind.shape), kind.dtype)
     return next(scalars)

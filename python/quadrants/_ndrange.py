@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ class _Ndrange:
     def __init__(self, *dimensions: Any, axes: Any = None):
         self.bounds = [_bound(dimension) for dimension in dimensions]
         self.dimensions = [max(0, end - begin) for begin, end in self.bounds]
-        self.acc_dimensions = [int(np.prod(self.dimensions[axis:], dtype=np.int64)) for axis in range(len(self.dimensions))]
+        self.acc_dimensions = [math.prod(self.dimensions[axis:]) for axis in range(len(self.dimensions))]
         self.axes = _check_axes(axes, len(self.bounds))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -368,7 +369,7 @@ def _cell_of(kind: StructType) -> tuple[int | None, list[int]]:
     places, end, widest = [], 0, 1
     for _, element in kind.leaves():
         dtype = element.dtype if isinstance(element, MatrixType) else element
-        components = int(np.prod(element.shape)) if isinstance(element, MatrixType) else 1
+        components = math.prod(element.shape) if isinstance(element, MatrixType) else 1
         end = -(-end // dtype.size) * dtype.size
         places.append(end)
         end += dtype.size * components
