@@ -45,7 +45,8 @@ def FuncOp : QdOp<"func", [IsolatedFromAbove, FunctionOpInterface]> {
 def TaskOp : QdOp<"task", [SingleBlock, NoTerminator]> {
   let summary = "One step of a kernel: serial statements, or one parallel loop.";
   let description = [{
-    A parallel task holds what computes the loop's bounds, accumulators, and one `qd.for` marked `parallel`. Tasks run in order.
+    A parallel task holds what computes the loop's bounds, accumulators, and one `qd.for` marked `parallel`. What stands before the loop
+    has no effects, so that each chunk may compute it again. A `qd.return` in a serial task ends the kernel. Tasks run in order.
   }];
   let arguments = (ins UnitAttr:$parallel);
   let regions = (region SizedRegion<1>:$body);
@@ -226,7 +227,7 @@ def ElementOp : QdOp<"element", [Pure]> {
   let summary = "The place of one element of a container. Indices start at 0: the frontend has subtracted a field's offset.";
   let arguments = (ins AnyContainer:$tensor, Variadic<IndexTypeConstraint>:$indices);
   let results = (outs AnyPlace:$result);
-  let assemblyFormat = "$tensor `[` $indices `]` attr-dict `:` type($tensor) `,` type($indices) `->` type($result)";
+  let assemblyFormat = "$tensor `[` $indices `]` attr-dict `:` type($tensor) (`,` type($indices)^)? `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -320,8 +321,8 @@ def ForOp : QdOp<"for", [SingleBlock, AttrSizedOperandSegments]> {
       UnitAttr:$parallel, OptionalAttr<I32Attr>:$block_dim, OptionalAttr<I32Attr>:$max_threads, OptionalAttr<StrAttr>:$name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    (`parallel` $parallel^)? `(` $lower `)` `to` `(` $upper `)` (`step` `(` $step^ `)`)? `:` type($lower) `,` type($upper)
-    (`,` type($step)^)? attr-dict-with-keyword $body
+    (`parallel` $parallel^)? ` ` `(` $lower `)` `to` ` ` `(` $upper `)` (`step` ` ` `(` $step^ `)`)?
+    `:` `(` type($lower) `)` `to` ` ` `(` type($upper) `)` (`step` ` ` `(` type($step)^ `)`)? attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{ unsigned getRank() { return getLower().size(); } }];

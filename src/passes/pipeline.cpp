@@ -1,0 +1,32 @@
+// pipeline.cpp: the passes in their order
+#include "passes/pipeline.h"
+
+#include "ir/dialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace qd::passes {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/passes.h.inc"
+
+mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const PipelineOptions &options) {
+  mlir::PassManager pipeline(module.getContext(), mlir::ModuleOp::getOperationName());
+  pipeline.enableVerifier(options.verify);
+
+  // First: what an assertion computes for its text alone would otherwise cross tasks.
+  if (!options.debug)
+    pipeline.addPass(createStripAsserts());
+
+  pipeline.addPass(createSplitTasks());
+  // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.
+
+  return pipeline.run(module);
+}
+
+void registerPasses() { registerQuadrantsPasses(); }
+
+} // namespace qd::passes

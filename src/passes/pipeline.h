@@ -1,0 +1,26 @@
+// pipeline.h: from the frontend's IR to the form that code generation takes
+#pragma once
+
+#include "passes/target_traits.h"
+
+#include "mlir/Support/LLVM.h"
+
+namespace mlir {
+class ModuleOp;
+}
+
+namespace qd::passes {
+
+struct PipelineOptions {
+  bool debug = false;       ///< user's assertions, division by zero
+  bool checkBounds = false; ///< indices of containers and matrices
+  bool verify = false;      ///< the verifier after each pass
+};
+
+/// Runs all passes. Afterwards the kernel is a list of tasks.
+mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const PipelineOptions &options);
+
+/// Makes the passes known by name, for qd-opt.
+void registerPasses();
+
+} // namespace qd::passes

@@ -1,0 +1,279 @@
+// split_tasks.cpp: cut a kernel into tasks
+//
+// In:   one qd.kernel whose parallel loops stand at its top.
+// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops; no value is used outside the task
+//       that computes it. What crosses tasks lives in the scratch block, one slot each.
+// Here: everything after it looks at one task at a time.
+//
+// A qd.return inside a serial task ends the kernel: the tasks after it do not run. That is the meaning of the op, nothing is done for it
+// here.
+#include "ir/dialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+#define GEN_PASS_DEF_SPLITTASKS
+#include "passes/passes.h.inc"
+
+namespace {
+
+// An expression of at most this many ops is computed again in each task that uses it, instead of taking a slot.
+constexpr unsigned kCheapOps = 8;
+
+bool isParallelLoop(Operation &op) {
+  auto loop = dyn_cast<ForOp>(op);
+  return loop && loop.getParallel();
+}
+
+/// A place is an address: it cannot be kept in a slot, so what computes it is always repeated.
+bool isAddress(Operation *op) { return isa<TensorArgumentOp, ElementOp, ComponentOp>(op); }
+
+bool isCheap(Operation *op) {
+  if (isa<ConstantOp, ArgumentOp, ExtentOp, CastOp, SelectOp, ExtractOp>(op))
+    return true;
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    return unary.getUnaryKind() == UnaryKind::neg || unary.getUnaryKind() == UnaryKind::bit_not;
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    return isScalar(binary.getType()) && binary.getBinaryKind() != BinaryKind::pow && binary.getBinaryKind() != BinaryKind::atan2;
+  return false;
+}
+
+class Splitter {
+public:
+  explicit Splitter(KernelOp kernel) : kernel(kernel), builder(kernel.getContext()) {}
+
+  LogicalResult run() {
+    if (failed(refuseReturnsInLoops()))
+      return failure();
+    collectDefinitions();
+    makeTasks();
+    for (Operation *op : definitions)
+      for (Value value : op->getResults())
+        connect(value);
+    for (ForOp loop : loops)
+      loadReadOnlyPlacesBefore(loop);
+    removeUnused();
+    kernel.setScratchBytes(uint32_t(scratchBytes));
+    return success();
+  }
+
+private:
+  /// What stands in a task ahead of the original statements: repeated expressions, slots and their loads.
+  struct Preamble {
+    Operation *last = nullptr;
+    DenseMap<Value, Value> values;
+  };
+
+  LogicalResult refuseReturnsInLoops() {
+    for (Operation &op : kernel.getBody().front()) {
+      if (!isParallelLoop(op))
+        continue;
+      auto walked = op.walk([](ReturnOp inner) {
+        inner.emitError("return inside a parallel loop: iterations have no order, so none can end the kernel");
+        return WalkResult::interrupt();
+      });
+      if (walked.wasInterrupted())
+        return failure();
+    }
+    return success();
+  }
+
+  void collectDefinitions() {
+    for (Operation &op : kernel.getBody().front()) {
+      definitions.push_back(&op);
+      for (Value value : op.getResults())
+        costs[value] = computeCost(&op);
+    }
+  }
+
+  /// Ops that repeating the op takes, counted up to just above kCheapOps.
+  unsigned computeCost(Operation *op) const {
+    if (isa<TensorArgumentOp>(op))
+      return 1;
+    unsigned cost = isCheap(op) ? 1 : kCheapOps + 1;
+    for (Value operand : op->getOperands())
+      cost += costs.lookup(operand);
+    return std::min(cost, kCheapOps + 1);
+  }
+
+  void makeTasks() {
+    Block &body = kernel.getBody().front();
+    TaskOp serial;
+    for (Operation *op : definitions) {
+      bool parallel = isParallelLoop(*op);
+      TaskOp task = parallel ? TaskOp() : serial;
+      if (!task) {
+        builder.setInsertionPointToEnd(&body);
+        task = TaskOp::create(builder, op->getLoc(), parallel);
+        task.getBody().emplaceBlock();
+      }
+      serial = parallel ? TaskOp() : task;
+      op->moveBefore(&task.getBody().front(), task.getBody().front().end());
+      if (parallel)
+        loops.push_back(cast<ForOp>(op));
+    }
+  }
+
+  static TaskOp getTask(Operation *op) {
+    auto task = dyn_cast<TaskOp>(op);
+    return task ? task : op->getParentOfType<TaskOp>();
+  }
+
+  /// Replaces the uses of `value` in other tasks by what the task has instead.
+  void connect(Value value) {
+    TaskOp home = getTask(value.getDefiningOp());
+    bool crosses = false;
+    SmallVector<std::pair<OpOperand *, TaskOp>> uses;
+    for (OpOperand &use : value.getUses()) {
+      TaskOp task = getTask(use.getOwner());
+      if (task != home || isa<LocalOp>(value.getDefiningOp()))
+        uses.push_back({&use, task});
+      crosses |= task != home;
+    }
+    if (!crosses)
+      return;
+    for (auto [use, task] : uses)
+      use->set(getInTask(value, task));
+  }
+
+  /// `value`, which another task computes, as `task` sees it.
+  Value getInTask(Value value, TaskOp task) {
+    Operation *definition = value.getDefiningOp();
+    // A scratch place has a handle of its own even in the task where the local was declared.
+    if (getTask(definition) == task && !isa<LocalOp>(definition))
+      return value;
+    Preamble &preamble = preambles[task];
+    if (Value known = preamble.values.lookup(value))
+      return known;
+
+    Value result;
+    if (isa<LocalOp>(definition)) {
+      result = addToPreamble<ScratchOp>(task, definition->getLoc(), value.getType(), getSlot(value));
+    } else if (isAddress(definition) || costs.lookup(value) <= kCheapOps) {
+      IRMapping mapping;
+      for (Value operand : definition->getOperands())
+        mapping.map(operand, getInTask(operand, task));
+      Operation *copy = builder.clone(*definition, mapping);
+      copy->remove();
+      insertInPreamble(task, copy);
+      result = copy->getResult(cast<OpResult>(value).getResultNumber());
+    } else {
+      Type place = RefType::get(value.getType());
+      auto slot = addToPreamble<ScratchOp>(task, definition->getLoc(), place, getSlot(value));
+      result = addToPreamble<LoadOp>(task, definition->getLoc(), value.getType(), slot);
+    }
+    preambles[task].values[value] = result;
+    return result;
+  }
+
+  /// Offset of the slot; where a value needs one, it is stored right after it is computed.
+  uint32_t getSlot(Value value) {
+    auto [entry, isNew] = slots.try_emplace(value);
+    if (!isNew)
+      return entry->second;
+    auto place = dyn_cast<RefType>(value.getType());
+    Type content = place ? place.getPointee() : value.getType();
+    uint64_t scalarBytes = support::getByteSize(getScalarType(getScalar(content)));
+    uint64_t offset = llvm::alignTo(scratchBytes, scalarBytes);
+    scratchBytes = offset + scalarBytes * getComponentCount(content);
+    entry->second = uint32_t(offset);
+    if (!place) {
+      builder.setInsertionPointAfterValue(value);
+      auto slot = ScratchOp::create(builder, value.getLoc(), RefType::get(content), uint32_t(offset));
+      StoreOp::create(builder, value.getLoc(), value, slot);
+    }
+    return uint32_t(offset);
+  }
+
+  template <typename Op, typename... Arguments> Value addToPreamble(TaskOp task, Location loc, Arguments... arguments) {
+    OpBuilder detached(kernel.getContext());
+    auto op = Op::create(detached, loc, arguments...);
+    insertInPreamble(task, op);
+    return op->getResult(0);
+  }
+
+  void insertInPreamble(TaskOp task, Operation *op) {
+    Preamble &preamble = preambles[task];
+    Block &block = task.getBody().front();
+    block.getOperations().insert(preamble.last ? std::next(preamble.last->getIterator()) : block.begin(), op);
+    preamble.last = op;
+  }
+
+  /// A place in the scratch block that the loop only reads is loaded ahead of the loop: no store to any container can change it.
+  void loadReadOnlyPlacesBefore(ForOp loop) {
+    auto task = cast<TaskOp>(loop->getParentOp());
+    SmallVector<ScratchOp> places;
+    for (ScratchOp place : task.getBody().front().getOps<ScratchOp>())
+      if (isOnlyRead(place))
+        places.push_back(place);
+    for (ScratchOp place : places) {
+      builder.setInsertionPointAfter(place);
+      Value value = LoadOp::create(builder, place.getLoc(), cast<RefType>(place.getType()).getPointee(), place);
+      replaceLoads(place, value);
+    }
+  }
+
+  static bool isOnlyRead(Value place) {
+    return llvm::all_of(place.getUsers(), [](Operation *user) {
+      return isa<LoadOp>(user) ||
+             (isa<ComponentOp>(user) && llvm::all_of(user->getUsers(), [](Operation *inner) { return isa<LoadOp>(inner); }));
+    });
+  }
+
+  void replaceLoads(Value place, Value value) {
+    for (Operation *user : llvm::make_early_inc_range(place.getUsers())) {
+      if (user == value.getDefiningOp())
+        continue;
+      if (auto component = dyn_cast<ComponentOp>(user)) {
+        builder.setInsertionPoint(component);
+        Type scalar = cast<RefType>(component.getType()).getPointee();
+        Value extracted = ExtractAtOp::create(builder, component.getLoc(), scalar, value, component.getIndices());
+        replaceLoads(component, extracted);
+        component.erase();
+      } else {
+        user->getResult(0).replaceAllUsesWith(value);
+        user->erase();
+      }
+    }
+  }
+
+  /// Drops what became unused at the top of the tasks, and tasks that are left without anything.
+  void removeUnused() {
+    for (TaskOp task : llvm::make_early_inc_range(kernel.getBody().front().getOps<TaskOp>())) {
+      Block &block = task.getBody().front();
+      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+        if (op.use_empty() && (isPure(&op) || isa<LoadOp, LocalOp>(op)))
+          op.erase();
+      if (block.empty())
+        task.erase();
+    }
+  }
+
+  KernelOp kernel;
+  OpBuilder builder;
+  std::vector<Operation *> definitions;
+  std::vector<ForOp> loops;
+  DenseMap<Operation *, Preamble> preambles;
+  DenseMap<Value, uint32_t> slots;
+  DenseMap<Value, unsigned> costs;
+  uint64_t scratchBytes = 0;
+};
+
+struct SplitTasksPass : impl::SplitTasksBase<SplitTasksPass> {
+  void runOnOperation() override {
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      if (failed(Splitter(kernel).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes

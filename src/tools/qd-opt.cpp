@@ -1,0 +1,96 @@
+// qd-opt: reads qd IR, runs passes by name, and prints what comes out: IR, or what the CPU target makes of it
+//
+//   qd-opt kernel.mlir --qd-split-tasks
+//   qd-opt kernel.mlir --pipeline --emit-llvm      all passes, then LLVM IR as the emitter writes it
+//   qd-opt kernel.mlir --pipeline --emit-asm --cpu=skylake-avx512
+#include "ir/dialect.h"
+#include "passes/pipeline.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/ToolUtilities.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+namespace cl = llvm::cl;
+
+namespace {
+
+struct Arguments {
+  cl::opt<std::string> input{cl::Positional, cl::desc("<file>"), cl::init("-")};
+  cl::opt<bool> pipeline{"pipeline", cl::desc("Run all passes, as the compiler does")};
+  cl::opt<bool> debug{"debug-checks", cl::desc("With --pipeline: as for debug=True")};
+  cl::opt<bool> splitInput{"split-input-file", cl::desc("Take each part between // ----- lines for itself")};
+  cl::opt<bool> verifyDiagnostics{"verify-diagnostics", cl::desc("Compare errors with expected-error comments")};
+  PassPipelineCLParser passes{"", "Passes to run, in this order"};
+};
+
+LogicalResult transform(ModuleOp module, const Arguments &arguments) {
+  PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  auto report = [&](const Twine &message) { return emitError(module.getLoc(), message), failure(); };
+  if (failed(arguments.passes.addToPipeline(manager, report)) || failed(manager.run(module)))
+    return failure();
+  if (!arguments.pipeline)
+    return success();
+  qd::passes::PipelineOptions options;
+  options.debug = options.checkBounds = arguments.debug;
+  options.verify = true;
+  return qd::passes::run(module, qd::passes::TargetTraits(), options);
+}
+
+LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Arguments &arguments, llvm::raw_ostream &output) {
+  DialectRegistry registry;
+  registry.insert<qd::ir::QdDialect>();
+  MLIRContext ctx(registry, MLIRContext::Threading::DISABLED);
+  ctx.printOpOnDiagnostic(false);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  auto run = [&]() -> LogicalResult {
+    OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(*sources, ParserConfig(&ctx));
+    if (!module || failed(transform(*module, arguments)))
+      return failure();
+    module->print(output);
+    output << '\n';
+    return success();
+  };
+  if (!arguments.verifyDiagnostics) {
+    SourceMgrDiagnosticHandler handler(*sources, &ctx);
+    return run();
+  }
+  SourceMgrDiagnosticVerifierHandler handler(*sources, &ctx);
+  // Whether the run failed does not matter: the comments say which errors there should be.
+  (void)run();
+  return handler.verify();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  qd::passes::registerPasses();
+  registerAsmPrinterCLOptions();
+  registerMLIRContextCLOptions();
+  Arguments arguments;
+  cl::ParseCommandLineOptions(argc, argv, "Quadrants IR tool\n");
+
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(arguments.input, &message);
+  if (!buffer) {
+    llvm::errs() << message << '\n';
+    return 1;
+  }
+  auto perPart = [&](std::unique_ptr<llvm::MemoryBuffer> part, llvm::raw_ostream &output) {
+    return process(std::move(part), arguments, output);
+  };
+  llvm::StringRef marker = arguments.splitInput ? kDefaultSplitMarker : "";
+  return failed(splitAndProcessBuffer(std::move(buffer), perPart, llvm::outs(), marker, marker));
+}

@@ -1,0 +1,113 @@
+// RUN: qd-opt %s --qd-split-tasks --split-input-file | FileCheck %s
+
+// Statements between two loops become a serial task of their own.
+// CHECK-LABEL: qd.kernel @work_between_loops
+// CHECK: qd.task parallel {
+// CHECK: qd.task {
+// CHECK-NEXT: qd.print
+// CHECK-NEXT: }
+// CHECK: qd.task parallel {
+// CHECK-NOT: qd.task
+qd.kernel @work_between_loops [] attributes {argument_bytes = 0 : i32} {
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 8 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.yield
+  }
+  qd.print ["between"]
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.yield
+  }
+}
+
+// -----
+
+// What is cheap is computed again in the task that needs it; a value that was loaded gets a slot.
+// CHECK-LABEL: qd.kernel @values_that_cross
+// CHECK-SAME: scratch_bytes = 4
+// CHECK: qd.task {
+// CHECK: %[[LOADED:.*]] = qd.load
+// CHECK: %[[OUT:.*]] = qd.scratch 0 : !qd.ref<si32>
+// CHECK: qd.store %[[LOADED]], %[[OUT]]
+// CHECK: qd.task parallel {
+// CHECK-DAG: %[[SLOT:.*]] = qd.scratch 0 : !qd.ref<si32>
+// CHECK-DAG: %[[COUNT:.*]] = qd.load %[[SLOT]]
+// CHECK-DAG: %[[N:.*]] = qd.argument 8 : si32
+// CHECK-DAG: %[[ONE:.*]] = qd.constant 1
+// CHECK-DAG: %[[START:.*]] = qd.binary add %[[N]], %[[ONE]]
+// CHECK: qd.for parallel (%[[START]]) to (%[[COUNT]])
+qd.kernel @values_that_cross [] attributes {argument_bytes = 12 : i32} {
+  %counts = qd.tensor_argument field "counts" at 0 position 0 : !qd.tensor<si32, [], [], 4>
+  %place = qd.element %counts[] : !qd.tensor<si32, [], [], 4> -> !qd.ref<si32>
+  %count = qd.load %place : !qd.ref<si32>
+  %n = qd.argument 8 : si32
+  %one = qd.constant 1 : si32
+  %start = qd.binary add %n, %one : si32, si32 -> si32
+  qd.for parallel (%start) to (%count) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.yield
+  }
+}
+
+// -----
+
+// A local used by several tasks lives in the scratch block; a loop that only reads it loads it once.
+// CHECK-LABEL: qd.kernel @locals_that_cross
+// CHECK-SAME: scratch_bytes = 20
+// CHECK: qd.task {
+// CHECK-DAG: %[[SUM:.*]] = qd.scratch 0 : !qd.ref<f64>
+// CHECK-DAG: %[[SCALE:.*]] = qd.scratch 8 : !qd.ref<vector<3xf32>>
+// CHECK: qd.store %{{.*}}, %[[SUM]]
+// CHECK: qd.store %{{.*}}, %[[SCALE]]
+// CHECK: qd.task parallel {
+// CHECK-DAG: %[[SUM:.*]] = qd.scratch 0 : !qd.ref<f64>
+// CHECK-DAG: %[[PLACE:.*]] = qd.scratch 8 : !qd.ref<vector<3xf32>>
+// CHECK-DAG: %[[VALUE:.*]] = qd.load %[[PLACE]]
+// CHECK: qd.for parallel
+// CHECK: qd.extract_at %[[VALUE]]
+// CHECK: qd.atomic add %[[SUM]]
+// CHECK: qd.task {
+// CHECK: %[[SUM:.*]] = qd.scratch 0 : !qd.ref<f64>
+// CHECK: %[[RESULT:.*]] = qd.load %[[SUM]]
+// CHECK: qd.return %[[RESULT]]
+qd.kernel @locals_that_cross [f64] attributes {argument_bytes = 0 : i32} {
+  %sum = qd.local : !qd.ref<f64>
+  %scale = qd.local : !qd.ref<vector<3xf32>>
+  %nothing = qd.constant 0.0 : f64
+  qd.store %nothing, %sum : !qd.ref<f64>
+  %value = qd.constant dense<[1.0, 2.0, 3.0]> : vector<3xf32>
+  qd.store %value, %scale : !qd.ref<vector<3xf32>>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 3 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.component %scale[%i] : !qd.ref<vector<3xf32>>, si32 -> !qd.ref<f32>
+    %component = qd.load %place : !qd.ref<f32>
+    %wide = qd.cast %component : f32 -> f64
+    %old = qd.atomic add %sum, %wide : !qd.ref<f64>
+    qd.yield
+  }
+  %result = qd.load %sum : !qd.ref<f64>
+  qd.return %result : f64
+}
+
+// -----
+
+// A serial task that only prepared cheap values is gone.
+// CHECK-LABEL: qd.kernel @nothing_but_a_loop
+// CHECK: qd.task parallel {
+// CHECK-NOT: qd.task
+qd.kernel @nothing_but_a_loop [] attributes {argument_bytes = 8 : i32} {
+  %array = qd.tensor_argument "array" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.extent %array 0 : !qd.tensor<f32, [?], [], 4> -> si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %array[%i] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %place : !qd.ref<f32>
+    qd.store %value, %place : !qd.ref<f32>
+    qd.yield
+  }
+}
