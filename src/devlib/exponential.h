@@ -1,0 +1,205 @@
+// exponential.h: exp, exp2, sinh, cosh, tanh
+//
+// x = n * ln 2 + r with |r| <= ln 2 / 2, e^r by a minimax polynomial, 2^n added to the exponent bits. Where the result is not a normal number
+// (or x is no number) a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh, tanh take e^x as a pair in f64.
+#pragma once
+
+#include "devlib/vector.h"
+
+namespace qd::devlib {
+
+template <class F> struct Exponent;
+template <> struct Exponent<F32> {
+  static constexpr float kLog2E = 0x1.715476p+0f;
+  static constexpr float kLn2[2] = {0x1.62e430p-1f, -0x1.05c610p-29f};
+  static constexpr float kNormal = 87.0f;   // e^x and e^-x are normal below
+  static constexpr float kOverflow = 90.0f; // e^x is infinite from here on, 0 below the next
+  static constexpr float kUnderflow = -110.0f;
+  static constexpr float kNormal2 = 126.0f;
+  static constexpr float kOverflow2 = 130.0f;
+  static constexpr float kUnderflow2 = -160.0f;
+  static constexpr float kSinhSmall = 1.0f; // below, sinh and tanh are polynomials
+  static constexpr float kTanhSmall = 0.55f;
+  static constexpr float kTanhOne = 10.0f; // tanh rounds to 1 from here on
+};
+template <> struct Exponent<F64> {
+  static constexpr double kLog2E = 0x1.71547652b82fep+0;
+  static constexpr double kLn2[2] = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+  static constexpr double kNormal = 708.0;
+  static constexpr double kOverflow = 712.0;
+  static constexpr double kUnderflow = -746.0;
+  static constexpr double kNormal2 = 1022.0;
+  static constexpr double kOverflow2 = 1026.0;
+  static constexpr double kUnderflow2 = -1080.0;
+  static constexpr double kSinhSmall = 0.5;
+  static constexpr double kTanhSmall = 0.5;
+  static constexpr double kTanhOne = 22.0;
+};
+
+/// e^x = 2^n * (1 + high + low); n sits in the low bits of `shifted`.
+template <class F> struct ExponentialParts {
+  F high, low;
+  BitsOf<F> shifted;
+};
+
+/// e^r - 1 - r for |r| <= ln 2 / 2.
+QD_INLINE F32 expTail(F32 r) { return r * r * polynomial(r, 0.5f, 0x1.55548ep-3f, 0x1.55545cp-5f, 0x1.123c78p-7f, 0x1.6db5b2p-10f); }
+QD_INLINE F64 expTail(F64 r) {
+  return r * r *
+         polynomial(r, 0.5, 0x1.555555555555dp-3, 0x1.55555555530dbp-5, 0x1.111111110e4e0p-7, 0x1.6c16c17d26982p-10, 0x1.a01a01b6ae4b4p-13,
+                    0x1.a019a9e875ae3p-16, 0x1.71dde7f2064dfp-19, 0x1.28a0d8923a24bp-22, 0x1.af7a223fa6e4ap-26);
+}
+
+template <class F> QD_INLINE ExponentialParts<F> splitExp(F x) {
+  F shifted = fma(x, F(Exponent<F>::kLog2E), F(Format<F>::kRound));
+  F k = Format<F>::kRound - shifted;
+  F first = fma(k, F(Exponent<F>::kLn2[0]), x);
+  F r = fma(k, F(Exponent<F>::kLn2[1]), first);
+  F low = fma(k, F(Exponent<F>::kLn2[1]), first - r);
+  return {r, low + expTail(r), toBits(shifted)};
+}
+
+/// The same for 2^x.
+QD_INLINE ExponentialParts<F32> splitExp2(F32 x) {
+  F32 shifted = x + Format<F32>::kRound, r = x - (shifted - Format<F32>::kRound);
+  F32 tail = polynomial(r, 0x1.ebfbe0p-3f, 0x1.c6aeccp-5f, 0x1.3b29a8p-7f, 0x1.5f498ap-10f, 0x1.4491cap-13f);
+  return {F32(0.0f), r * fma(tail, r, F32(0x1.62e430p-1f)), toBits(shifted)};
+}
+/// 2^(x + low)
+QD_INLINE ExponentialParts<F64> splitExp2(F64 x, F64 low) {
+  F64 shifted = x + Format<F64>::kRound, r = x - (shifted - Format<F64>::kRound);
+  F64 tail = polynomial(r, 0x1.ebfbdff82c5a5p-3, 0x1.c6b08d704a0cfp-5, 0x1.3b2ab6fb9fea4p-7, 0x1.5d87fe78a1ac4p-10, 0x1.4309130f5db4ap-13,
+                        0x1.ffcbfc79d9411p-17, 0x1.62bfc6443c538p-20, 0x1.b524d16d9a36dp-24, 0x1.e61db0b08af33p-28, 0x1.ea146d7efece8p-32);
+  Pair<F64> linear = multiplyExactly(r, F64(Exponent<F64>::kLn2[0]));
+  F64 small = fma(r * r, tail, fma(r, F64(Exponent<F64>::kLn2[1]), linear.low));
+  F64 power = 1 + (linear.high + small);
+  return {linear.high, fma(power, low * Exponent<F64>::kLn2[0], small), toBits(shifted)};
+}
+QD_INLINE ExponentialParts<F64> splitExp2(F64 x) { return splitExp2(x, F64(0.0)); }
+
+/// The value of the parts, where it is normal.
+template <class F> QD_INLINE F joinNormal(ExponentialParts<F> parts) {
+  F value = 1 + (parts.high + parts.low);
+  return fromBits(toBits(value) + (parts.shifted << Format<F>::kFractionBits));
+}
+/// The value of the parts for any exponent.
+template <class F> QD_INLINE F join(ExponentialParts<F> parts) {
+  return scale(1 + (parts.high + parts.low), parts.shifted - toBits(F(Format<F>::kRound)));
+}
+
+/// Limits x to [low, high]; NaN passes.
+template <class F, class T> QD_INLINE F clamp(F x, T low, T high) {
+  x = select(x > high, F(high), x);
+  return select(x < low, F(low), x);
+}
+
+template <class F> QD_COLD F expOutside(F x) { return join(splitExp(clamp(x, Exponent<F>::kUnderflow, Exponent<F>::kOverflow))); }
+template <class F> QD_COLD F exp2Outside(F x) { return join(splitExp2(clamp(x, Exponent<F>::kUnderflow2, Exponent<F>::kOverflow2))); }
+
+template <class F> QD_INLINE F exp(F x) {
+  if (any(!(abs(x) < Exponent<F>::kNormal))) [[unlikely]]
+    return expOutside(x);
+  return joinNormal(splitExp(x));
+}
+
+template <class F> QD_INLINE F exp2(F x) {
+  if (any(!(abs(x) < Exponent<F>::kNormal2))) [[unlikely]]
+    return exp2Outside(x);
+  return joinNormal(splitExp2(x));
+}
+
+/// e^x / 2^n as a pair, and n.
+template <class F> QD_INLINE Pair<F> expPair(ExponentialParts<F> parts) {
+  Pair<F> tail = addOrdered(parts.high, parts.low);
+  Pair<F> sum = addOrdered(F(1), tail.high);
+  return {sum.high, sum.low + tail.low};
+}
+
+/// (e^x + sign * e^-x) / 2 for 0 <= x < kNormal.
+template <class F> QD_INLINE F halfSum(F x, int sign) {
+  ExponentialParts<F> parts = splitExp(x);
+  Pair<F> value = expPair(parts);
+  F two = powerOfTwo<F>(parts.shifted - toBits(F(Format<F>::kRound)) - 1);
+  F high = value.high * two, low = value.low * two;
+  // A quarter of the reciprocal of half of e^x, with the remainder of the division.
+  F reciprocal = F(0.25) / high;
+  F rest = fma(-reciprocal, high, F(0.25)) - reciprocal * low;
+  Pair<F> sum = addOrdered(high, sign * reciprocal);
+  return sum.high + (sum.low + (low + sign * (rest * 4 * reciprocal)));
+}
+
+/// sinh and cosh of x >= 0 where e^x may overflow and e^-x no longer counts.
+template <class F> QD_INLINE F halfExp(F x) {
+  ExponentialParts<F> parts = splitExp(select(x > Exponent<F>::kOverflow, F(Exponent<F>::kOverflow), x));
+  return scale(1 + (parts.high + parts.low), parts.shifted - toBits(F(Format<F>::kRound)) - 1);
+}
+
+/// sinh(x) for |x| <= 1 (f32), |x| <= 0.5 (f64).
+QD_INLINE F32 sinhSmall(F32 x) {
+  F32 z = x * x;
+  return fma(x * z, polynomial(z, 0x1.555556p-3f, 0x1.111136p-7f, 0x1.9ffe84p-13f, 0x1.7a17cep-19f), x);
+}
+QD_INLINE F64 sinhSmall(F64 x) {
+  F64 z = x * x;
+  return fma(x * z,
+             polynomial(z, 0x1.5555555555555p-3, 0x1.1111111111111p-7, 0x1.a01a01a01a056p-13, 0x1.71de3a555d32bp-19, 0x1.ae6456c230157p-26,
+                        0x1.6123c03c8fb43p-33, 0x1.b010d53721c50p-41),
+             x);
+}
+
+/// tanh(x) for |x| <= 0.55 (f32), |x| <= 0.5 (f64).
+QD_INLINE F32 tanhSmall(F32 x) {
+  F32 z = x * x;
+  return fma(x * z, polynomial(z, -0x1.55554ap-2f, 0x1.110d24p-3f, -0x1.b92844p-5f, 0x1.593b1cp-6f, -0x1.9b24bep-8f), x);
+}
+QD_INLINE F64 tanhSmall(F64 x) {
+  F64 z = x * x;
+  return fma(x * z,
+             polynomial(z, -0x1.5555555555537p-2, 0x1.111111110e27ap-3, -0x1.ba1ba1b707a8cp-5, 0x1.664f47b427bd9p-6, -0x1.226e162a04218p-7,
+                        0x1.d6cdf6a111911p-9, -0x1.7d4906584b113p-10, 0x1.31d0b6e7f21d1p-11, -0x1.c8ce7c12239d3p-13, 0x1.dc6a2f9521077p-15),
+             x);
+}
+
+template <class F> QD_INLINE F sinhInside(F magnitude) {
+  return select(magnitude < Exponent<F>::kSinhSmall, sinhSmall(magnitude), halfSum(magnitude, -1));
+}
+template <class F> QD_COLD F sinhOutside(F x) {
+  F magnitude = abs(x);
+  return copysign(select(magnitude < Exponent<F>::kNormal, sinhInside(magnitude), halfExp(magnitude)), x);
+}
+template <class F> QD_COLD F coshOutside(F x) {
+  F magnitude = abs(x);
+  return select(magnitude < Exponent<F>::kNormal, halfSum(magnitude, 1), halfExp(magnitude));
+}
+
+template <class F> QD_INLINE F sinh(F x) {
+  F magnitude = abs(x);
+  if (any(!(magnitude < Exponent<F>::kNormal))) [[unlikely]]
+    return sinhOutside(x);
+  return copysign(sinhInside(magnitude), x);
+}
+
+template <class F> QD_INLINE F cosh(F x) {
+  F magnitude = abs(x);
+  if (any(!(magnitude < Exponent<F>::kNormal))) [[unlikely]]
+    return coshOutside(x);
+  return halfSum(magnitude, 1);
+}
+
+/// 1 - 2 / (e^2x + 1), with the remainder of the division.
+template <class F> QD_INLINE F tanh(F x) {
+  F magnitude = abs(x);
+  F limited = select(magnitude > Exponent<F>::kTanhOne, F(Exponent<F>::kTanhOne), magnitude);
+  ExponentialParts<F> parts = splitExp(2 * limited);
+  Pair<F> power = expPair(parts);
+  F two = powerOfTwo<F>(parts.shifted - toBits(F(Format<F>::kRound)));
+  Pair<F> under = addOrdered(power.high * two, F(1));
+  under.low += power.low * two;
+  F reciprocal = 1 / under.high, quotient = 2 * reciprocal;
+  F rest = fma(-quotient, under.high, F(2)) - quotient * under.low;
+  Pair<F> value = addOrdered(F(1), -quotient);
+  F large = value.high + (value.low - rest * reciprocal);
+  return copysign(select(magnitude < Exponent<F>::kTanhSmall, tanhSmall(magnitude), large), x);
+}
+
+} // namespace qd::devlib

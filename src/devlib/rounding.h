@@ -1,0 +1,89 @@
+// rounding.h: rsqrt, round, and the divisions of floats
+#pragma once
+
+#include "devlib/vector.h"
+
+namespace qd::devlib {
+
+QD_INLINE F32 rsqrt(F32 x) { return 1 / sqrt(x); }
+
+/// One step of Newton's iteration on the rounding errors of the root and of the division.
+QD_INLINE F64 rsqrt(F64 x) {
+  auto small = x < 0x1p-900;
+  F64 scaled = select(small, x * 0x1p200, x), root = sqrt(scaled), y = 1 / root;
+  F64 error = fma(-y, root, F64(1)), rootError = fma(-root, root, scaled);
+  F64 better = fma(y, fma(-0.5 * rootError * y, y, error), y);
+  // 0, infinity and NaN leave NaN in the step.
+  y = select((y > 0) & (y < Format<F64>::kInfinity), better, y);
+  return select(small, y * 0x1p100, y);
+}
+
+/// Halves away from zero. What is added is the largest number below one half: one half itself would carry 0.49999997 to 1.
+template <class F> QD_INLINE F round(F x) {
+  constexpr bool single = Format<F>::kFractionBits == 23;
+  return trunc(x + copysign(single ? F(0x1.fffffep-2f) : F(0x1.fffffffffffffp-2), x));
+}
+
+template <class F> QD_INLINE F floorDivide(F x, F y) { return floor(x / y); }
+template <class F> QD_INLINE F modulo(F x, F y) { return x - y * floor(x / y); }
+
+template <class T> struct BitsOfScalar;
+template <> struct BitsOfScalar<float> {
+  using Type = uint32_t;
+};
+template <> struct BitsOfScalar<double> {
+  using Type = uint64_t;
+};
+
+/// The remainder of finite x >= y > 0 by long division of the significands.
+template <class T> QD_INLINE T divideLong(T x, T y) {
+  constexpr int kWidth = sizeof(T) == 4 ? 23 : 52;
+  using Integer = typename BitsOfScalar<T>::Type;
+  uint64_t left = __builtin_bit_cast(Integer, x), right = __builtin_bit_cast(Integer, y);
+  constexpr uint64_t kHidden = uint64_t(1) << kWidth;
+  int exponent = static_cast<int>(left >> kWidth), target = static_cast<int>(right >> kWidth);
+  left &= kHidden - 1;
+  right &= kHidden - 1;
+  // A denormal number has no hidden bit and the exponent of the smallest normal one.
+  exponent ? left |= kHidden : ++exponent;
+  target ? right |= kHidden : ++target;
+  left %= right;
+  while (exponent > target && left) {
+    int step = exponent - target < 63 - kWidth ? exponent - target : 63 - kWidth;
+    left = (left << step) % right;
+    exponent -= step;
+  }
+  if (left == 0)
+    return 0;
+  int shift = __builtin_clzll(left) - (63 - kWidth);
+  if (shift >= target)
+    return __builtin_bit_cast(T, static_cast<Integer>(left << (target - 1)));
+  return __builtin_bit_cast(T, static_cast<Integer>(((left << shift) - kHidden) | static_cast<uint64_t>(target - shift) << kWidth));
+}
+
+template <class F> QD_COLD F remainderOutside(F x, F y) {
+  F result = x;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    auto left = getLane(x, lane), right = getLane(y, lane);
+    using T = decltype(left);
+    T size = __builtin_elementwise_abs(left), unit = __builtin_elementwise_abs(right), value = size;
+    if (!(size < Format<F>::kInfinity) || !(unit > 0))
+      value = T(Format<F>::kNan);
+    else if (size >= unit)
+      value = divideLong(size, unit);
+    setLane(result, lane, unit != unit ? T(Format<F>::kNan) : __builtin_elementwise_copysign(value, left));
+  }
+  return result;
+}
+
+/// C's fmod. The remainder after one exact step is right as long as the quotient is; else long division.
+template <class F> QD_INLINE F remainder(F x, F y) {
+  F size = abs(x), unit = abs(y), quotient = size / unit;
+  if (any(!(quotient < F(int64_t(1) << (Format<F>::kFractionBits - 1))))) [[unlikely]]
+    return remainderOutside(x, y);
+  F rest = fma(-trunc(quotient), unit, size);
+  rest = select(rest < 0, rest + unit, rest);
+  return copysign(select(size < unit, size, rest), x);
+}
+
+} // namespace qd::devlib
