@@ -64,7 +64,8 @@ using namespace qd::devlib;
 #define QD_DEFINE_POWI(name, type, T)                                                                                                      \
   QD_EXPORT Lanes<T> QD_EXPORTED(name, type, QD_DEVLIB_LANES)(Lanes<T> x, I32 n) { return call_##name<T>(x, n); }
 #define QD_DEFINE_RANDOM(name, type, to)                                                                                                   \
-  QD_EXPORT decltype(to(Block())) QD_EXPORTED(name, type, QD_DEVLIB_LANES)(U64 iteration, U32 call, uint64_t seed, uint64_t launch, uint32_t task) {        \
+  QD_EXPORT decltype(to(Block())) QD_EXPORTED(name, type, QD_DEVLIB_LANES)(U64 iteration, U32 call, uint64_t seed, uint64_t launch,        \
+                                                                           uint32_t task) {                                                \
     return to(drawBlock(iteration, call, seed, launch, task));                                                                             \
   }
 

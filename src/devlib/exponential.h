@@ -1,7 +1,8 @@
 // exponential.h: exp, exp2, sinh, cosh, tanh
 //
-// x = n * ln 2 + r with |r| <= ln 2 / 2, e^r by a minimax polynomial, 2^n added to the exponent bits. Where the result is not a normal number
-// (or x is no number) a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh, tanh take e^x as a pair in f64.
+// x = n * ln 2 + r with |r| <= ln 2 / 2, e^r by a minimax polynomial, 2^n added to the exponent bits. Where the result is not a normal
+// number (or x is no number) a cold path scales in two steps, so that a denormal result is rounded once. sinh, cosh, tanh take e^x as a
+// pair in f64.
 #pragma once
 
 #include "devlib/vector.h"

@@ -1,7 +1,7 @@
 // inverse_trigonometric.h: asin, acos, atan, atan2
 //
-// asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) brings |x| > 0.5 below 0.5; atan takes the smaller of |x| and 1/|x|. Minimax polynomials do the
-// rest. In f64 the rounding errors of the root and of the quotient are carried along.
+// asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) brings |x| > 0.5 below 0.5; atan takes the smaller of |x| and 1/|x|. Minimax polynomials do
+// the rest. In f64 the rounding errors of the root and of the quotient are carried along.
 #pragma once
 
 #include "devlib/vector.h"
@@ -26,14 +26,14 @@ QD_INLINE F64 asinTail(F64 z) {
 
 /// atan(t) / t - 1 for z = t^2 <= 1. The terms alternate and hardly shrink: only nested they do not cancel.
 QD_INLINE F32 atanTail(F32 z) {
-  return z * horner(z, -0x1.55553ep-2f, 0x1.9991fcp-3f, -0x1.2421aap-3f, 0x1.c09974p-4f, -0x1.5832cep-4f, 0x1.dac340p-5f,
-                        -0x1.fec302p-6f, 0x1.6595c4p-7f, -0x1.d6103ep-10f);
+  return z * horner(z, -0x1.55553ep-2f, 0x1.9991fcp-3f, -0x1.2421aap-3f, 0x1.c09974p-4f, -0x1.5832cep-4f, 0x1.dac340p-5f, -0x1.fec302p-6f,
+                    0x1.6595c4p-7f, -0x1.d6103ep-10f);
 }
 QD_INLINE F64 atanTail(F64 z) {
   return z * horner(z, -0x1.5555555555525p-2, 0x1.9999999995533p-3, -0x1.249249237dd8cp-3, 0x1.c71c717f82aafp-4, -0x1.745d11a9a95ebp-4,
-                        0x1.3b13666653904p-4, -0x1.110e4f976aa49p-4, 0x1.e1bb94a6876e7p-5, -0x1.ae5e2630a0795p-5, 0x1.82d9d9dba99efp-5,
-                        -0x1.59a17160ca66ap-5, 0x1.2c29387aabc54p-5, -0x1.e9e9de325421ap-6, 0x1.6828f94786babp-6, -0x1.c76a7fd757915p-7,
-                        0x1.d7843b0520553p-8, -0x1.7a02e70e1f710p-9, 0x1.b3ad17af2da55p-11, -0x1.3ef28410a26d6p-13, 0x1.bb80251ce96b9p-17);
+                    0x1.3b13666653904p-4, -0x1.110e4f976aa49p-4, 0x1.e1bb94a6876e7p-5, -0x1.ae5e2630a0795p-5, 0x1.82d9d9dba99efp-5,
+                    -0x1.59a17160ca66ap-5, 0x1.2c29387aabc54p-5, -0x1.e9e9de325421ap-6, 0x1.6828f94786babp-6, -0x1.c76a7fd757915p-7,
+                    0x1.d7843b0520553p-8, -0x1.7a02e70e1f710p-9, 0x1.b3ad17af2da55p-11, -0x1.3ef28410a26d6p-13, 0x1.bb80251ce96b9p-17);
 }
 
 /// asin(root) of the reduced argument as a pair; `big` where it stands for half of pi/2 - asin(|x|).

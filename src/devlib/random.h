@@ -29,10 +29,11 @@ QD_INLINE Block philox(Block counter, uint32_t key0, uint32_t key1) {
   return {{c0, c1, c2, c3}};
 }
 
-/// The block of one call. The words of the key hold seed and launch; the upper halves, which matter after 2^32 launches only, are folded in.
+/// The block of one call. The words of the key hold seed and launch; the upper halves, which matter after 2^32 launches only, are folded
+/// in.
 QD_INLINE Block drawBlock(U64 iteration, U32 call, uint64_t seed, uint64_t launch, uint32_t task) {
-  uint32_t key0 = static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(seed >> 32) * 0x85ebca6bu ^
-                  static_cast<uint32_t>(launch >> 32) * 0xc2b2ae35u;
+  uint32_t key0 =
+      static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(seed >> 32) * 0x85ebca6bu ^ static_cast<uint32_t>(launch >> 32) * 0xc2b2ae35u;
   return philox({{iteration, iteration >> 32, convert<U64>(call), U64(task)}}, key0, static_cast<uint32_t>(launch));
 }
 
