@@ -221,7 +221,7 @@ def sym_eig(A, dt: qd.template() = None):
 def make_spd(A, dt: qd.template() = None):
     """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
     values, Q = sym_eig(A, dt)
-    scaled = Q
+    scaled = Q * 1.0  # a copy, in Python scope too
     for i in qd.static(range(Q.n)):
         for j in qd.static(range(Q.n)):
             scaled[i, j] = Q[i, j] * qd.max(values[j], 0.0)

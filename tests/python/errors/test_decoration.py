@@ -1,0 +1,150 @@
+"""What is refused when a function is decorated, and what a decorated function is."""
+
+import functools
+
+import pytest
+
+import quadrants as qd
+from quadrants._parameters import parse_parameters
+
+
+def test_a_kernel_looks_like_its_function():
+    @qd.kernel
+    def add(a: qd.i32, b: qd.f32) -> qd.f32:
+        """Adds."""
+        return a + b
+
+    assert add.__name__ == "add" and add.__doc__ == "Adds." and add.__wrapped__.__name__ == "add"
+
+
+def bare(a):
+    pass
+
+
+def unknown(a: list):
+    pass
+
+
+def star(*args):
+    pass
+
+
+def double_star(**kwargs):
+    pass
+
+
+def keyword_only(*, a: qd.i32):
+    pass
+
+
+def union(a: int | float):
+    pass
+
+
+def unresolved(a: "NoSuchName"):  # noqa: F821
+    pass
+
+
+def ellipsis() -> tuple[qd.i32, ...]:
+    pass
+
+
+def bad_result() -> list:
+    pass
+
+
+@pytest.mark.parametrize(
+    "function, text",
+    [
+        (bare, "Quadrants kernels parameters must be type annotated"),
+        (unknown, r"Invalid type annotation \(argument 0\) of Quadrants kernel: <class 'list'>"),
+        (star, r"Quadrants kernels do not support variable positional parameters \(i.e., \*args\)"),
+        (double_star, r"Quadrants kernels do not support variable keyword parameters \(i.e., \*\*kwargs\)"),
+        (keyword_only, "Quadrants kernels do not support keyword parameters"),
+        (union, r"only support optional annotations of the form 'T \| None'"),
+        (unresolved, "NoSuchName"),
+        (ellipsis, "Ellipsis is not supported in return type annotations"),
+        (bad_result, "Invalid data type <class 'list'>"),
+    ],
+)
+def test_bad_signatures_are_refused(function, text):
+    with pytest.raises(qd.QuadrantsSyntaxError, match=text):
+        qd.kernel(function)
+
+
+def test_a_kernel_is_the_innermost_decorator():
+    @functools.wraps(bare)
+    def wrapped(a: qd.i32):
+        pass
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Cant put kernel in front of other annotations"):
+        qd.kernel(wrapped)
+
+
+def test_pure_is_deprecated():
+    with pytest.warns(DeprecationWarning, match="Please use parameter `fastcache`"):
+        qd.kernel(pure=True)(lambda_like())
+    with pytest.raises(qd.QuadrantsSyntaxError, match="requires graph=True"):
+        qd.kernel(checkpoints=True)
+
+
+def lambda_like():
+    def nothing():
+        pass
+
+    return nothing
+
+
+def test_annotations_of_every_kind():
+    class Local:
+        pass
+
+    def function(
+        a: int, b: "qd.f64", c: qd.types.vector(2, float), d: qd.types.ndarray, e: "qd.types.NDArray[qd.f32, 2] | None",
+        f: qd.template(), g: qd.Template, h: qd.Tensor | None, i: qd.types.struct(x=qd.i32),
+    ):  # fmt: skip
+        pass
+
+    parameters = parse_parameters(function, "kernels", 1)
+    assert [p.kind for p in parameters] == ["scalar", "scalar", "matrix", "array", "array", "template", "template", "tensor", "struct"]
+    assert [p.optional for p in parameters] == [False] * 4 + [True, False, False, True, False]
+    assert parameters[0].dtype is qd.i32 and parameters[1].dtype is qd.f64 and parameters[4].annotation.ndim == 2
+
+
+def test_a_func_cannot_be_called_from_python():
+    @qd.func
+    def helper(x):
+        return x
+
+    with pytest.raises(qd.QuadrantsAssertionError, match="helper"):
+        helper(1)
+    with pytest.raises(AssertionError):
+        helper(1)
+
+
+def test_a_pyfunc_is_the_plain_function_in_python():
+    @qd.pyfunc
+    def helper(x, y=2):
+        return x + y
+
+    assert helper(1) == 3 and helper(1, y=5) == 6
+
+
+def test_data_oriented_marks_the_class():
+    @qd.data_oriented
+    class A:
+        pass
+
+    assert A._data_oriented and A._qd_template_primitives
+
+
+def test_ndarray_annotations_check_themselves():
+    for options, kind, text in [
+        ({"field_dim": 1}, ValueError, "already deprecated"),
+        ({"boundary": "wrap"}, ValueError, "Invalid boundary argument"),
+        ({"element_dim": 3}, ValueError, "Only scalars, vectors, and matrices are allowed"),
+        ({"element_dim": 1, "element_shape": (2, 2)}, ValueError, "doesn't match specified dim"),
+        ({"dtype": qd.types.vector(2, qd.f32), "element_dim": 1}, TypeError, "compound type"),
+    ]:
+        with pytest.raises(kind, match=text):
+            qd.types.ndarray(**options)

@@ -1,0 +1,100 @@
+"""How errors look, and how the source of a function is found."""
+
+import linecache
+import textwrap
+
+import pytest
+
+import quadrants as qd
+from quadrants import _errors
+from quadrants._source import get_source, source_text
+
+
+def compiled(text, name="f", file="<test source>"):
+    text = textwrap.dedent(text)
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope = {"qd": qd, "__name__": "test"}
+    exec(compile(text, file, "exec"), scope)
+    return scope[name]
+
+
+def test_a_message_shows_place_line_and_caret():
+    f = compiled("def f(a):\n\treturn a + \N{GREEK SMALL LETTER BETA}\n")
+    node = get_source(f).tree.body[0].value
+    place = ("<test source>", "f", node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    error = _errors.compile_error("QuadrantsTypeError", "no such operator", [place])
+    assert isinstance(error, qd.QuadrantsTypeError) and isinstance(error, TypeError)
+    assert str(error).split("\n") == [
+        'File "<test source>", line 2, in f:',
+        "    return a + \N{GREEK SMALL LETTER BETA}",
+        "           ^^^^^",
+        "no such operator",
+    ]
+    assert (error.file, error.line, error.col, error.end_line, error.kernel_name) == ("<test source>", 2, 8, 2, "f")
+    assert error.source == "\treturn a + \N{GREEK SMALL LETTER BETA}"
+
+
+def test_long_chains_and_long_statements_stay_within_twelve_lines():
+    compiled("def f(a):\n" + "    x = (a +\n" + "         a +\n" * 9 + "         a)\n")
+    frames = [("<test source>", f"f{i}", 2, 4, 12, 11) for i in range(9)]
+    lines = str(_errors.compile_error("QuadrantsSyntaxError", "text", frames[:1])).split("\n")
+    assert len(lines) <= 12 and lines[-1] == "text"
+    short = [("<test source>", f"f{i}", 1, 0, 1, 9) for i in range(9)]
+    lines = str(_errors.compile_error("QuadrantsSyntaxError", "text", short)).split("\n")
+    assert len(lines) <= 12 and "in f0:" in lines[0] and "in f8:" in lines[-4]
+
+
+def test_statements_with_a_body_show_their_header():
+    compiled("def f(a):\n    for i in range(3):\n        a = 1\n        a = 2\n")
+    error = _errors.compile_error("QuadrantsSyntaxError", "text", [("<test source>", "f", 2, 4, 4, 13)])
+    assert str(error).split("\n")[1:] == ["    for i in range(3):", "    ^^^^^^^^^^^^^^^^^^", "text"]
+
+
+def test_run_time_errors_are_assertions():
+    error = _errors.runtime_error("Bounds", "out of range", [])
+    assert isinstance(error, qd.QuadrantsAssertionError) and isinstance(error, AssertionError) and str(error) == "out of range"
+
+
+SOURCES = {
+    "plain": "def f(a):\n    return a\n",
+    "nested": "def outer():\n    def f(a):\n        return a\n    return f\nf = outer()\n",
+    "method": "class C:\n    @staticmethod\n    def f(a):\n        return a\nf = C.f\n",
+    "string at the margin": "def f(a):\n    x = '''\nmargin\n'''\n    return a\n\nx = 1\n",
+    "indented string at the margin": "if True:\n    def f(a):\n        x = '''\nmargin'''\n        return a\n    y = 2\n",
+    "bracket at the margin": "def f(\n    a,\n):\n    return [a,\n1]\n",
+    "comment at the margin": "def f(a):\n    x = 1\n# note\n    return a\nz = 3\n",
+    "one line": "def f(a): return a\ny = 1\n",
+    "decorated": "def deco(*a):\n    return lambda g: g\n@deco(\n    1,\n)\n@deco()\ndef f(a):\n    return a\n",
+    "last line without end": "def f(a):\n    return a",
+    "continued": "def f(a):\n    return a + \\\n1\n",
+    "tabs": "if True:\n\tdef f(a):\n\t\treturn a\n\tx = 1\n",
+}
+
+
+@pytest.mark.parametrize("text", SOURCES.values(), ids=SOURCES.keys())
+def test_source_has_the_places_of_the_file(text):
+    f = compiled(text)
+    source = get_source(f)
+    assert source.tree.name == "f"
+    lines = text.split("\n")
+    returned = source.tree.body[-1]
+    assert lines[returned.lineno - 1][returned.col_offset :].startswith("return")
+    assert "return" in source_text(f)
+
+
+def test_source_is_found_again_when_the_file_changes(tmp_path):
+    file = tmp_path / "module.py"
+    for value in (1, 22):
+        file.write_text(f"def f():\n    return {value}\n")
+        scope = {}
+        exec(compile(file.read_text(), str(file), "exec"), scope)
+        assert get_source(scope["f"]).tree.body[0].value.value == value
+
+
+def test_functions_without_source_are_refused():
+    scope = {}
+    exec("def f(a):\n    return a\n", scope)
+    with pytest.raises(OSError, match="Cannot find source code for Object"):
+        get_source(scope["f"])
+    with pytest.raises(qd.QuadrantsSyntaxError, match='Unsupported node "Lambda"'):
+        get_source(lambda: 0)

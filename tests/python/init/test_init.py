@@ -1,0 +1,166 @@
+"""Starting the runtime: options, environment, processors, versions."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def no_runtime(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("QD_") and name != "QD_VENV":
+            monkeypatch.delenv(name)
+    yield
+    qd.reset()
+
+
+def test_defaults():
+    qd.init()
+    assert (qd.cfg.default_fp, qd.cfg.default_ip, qd.cfg.debug, qd.cfg.random_seed) == (qd.f32, qd.i32, False, 0)
+
+
+def test_config_is_none_without_a_runtime():
+    qd.init()
+    qd.reset()
+    assert qd.cfg is None
+
+
+def test_defaults_decide_what_python_types_mean():
+    qd.init(default_fp=qd.f64, default_ip=qd.i64)
+    assert qd.field(float, shape=1).dtype is qd.f64 and qd.types.vector(2, int).dtype is qd.i64 and qd.math.uvec2.dtype is qd.u64
+
+
+def test_unknown_keywords_are_refused_with_a_suggestion():
+    with pytest.raises(KeyError, match=r"Unrecognized keyword argument\(s\) for qd.init: foo, offline_cach.*offline_cache"):
+        qd.init(foo=1, offline_cach=True)
+
+
+def test_default_up_is_refused():
+    with pytest.raises(KeyError, match="always follows 'default_ip'"):
+        qd.init(default_up=qd.u32)
+
+
+@pytest.mark.parametrize("options", [{"debug": "yes"}, {"opt_level": 1.5}, {"random_seed": True}])
+def test_wrong_types_are_refused(options):
+    with pytest.raises(TypeError, match=next(iter(options))):
+        qd.init(**options)
+
+
+def test_wrong_words_are_refused():
+    with pytest.raises(ValueError, match="never, version, lru, fifo"):
+        qd.init(offline_cache_cleaning_policy="bogus")
+    with pytest.raises(AssertionError, match="default_fp"):
+        qd.init(default_fp=qd.i32)
+
+
+def test_the_environment_gives_options_and_keywords_win(monkeypatch, capfd):
+    monkeypatch.setenv("QD_DEBUG", "1")
+    monkeypatch.setenv("QD_DEFAULT_FP", "64")
+    monkeypatch.setenv("QD_RANDOM_SEED", "7")
+    qd.init(random_seed=8)
+    assert qd.cfg.debug and qd.cfg.check_out_of_bound and qd.cfg.default_fp is qd.f64 and qd.cfg.random_seed == 8
+    assert "QD_RANDOM_SEED=7" in capfd.readouterr().err
+
+
+def test_bad_environment_is_refused(monkeypatch):
+    monkeypatch.setenv("QD_DEFAULT_IP", "16")
+    with pytest.raises(ValueError, match="Invalid QD_DEFAULT_IP=16, should be 32 or 64"):
+        qd.init()
+
+
+def test_meaningless_variables_are_named(monkeypatch, capfd):
+    monkeypatch.setenv("QD_DEBGU", "1")
+    qd.init()
+    assert "QD_DEBGU" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("arch", [None, qd.cpu, "cpu", "X64", [qd.cuda, qd.cpu]])
+def test_processors_that_are_there(arch):
+    qd.init(arch=arch)
+    assert qd.cfg.arch == qd.cpu.name
+
+
+def test_missing_processors_fall_back_or_not(capfd):
+    qd.init(arch=qd.metal)
+    assert "Arch=[Arch.metal] is not supported, falling back to CPU" in capfd.readouterr().err
+    with pytest.raises(RuntimeError, match=r"Arch=\[Arch.metal\] is not supported"):
+        qd.init(arch=qd.metal, enable_fallback=False)
+    with pytest.raises(ValueError, match="unknown arch 'gpx'"):
+        qd.init(arch="gpx")
+
+
+def test_processor_of_the_environment_wins(monkeypatch):
+    monkeypatch.setenv("QD_ARCH", "cpu")
+    qd.init(arch=qd.python)
+    assert qd.cfg.arch == qd.cpu.name
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.4.0", "1.3.3"])
+def test_versions_that_fit(version):
+    qd.init(require_version=version)
+
+
+@pytest.mark.parametrize("version, text", [("2.0", "version mismatch"), ("1.99", "version mismatch"), ("abc", "PEP 440")])
+def test_versions_that_do_not_fit(version, text):
+    with pytest.raises(Exception, match=text):
+        qd.init(require_version=version)
+
+
+def test_options_may_be_written_later():
+    qd.init()
+    qd.cfg.debug = True
+    assert qd.cfg.debug
+    with pytest.raises(TypeError):
+        qd.cfg.debug = "yes"
+    with pytest.raises(AttributeError):
+        qd.cfg.nonsense = 1
+
+
+def test_test_mode_only_parses():
+    options = qd.init(_test_mode=True, unrolling_limit=5)
+    assert options.unrolling_limit == 5 and qd.cfg is None
+
+
+def test_reset_is_idempotent_and_cycles_are_flat():
+    from quadrants import _runtime
+
+    before = _runtime.memory_use()
+    for _ in range(200):
+        qd.init()
+        qd.field(qd.f32, shape=1000).fill(1)
+        qd.reset()
+        qd.reset()
+    assert _runtime.memory_use() == before
+
+
+def test_help_lists_every_option():
+    assert all(name in qd.init.__doc__ for name in ("random_seed", "offline_cache_file_path", "unrolling_limit"))
+
+
+def test_unknown_names_of_the_package_suggest_close_ones():
+    with pytest.raises(AttributeError, match="did you mean 'ndarray'"):
+        _ = qd.ndaray
+
+
+def test_public_names_exist():
+    for name in qd.__all__:
+        assert getattr(qd, name) is not None or name == "cfg"
+
+
+def test_import_is_fast_and_loads_no_compiler():
+    code = """
+import sys, time, numpy
+start = time.perf_counter()
+import quadrants
+print(time.perf_counter() - start, 'quadrants._compiler' in sys.modules, 'inspect' in sys.modules)
+"""
+    times = []
+    for _ in range(3):
+        seconds, compiler, _ = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+        times.append(float(seconds))
+        assert compiler == "False"
+    assert min(times) < 0.12  # promised: 0.06 s on an idle machine
