@@ -123,16 +123,10 @@ def _ndrange(_: Any, *dimensions: Any, axes: Any = None) -> Any:
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
-    dtype = hosts.check_dtype(kind)
-    if dtype.kind == "f":
-        return (
-            dtype.type(evaluator.random.integers(1 << 11) / (1 << 11)) if dtype.itemsize == 2 else evaluator.random.random(dtype=dtype)[()]
-        )
-    return (
-        np.frombuffer(evaluator.random.bytes(8), dtype if dtype != scalars.U1 else np.uint8)[0].astype(dtype)
-        if dtype != scalars.U1
-        else np.bool_(evaluator.random.integers(2))
-    )
+    dtype, source = hosts.check_dtype(kind), evaluator.random
+    if dtype.kind == "f":  # a half could be rounded up to 1
+        return dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
+    return np.bool_(source.integers(2)) if dtype == scalars.U1 else np.frombuffer(source.bytes(8), dtype)[0]
 
 
 def _constant_like(number: int) -> Callable[..., Any]:

@@ -212,7 +212,7 @@ BINARY: dict[str, tuple[str, Callable | None, Callable, str]] = {
     "bit_shr": ("bit_shr", None, _shift(np.right_shift, logical=True), "shift"),
     "max": ("max", max, np.fmax, "common"),
     "min": ("min", min, np.fmin, "common"),
-    "raw_div": ("raw_div", None, _truncating_divide, "raw_div"),
+    "raw_div": ("raw_div", None, _truncating_divide, "arithmetic"),
     "raw_mod": ("raw_mod", None, np.fmod, "arithmetic"),
     "atan2": ("atan2", None, np.arctan2, "atan2"),
     "lt": ("<", operator.lt, np.less, "common"),
@@ -235,7 +235,7 @@ def operand_types(name: str, left: np.dtype, right: np.dtype) -> tuple[np.dtype,
     elif group == "power" and left.kind != "f" and right.kind != "f":
         base = without_u1(left if left != U1 else right)
         return base, without_u1(right)
-    elif group == "float" or (group == "raw_div" and "f" in (left.kind, right.kind)):
+    elif group == "float":
         left, right = as_float(left), as_float(right)
     elif group == "atan2":
         left, right = promote(as_float(left), options.default_fp), as_float(right)

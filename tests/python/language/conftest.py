@@ -1,0 +1,20 @@
+"""Every language test runs on every backend: compiled, and interpreted by the oracle."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(params=["cpu", "python"])
+def on_every_backend(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+    """Starts the runtime on one backend; call it to start again with other options."""
+
+    def init(**options: Any) -> None:
+        qd.init(arch=getattr(qd, request.param), **{"offline_cache": False, "log_level": "error", **options})
+
+    init()
+    yield init
+    qd.reset()

@@ -1,0 +1,159 @@
+"""Operators and scalar functions beyond the table: chains, logic, choices, folds (spec 1 S3)."""
+
+import math
+
+import numpy as np
+import pytest
+from language_support import evaluate, run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+@pytest.mark.parametrize("left, right", [(7, 2), (-7, 2), (7, -2), (-7, -2)])
+def test_integer_division_rounds_down(left, right):
+    arguments = {"a": ("qd.i32", left), "b": ("qd.i32", right)}
+    assert evaluate("a // b", **arguments) == left // right
+    assert evaluate("a % b", **arguments) == left % right
+    assert evaluate("qd.raw_div(a, b)", **arguments) == math.trunc(left / right)
+    assert evaluate("qd.raw_mod(a, b)", **arguments) == math.fmod(left, right)
+
+
+def test_division_by_zero_and_overflow_are_defined():
+    assert evaluate("a // b", a=("qd.i32", 5), b=("qd.i32", 0)) == 0
+    assert evaluate("a % b", a=("qd.i32", 5), b=("qd.i32", 0)) == 0
+    assert evaluate("a // b", a=("qd.i32", -(2**31)), b=("qd.i32", -1)) == -(2**31)
+    assert evaluate("a % b", a=("qd.i32", -(2**31)), b=("qd.i32", -1)) == 0
+
+
+def test_float_division_and_remainder_round_down():
+    assert evaluate("a // b", "qd.f32", a=("qd.f32", -7.5), b=("qd.f32", 2)) == -4.0
+    assert evaluate("a % b", "qd.f32", a=("qd.f32", -7.5), b=("qd.f32", 2)) == 0.5
+    assert evaluate("a // b", "qd.f32", a=("qd.f32", 1), b=("qd.f32", 0)) == math.inf
+
+
+def test_integer_power_wraps_and_knows_negative_exponents():
+    assert evaluate("a ** b", a=("qd.i32", 2), b=("qd.i32", 31)) == -(2**31)
+    assert evaluate("a ** b", a=("qd.i32", 0), b=("qd.i32", 0)) == 1
+    assert evaluate("a ** b", a=("qd.i32", 2), b=("qd.i32", -1)) == 0
+    assert evaluate("a ** b", a=("qd.i32", -1), b=("qd.i32", -3)) == -1
+    assert evaluate("pow(a, 3)", "qd.f32", a=("qd.f32", -2)) == -8.0
+
+
+def test_shifts_take_the_count_modulo_the_width():
+    assert evaluate("a << b", a=("qd.i32", 1), b=("qd.i32", 40)) == 256
+    assert evaluate("a >> b", a=("qd.i32", -8), b=("qd.i32", 1)) == -4
+    assert evaluate("qd.bit_shr(a, b)", a=("qd.i32", -8), b=("qd.i32", 1)) == 2147483644
+    assert evaluate("qd.cast(a >> b, qd.i64)", "qd.i64", a=("qd.u32", 2**32 - 8), b=("qd.i32", 1)) == 2147483644
+
+
+@pytest.mark.parametrize("a, b, c", [(1, 2, 3), (2, 2, 3), (1, 3, 3), (3, 2, 1)])
+def test_comparisons_chain(a, b, c):
+    arguments = {"a": ("qd.i32", a), "b": ("qd.i32", b), "c": ("qd.i32", c)}
+    assert evaluate("a < b < c", **arguments) == (a < b < c)
+    assert evaluate("a <= b != c > 0", **arguments) == (a <= b != c > 0)
+
+
+@pytest.mark.parametrize("expression, expected", [("2 and 4", 4), ("3 and 0", 0), ("4 or 2", 4), ("0 or 2", 2), ("0 and 5", 0)])
+def test_logic_has_the_value_of_an_operand(expression, expected):
+    left, word, right = expression.split()
+    assert evaluate(f"a {word} b", a=("qd.i32", int(left)), b=("qd.i32", int(right))) == expected
+
+
+def test_logic_skips_the_right_operand():
+    body = """n = 0
+if a != 0 and qd.atomic_add(n, 1) >= 0:
+    n += 10
+if a == 0 or qd.atomic_add(n, 100) >= 0:
+    n += 1000
+return n"""
+    assert run(body, a=("qd.i32", 0)) == 1000
+    assert run(body, a=("qd.i32", 1)) == 1111
+
+
+def test_without_short_circuit_both_sides_are_computed(on_every_backend):
+    on_every_backend(short_circuit_operators=False)
+    assert evaluate("a and b", a=("qd.i32", 2), b=("qd.i32", 4)) == 0
+    assert run("n = 0\nx = a != 0 and qd.atomic_add(n, 1) >= 0\nreturn n", a=("qd.i32", 0)) == 1
+
+
+def test_ternary_computes_one_arm_in_the_common_type():
+    assert evaluate("a if a > 3 else 2.5", "qd.f32", a=("qd.i32", 1)) == 2.5
+    assert evaluate("(1 if a > 3 else 2.5) / 2", "qd.f32", a=("qd.i32", 5)) == 0.5
+    assert run("n = 0\nx = qd.atomic_add(n, 1) if a > 0 else qd.atomic_add(n, 10)\nreturn n", a=("qd.i32", 1)) == 1
+
+
+def test_select_computes_both_sides():
+    assert evaluate("qd.select(a, 10, 20.5)", "qd.f32", a=("qd.i32", 2)) == 10.0
+    assert run("n = 0\nx = qd.select(a, qd.atomic_add(n, 1), qd.atomic_add(n, 10))\nreturn n", a=("qd.i32", 1)) == 11
+
+
+@pytest.mark.parametrize("condition", ["if a:", "while a:"])
+def test_conditions_accept_floats(condition):
+    body = f"n = 0\n{condition}\n    n = 1\n    {'break' if condition.startswith('while') else 'pass'}\nreturn n"
+    assert run(body, a=("qd.f32", 0.25)) == 1
+    assert run(body, a=("qd.f32", 0.0)) == 0
+
+
+def test_not_gives_a_truth_value():
+    assert evaluate("(not a) + 1", a=("qd.i32", 5)) == 1
+    assert evaluate("(not a) + 1", a=("qd.f32", 0.0)) == 2
+
+
+def test_max_and_min_take_any_number_of_operands():
+    assert evaluate("max(a, b, 2.5)", "qd.f32", a=("qd.i32", 1), b=("qd.i32", 2)) == 2.5
+    assert evaluate("qd.min(a, b, -4)", a=("qd.i32", 1), b=("qd.i32", 2)) == -4
+    assert evaluate("max(a, b)", "qd.f32", a=("qd.f32", math.nan), b=("qd.f32", 1.0)) == 1.0
+    assert evaluate("min(b, a)", "qd.f32", a=("qd.f32", math.nan), b=("qd.f32", 1.0)) == 1.0
+
+
+@pytest.mark.parametrize("value, expected", [(0.5, 1), (1.5, 2), (2.5, 3), (-0.5, -1), (-2.5, -3), (0.49999997, 0), (8388609.0, 8388609)])
+def test_round_moves_halves_away_from_zero(value, expected):
+    assert evaluate("qd.round(a)", "qd.f32", a=("qd.f32", value)) == expected
+    assert evaluate("qd.round(a, qd.i32)", a=("qd.f32", value)) == expected
+
+
+def test_functions_convert_integers_to_the_default_float():
+    assert evaluate("qd.sin(a)", "qd.f32", a=("qd.i32", 1)) == pytest.approx(math.sin(1), rel=1e-6)
+    assert evaluate("qd.rsqrt(a)", "qd.f32", a=("qd.i32", 4)) == 0.5
+    assert evaluate("qd.floor(a)", "qd.f32", a=("qd.i32", 4)) == 4.0
+
+
+def test_frexp_unpacks():
+    assert run("m, e = qd.frexp(a)\nreturn m * 100 + e", "qd.f32", a=("qd.f32", 1.4)) == pytest.approx(71.0)
+
+
+def test_zero_and_one_have_the_type_of_their_operand():
+    assert evaluate("qd.one(a) / 3 + qd.zero(a)", "qd.f64", a=("qd.f64", 5)) == 1 / 3
+
+
+def test_python_builtins_work_on_run_time_values():
+    assert run("q, r = divmod(a, 4)\nreturn q * 10 + r", a=("qd.i32", -7)) == -19
+    assert evaluate("round(a) + abs(-3) + len([1, 2])", a=("qd.f32", 2.5)) == 8
+    assert evaluate("sum([a, 2, 3])", a=("qd.i32", 1)) == 6
+
+
+def test_operands_are_evaluated_from_left_to_right():
+    assert run("n = 0\nreturn qd.atomic_add(n, 1) * 100 + qd.atomic_add(n, 5) * 10 + n") == 16
+
+
+def test_random_numbers_have_their_range_and_mean():
+    x = qd.field(qd.f32, shape=4096)
+    n = qd.field(qd.i32, shape=4096)
+
+    @qd.kernel
+    def draw():
+        for i in x:
+            x[i] = qd.random()
+            n[i] = qd.random(qd.i32)
+
+    draw()
+    values = x.to_numpy()
+    assert values.min() >= 0 and values.max() < 1 and abs(values.mean() - 0.5) < 0.03
+    assert len(np.unique(values)) > 4000 and n.to_numpy().min() < 0 < n.to_numpy().max()
+
+
+def test_nan_is_unequal_to_itself(on_every_backend):
+    on_every_backend(fast_math=False)
+    assert evaluate("(a == a) + 2 * (a != a)", a=("qd.f32", math.nan)) == 2

@@ -1,0 +1,280 @@
+"""Funcs: how arguments are passed, what comes back (spec 1 S8)."""
+
+import pytest
+from language_support import run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+def test_scalars_and_vectors_are_passed_by_value():
+    @qd.func
+    def spoil(x, v):
+        x += 10
+        v[0] = 99
+        return x + v[0]
+
+    @qd.kernel
+    def work() -> qd.i32:
+        x = 1
+        v = qd.Vector([2, 3])
+        return spoil(x, v) * 1000 + x * 10 + v[0]
+
+    assert work() == 110012
+
+
+def test_template_parameters_are_passed_by_reference():
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.func
+    def bump(target: qd.template(), amount):
+        target += amount
+
+    @qd.kernel
+    def work() -> qd.i32:
+        y = 1
+        v = qd.Vector([2, 3])
+        bump(y, 10)
+        bump(v[1], 20)
+        bump(x[2], 30)
+        return y * 100 + v[1]
+
+    assert work() == 1123
+    assert x.to_numpy().tolist() == [0, 0, 30, 0]
+
+
+def test_references_pass_through_several_funcs():
+    @qd.func
+    def inner(x: qd.template()):
+        x *= 3
+
+    @qd.func
+    def outer(x: qd.template()):
+        inner(x)
+        x += 1
+
+    @qd.kernel
+    def work() -> qd.i32:
+        y = 2
+        outer(y)
+        return y
+
+    assert work() == 7
+
+
+def test_template_literal_stays_compile_time():
+    @qd.func
+    def power(x, n: qd.template()):
+        result = x
+        for _ in qd.static(range(n - 1)):
+            result *= x
+        return result
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.i32:
+        return power(x, 4)
+
+    assert work(3) == 81
+
+
+def test_annotated_parameters_convert():
+    @qd.func
+    def take(x: qd.i32, v: qd.types.vector(2, qd.f32)):
+        return x + v[0] / 2
+
+    @qd.kernel
+    def work() -> qd.f32:
+        return take(2.7, qd.Vector([3, 4]))
+
+    assert work() == 3.5
+
+
+def test_containers_are_passed_by_reference():
+    x = qd.field(qd.i32, shape=3)
+
+    @qd.func
+    def fill(target, value):
+        for i in range(3):
+            target[i] = value + i
+
+    @qd.kernel
+    def work(a: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+        fill(x, 10)
+        fill(a, 20)
+
+    array = qd.ndarray(qd.i32, shape=3)
+    work(array)
+    assert x.to_numpy().tolist() == [10, 11, 12]
+    assert array.to_numpy().tolist() == [20, 21, 22]
+
+
+def test_several_values_are_returned():
+    @qd.func
+    def both(a, b):
+        return a + b, a - b
+
+    @qd.kernel
+    def work() -> qd.i32:
+        s, d = both(7, 3)
+        return s * 10 + d
+
+    assert work() == 104
+
+
+def test_defaults_and_keywords():
+    @qd.func
+    def scale(x, factor=3, offset=1):
+        return x * factor + offset
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.i32:
+        return scale(x) * 10000 + scale(x, offset=5) * 100 + scale(offset=0, x=x)
+
+    assert work(2) == 71106
+
+
+def test_return_annotation_converts():
+    @qd.func
+    def half(x) -> qd.i32:
+        return x / 2
+
+    @qd.kernel
+    def work() -> qd.f32:
+        return half(5) / 4
+
+    assert work() == 0.5
+
+
+@pytest.mark.parametrize("x, expected", [(5, 1), (-5, -1), (0, 0)])
+def test_early_return_in_a_func(x, expected):
+    @qd.func
+    def sign(x):
+        if x > 0:
+            return 1
+        if x < 0:
+            return -1
+        return 0
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.i32:
+        return sign(x)
+
+    assert work(x) == expected
+
+
+def test_return_leaves_loops_of_a_func():
+    @qd.func
+    def first_multiple(n, k):
+        for i in range(1, 100):
+            j = 0
+            while j < 10:
+                if i * 10 + j > n and (i * 10 + j) % k == 0:
+                    return i * 10 + j
+                j += 1
+        return -1
+
+    @qd.kernel
+    def work(n: qd.i32, k: qd.i32) -> qd.i32:
+        return first_multiple(n, k)
+
+    assert work(15, 7) == 21 and work(40, 9) == 45 and work(2000, 3) == -1
+
+
+def test_real_func_recurses():
+    @qd.real_func
+    def factorial(n: qd.i32) -> qd.i32:
+        if n <= 1:
+            return 1
+        return n * factorial(n - 1)
+
+    @qd.real_func
+    def fibonacci(n: qd.i32) -> qd.i32:
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    @qd.kernel
+    def work(n: qd.i32) -> qd.i32:
+        return factorial(n) + fibonacci(n)
+
+    assert work(7) == 5040 + 13
+
+
+def test_pyfunc_is_callable_from_both_scopes():
+    @qd.pyfunc
+    def cube(x):
+        return x * x * x
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.i32:
+        return cube(x)
+
+    assert work(3) == 27 and cube(3) == 27
+
+
+def test_static_recursion_ends():
+    @qd.func
+    def total(v, n: qd.template()):
+        result = 0
+        if qd.static(n > 0):
+            result = v[n - 1] + total(v, n - 1)
+        return result
+
+    @qd.kernel
+    def work() -> qd.i32:
+        return total(qd.Vector([1, 2, 3]), 3)
+
+    assert work() == 6
+
+
+def test_func_with_a_loop_runs_at_the_top_level():
+    x = qd.field(qd.i32, shape=1000)
+
+    @qd.func
+    def fill(value):
+        for i in x:
+            x[i] = value + i
+
+    @qd.func
+    def total():
+        s = 0
+        for i in x:
+            s += x[i]
+        return s
+
+    @qd.kernel
+    def work() -> qd.i32:
+        fill(3)
+        return total()
+
+    assert work() == 3000 + 499500
+
+
+def test_functions_are_values():
+    @qd.func
+    def apply(f: qd.template(), x):
+        return f(x) + 1
+
+    @qd.func
+    def double(x):
+        return x * 2
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.i32:
+        return apply(double, x)
+
+    assert work(5) == 11
+
+
+def test_calling_a_func_from_python_is_refused():
+    @qd.func
+    def f(x):
+        return x
+
+    with pytest.raises(AssertionError):
+        f(1)
+
+
+def test_unpacked_arguments():
+    preamble = "@qd.func\ndef f(a, b, c):\n    return a * 100 + b * 10 + c"
+    assert run("v = qd.Vector([2, 3])\nreturn f(n, *v)", preamble=preamble, n=("qd.i32", 1)) == 123
+    assert run("return f(n, **{'c': 3, 'b': 2})", preamble=preamble, n=("qd.i32", 1)) == 123

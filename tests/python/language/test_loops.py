@@ -1,0 +1,180 @@
+"""Loops of every form (spec 1 S5)."""
+
+import numpy as np
+import pytest
+from language_support import run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+@pytest.mark.parametrize("bounds", [(5,), (2, 7), (7, 2), (0,), (-3, 2), (0, 10, 3), (10, 0, -3), (0, -5, -1)])
+def test_range_has_pythons_values(bounds):
+    arguments = {f"a{k}": ("qd.i32", value) for k, value in enumerate(bounds)}
+    call = f"range({', '.join(arguments)})"
+    expected = sum(value * value + 1 for value in range(*bounds))
+    assert run(f"s = 0\nfor i in {call}:\n    s += i * i + 1\nreturn s", **arguments) == expected
+    body = f"s = 0\nif a0 > -100:\n    for i in {call}:\n        s += i * i + 1\nreturn s"
+    assert run(body, **arguments) == expected
+    literal = f"range({', '.join(map(str, bounds))})"
+    assert run(f"s = 0\nfor i in {literal}:\n    s += i * i + 1\nreturn s") == expected
+
+
+def test_range_is_64_bit_when_a_bound_is():
+    body = "s = qd.i64(0)\nfor i in range(n, n + 3):\n    s += i\nreturn s"
+    assert run(body, "qd.i64", n=("qd.i64", 2**32)) == 3 * 2**32 + 3
+
+
+def test_parallel_loops_run_in_source_order_and_see_what_stands_between():
+    x = qd.field(qd.i32, shape=100)
+
+    @qd.kernel
+    def work() -> qd.i32:
+        y = 5
+        for i in x:
+            x[i] = i + y
+        y = 7
+        s = 0
+        for i in x:
+            s += x[i] + y
+        return s
+
+    assert work() == sum(i + 5 + 7 for i in range(100))
+
+
+def test_shared_variable_is_reduced():
+    assert run("s = 0\nm = -1\nfor i in range(1000):\n    s += 1\n    qd.atomic_max(m, i)\nreturn s * 10000 + m") == 10000999
+
+
+def test_struct_for_over_a_field_visits_every_element():
+    x = qd.field(qd.i32, shape=(3, 4, 2))
+
+    @qd.kernel
+    def work():
+        for i, j, k in x:
+            x[i, j, k] += i * 100 + j * 10 + k
+
+    work()
+    i, j, k = np.indices((3, 4, 2))
+    np.testing.assert_array_equal(x.to_numpy(), i * 100 + j * 10 + k)
+
+
+def test_struct_for_over_an_ndarray_visits_every_element():
+    @qd.kernel
+    def work(x: qd.types.ndarray(dtype=qd.i32, ndim=2)):
+        for i, j in x:
+            x[i, j] = i * 10 + j
+
+    array = np.zeros((3, 4), np.int32)
+    work(array)
+    np.testing.assert_array_equal(array, np.add.outer(np.arange(3) * 10, np.arange(4)))
+
+
+def test_grouped_loops_have_index_vectors():
+    x = qd.field(qd.i32, shape=(3, 4))
+    z = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def work():
+        for I in qd.grouped(x):
+            x[I] += I[0] * 10 + I.y + I.sum()
+        for I in qd.grouped(qd.ndrange(2, (1, 3))):
+            x[I] += 1000
+        for I in qd.grouped(z):
+            z[I] = 7
+
+    work()
+    expected = np.add.outer(np.arange(3) * 11, np.arange(4) * 2)
+    expected[:2, 1:3] += 1000
+    np.testing.assert_array_equal(x.to_numpy(), expected)
+    assert z[None] == 7
+
+
+@pytest.mark.parametrize("call", ["qd.ndrange(3, 4)", "qd.ndrange((1, 3), (-2, 2))", "qd.ndrange(3, (2, 1))", "qd.ndrange(2, 3, axes=(1, 0))"])
+def test_ndrange_covers_the_product(call):
+    expected = sum(i * 100 + j * 10 + 1 for i, j in eval(call, {"qd": qd}))
+    assert run(f"s = 0\nfor i, j in {call}:\n    s += i * 100 + j * 10 + 1\nreturn s") == expected
+
+
+def test_ndrange_axes_give_the_nesting_order():
+    out = qd.field(qd.i32, shape=6)
+
+    @qd.kernel
+    def work():
+        n = 0
+        qd.loop_config(serialize=True)
+        for i, j in qd.ndrange(2, 3, axes=(1, 0)):
+            out[qd.atomic_add(n, 1)] = i * 10 + j
+
+    work()
+    assert out.to_numpy().tolist() == [0, 10, 1, 11, 2, 12]
+
+
+def test_ndrange_takes_run_time_bounds_and_unpacked_vectors():
+    body = "s = 0\nfor i, j in qd.ndrange(n, (1, n)):\n    s += i * 10 + j\nv = qd.Vector([2, n])\nfor i, j in qd.ndrange(*v):\n    s += 1000\nreturn s"
+    assert run(body, n=("qd.i32", 3)) == sum(i * 10 + j for i in range(3) for j in range(1, 3)) + 6000
+
+
+def test_nested_loops_break_and_continue():
+    body = """s = 0
+for i in range(10):
+    for j in range(10):
+        if j == 2:
+            continue
+        if j > i:
+            break
+        s += 1
+return s"""
+    assert run(body) == sum(1 for i in range(10) for j in range(i + 1) if j != 2)
+
+
+@pytest.mark.parametrize("stop, expected", [(3, 3), (20, 110)])
+def test_loop_else_runs_unless_broken(stop, expected):
+    body = "s = 0\nif stop > 0:\n    for i in range(10):\n        if i == stop:\n            break\n        s += 1\n    else:\n        s += 100\nreturn s"
+    assert run(body, stop=("qd.i32", stop)) == expected
+
+
+def test_loop_config_with_serialize_allows_break():
+    body = "s = 0\nqd.loop_config(serialize=True)\nfor i in range(100):\n    if i == n:\n        break\n    s += 1\nreturn s"
+    assert run(body, n=("qd.i32", 7)) == 7
+
+
+def test_loop_config_changes_no_result():
+    body = "s = 0\nqd.loop_config(block_dim=64, parallelize=2, name='sum')\nfor i in range(1000):\n    s += i\nreturn s"
+    assert run(body) == 499500
+
+
+def test_loops_over_vectors_and_lists_are_unrolled():
+    assert run("s = 0\nfor x in qd.Vector([1, n, 3]):\n    s = s * 10 + x\nreturn s", n=("qd.i32", 2)) == 123
+    assert run("s = 0\nfor i, x in enumerate([n, 5]):\n    s += i * x\nfor a, b in zip([1, 2], [n, n]):\n    s += a * b\nreturn s", n=("qd.i32", 2)) == 11
+    assert run("s = 0\nfor i in reversed(range(4)):\n    s = s * 10 + i\nreturn s") == 3210
+
+
+def test_while_else():
+    assert run("i = 0\nwhile i < n:\n    i += 1\nelse:\n    i += 100\nreturn i", n=("qd.i32", 3)) == 103
+
+
+def test_loop_variable_of_a_sibling_loop_may_have_the_same_name():
+    assert run("s = 0\nfor i in range(3):\n    s += i\nfor i in range(4):\n    s += i\nreturn s") == 9
+
+
+def test_iterator_is_chosen_at_compile_time():
+    assert run("s = 0\nfor i in (range(3) if qd.static(False) else range(n)):\n    s += 1\nreturn s", n=("qd.i32", 5)) == 5
+
+
+def test_loop_variables_are_i32():
+    assert run("s = 0\nfor i in range(n):\n    s = i * i\nreturn s", n=("qd.i32", 65537)) == 0
+
+
+def test_product_by_parallel_iterations_is_exact():
+    x = qd.field(qd.i64, shape=())
+
+    @qd.kernel
+    def work():
+        for i in range(60):
+            x[None] *= 2
+
+    x[None] = 1
+    work()
+    assert x[None] == 2**60

@@ -1,0 +1,160 @@
+"""Every operator on every pair of types against NumPy: one row of builtins.def, one test."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from language_support import DTYPES, FLOATS, INTEGERS, NUMPY, define, edge_values, pairs
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+TABLE = Path(__file__).parents[3] / "src" / "ir" / "builtins.def"
+ROW = re.compile(r'^QD_(UNARY|BINARY)\(\s*(\w+),\s*(\w+),\s*(\w+),\s*"([^"]*)"', re.MULTILINE)
+ROWS = ROW.findall(TABLE.read_text())
+UNARY = [row[1:] for row in ROWS if row[0] == "UNARY" and row[1] not in ("mantissa", "exponent")]
+BINARY = [row[1:] for row in ROWS if row[0] == "BINARY"]
+SYMBOLS = {
+    "add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y", "floor_div": "x // y", "mod": "x % y", "pow": "x ** y",
+    "bit_and": "x & y", "bit_or": "x | y", "bit_xor": "x ^ y", "shl": "x << y", "shr": "x >> y", "lt": "x < y", "le": "x <= y",
+    "gt": "x > y", "ge": "x >= y", "eq": "x == y", "ne": "x != y", "neg": "-x", "bit_not": "~x", "logical_not": "not x",
+    **{name: f"qd.math.{name}(x)" for name in "atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split()},
+}  # fmt: skip
+TRANSCENDENTAL = set("sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 atan2 pow".split())
+
+
+def operand_types(operand: str) -> tuple[str, ...]:
+    return ("u1", *INTEGERS) if operand == "Integer" else DTYPES
+
+
+def promoted(left: np.dtype, right: np.dtype, numeric: bool) -> np.dtype:
+    """The promotion rule of the language, written independently of the product."""
+    bools = [dtype == np.bool_ for dtype in (left, right)]
+    if all(bools):
+        return np.dtype(np.int32) if numeric else left
+    if any(bools):
+        return right if bools[0] else left
+    if left.kind == "f" or right.kind == "f":
+        floats = [dtype for dtype in (left, right) if dtype.kind == "f"]
+        return max(floats, key=lambda dtype: dtype.itemsize)
+    return max((left, right), key=lambda dtype: (dtype.itemsize, dtype.kind == "u"))
+
+
+def real(dtype: np.dtype) -> np.dtype:
+    return dtype if dtype.kind == "f" else np.dtype(np.float32)
+
+
+def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return values != 0 if dtype == np.bool_ else values.astype(dtype)
+
+
+def expected_binary(name: str, operand: str, result: str, numpy: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    left, right = x.dtype, y.dtype
+    if operand == "Real":
+        left, right = real(left), real(right)
+    if result == "Left" or (result == "Power" and left.kind != "f" and right.kind != "f"):
+        to_left = left if left != np.bool_ else (np.dtype(np.int32) if result == "Left" or right == np.bool_ else right)
+        x = convert(x, to_left)
+        if result == "Left":
+            bits = to_left.itemsize * 8
+            y = (y.astype(np.int64) % bits).astype(to_left)
+    else:
+        common = promoted(left, right, numeric=operand in ("Numeric", "Real"))
+        if result == "RealPromoted":
+            common = promoted(common, np.dtype(np.float32), numeric=True)
+        x, y = convert(x, common), convert(y, common)
+    if name == "pow" and x.dtype.kind != "f":
+        bits = x.dtype.itemsize * 8
+        mask = (1 << bits) - 1
+        exact = [pow(int(a), int(b), 1 << bits) if b >= 0 else (int(a) ** (int(b) % 2 or 2) if abs(int(a)) == 1 else 0) for a, b in zip(x, y)]
+        return np.array([value & mask for value in exact], np.uint64).astype(x.dtype)
+    if name == "bit_shr":
+        unsigned = np.dtype(f"u{x.dtype.itemsize}")
+        return (x.view(unsigned) >> y.view(unsigned)).view(x.dtype)
+    if name == "raw_div":
+        return x / y if x.dtype.kind == "f" else np.floor_divide(x - np.fmod(x, y), y)
+    if name == "floor_div" and x.dtype.kind == "f":
+        return np.floor(x / y)
+    if name == "mod" and x.dtype.kind == "f":
+        return x - y * np.floor(x / y)
+    return eval(numpy, {"np": np, "x": x, "y": y})
+
+
+def out_dtype(values: np.ndarray) -> str:
+    """Wide enough to show what type the result had."""
+    return "f64" if values.dtype.kind == "f" else "u64" if values.dtype == np.uint64 else "i64"
+
+
+def compare(name: str, got: np.ndarray, expected: np.ndarray, label: str) -> None:
+    if name in TRANSCENDENTAL and expected.dtype.kind == "f":
+        epsilon = 4 * np.finfo(expected.dtype).eps
+        np.testing.assert_allclose(got, expected.astype(np.float64), rtol=epsilon, atol=epsilon * 1e-3, err_msg=label)
+    else:
+        np.testing.assert_array_equal(got, expected.astype(got.dtype), err_msg=label)
+
+
+def launch(expression: str, operands: list[np.ndarray], names: list[str], out: str) -> np.ndarray:
+    arrays = [f"{name}: qd.types.ndarray(dtype=qd.{dtype}, ndim=1)" for name, dtype in zip("xy", names)]
+    indexed = re.sub(r"\b([xy])\b", r"\1[i]", expression)
+    signature = ", ".join([*arrays, f"out: qd.types.ndarray(dtype=qd.{out}, ndim=1)"])
+    module = define(f"@qd.kernel\ndef k({signature}):\n    for i in x:\n        out[i] = {indexed}\n")
+    result = np.zeros(len(operands[0]), NUMPY[out])
+    module["k"](*operands, result)
+    return result
+
+
+BINARY_CASES = [(*row, left) for row in BINARY for left in operand_types(row[1])]
+
+
+@pytest.mark.parametrize("name, operand, result, numpy, left", BINARY_CASES, ids=[f"{row[0]}-{row[-1]}" for row in BINARY_CASES])
+def test_binary_operator_agrees_with_numpy(name, operand, result, numpy, left):
+    expression = SYMBOLS.get(name, f"qd.{name}(x, y)")
+    for right in operand_types(operand):
+        x, y = pairs(left, right)
+        if name == "pow":  # large float powers overflow in ways that differ between libraries
+            y = np.clip(y, 0, 3) if y.dtype.kind == "f" else y
+            x = np.abs(x) if x.dtype.kind == "f" else x
+        with np.errstate(all="ignore"):
+            expected = expected_binary(name, operand, result, numpy, x, y)
+        keep = np.isfinite(expected) if expected.dtype.kind == "f" else np.full(expected.shape, True)
+        x, y, expected = x[keep], y[keep], expected[keep]
+        got = launch(expression, [x, y], [left, right], out_dtype(expected))
+        compare(name, got, expected, f"{expression} of {left} and {right}: x = {x}, y = {y}")
+
+
+@pytest.mark.parametrize("name, operand, result, numpy", UNARY, ids=[row[0] for row in UNARY])
+def test_unary_operator_agrees_with_numpy(name, operand, result, numpy):
+    for dtype in operand_types(operand):
+        x = edge_values(dtype)
+        source = x.astype(real(x.dtype)) if operand == "Real" else x.astype(np.int32) if operand == "Numeric" and dtype == "u1" else x
+        with np.errstate(all="ignore"):
+            if name in ("clz", "ffs"):
+                width = 1 if dtype == "u1" else 8 * x.dtype.itemsize
+                bits = [int(value) & ((1 << width) - 1) for value in x]
+                expected = np.array([(width - b.bit_length()) if name == "clz" else (b & -b).bit_length() for b in bits], np.int32)
+            else:
+                expected = eval(numpy, {"np": np, "x": source})
+        keep = np.isfinite(expected) & (np.abs(expected.astype(np.float64)) < 1e30)
+        if dtype == "u1" and name in ("popcnt", "clz", "ffs"):
+            continue
+        expression = SYMBOLS.get(name, f"qd.{name}(x)")
+        got = launch(expression, [x[keep]], [dtype], out_dtype(expected))
+        compare(name, got, expected[keep], f"{expression} of {dtype}: x = {x[keep]}")
+
+
+@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("target", DTYPES)
+def test_cast_agrees_with_c(source, target):
+    x = edge_values(source)
+    if x.dtype.kind == "f":
+        limit = 127.0 if target in ("i8", "u8") else 1e4
+        x = x[np.abs(x) <= limit]
+    if target == "u1":
+        expected = x != 0
+    elif x.dtype.kind == "f" and target not in FLOATS:
+        expected = np.trunc(x).astype(np.int64).astype(NUMPY[target])
+    else:
+        with np.errstate(over="ignore"):
+            expected = x.astype(NUMPY[target])
+    got = launch(f"qd.cast(x, qd.{target})", [x], [source], out_dtype(expected))
+    np.testing.assert_array_equal(got, expected.astype(got.dtype))

@@ -1,0 +1,192 @@
+"""Assignment, branches, scopes (spec 1 S4)."""
+
+import pytest
+from language_support import run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+def test_chained_assignment_makes_independent_variables():
+    assert run("a = b = n\na += 1\nreturn a * 10 + b", n=("qd.i32", 1)) == 21
+
+
+def test_unpacking_evaluates_the_right_side_first():
+    assert run("a, b = n, 2\na, b = b, a\nreturn a * 10 + b", n=("qd.i32", 1)) == 21
+    assert run("v = qd.Vector([1, 2, 3])\nv[0], v[2] = v[2], v[0]\na, b, c = v\nreturn a * 100 + b * 10 + c") == 321
+
+
+def test_vectors_swap_by_value():
+    assert run("v = qd.Vector([1, 2])\nw = qd.Vector([3, 4])\nv, w = w, v\nreturn v[0] * 1000 + v[1] * 100 + w[0] * 10 + w[1]") == 3412
+
+
+def test_nested_and_starred_targets():
+    assert run("(a, b), c = (n, 2), 3\nreturn a * 100 + b * 10 + c", n=("qd.i32", 1)) == 123
+    assert run("a, *r = n, 2, 3\nreturn a * 100 + r[0] * 10 + r[1]", n=("qd.i32", 1)) == 123
+    assert run("[a, b] = [n, 2]\nreturn a * 10 + b", n=("qd.i32", 1)) == 12
+
+
+def test_walrus_declares_a_variable():
+    assert run("if (y := n + 1) > 2:\n    y += 10\nreturn y", n=("qd.i32", 5)) == 16
+
+
+@pytest.mark.parametrize("n, expected", [(-1, 1), (0, 2), (3, 3), (9, 4)])
+def test_if_elif_else_takes_one_branch(n, expected):
+    body = "r = 0\nif n < 0:\n    r = 1\nelif n == 0:\n    r = 2\nelif n < 5:\n    r = 3\nelse:\n    r = 4\nreturn r"
+    assert run(body, n=("qd.i32", n)) == expected
+
+
+@pytest.mark.parametrize("n", [0, 7])
+def test_name_assigned_in_both_branches_is_known_afterwards(n):
+    assert run("if n > 3:\n    y = 1\nelse:\n    y = 2\nreturn y", n=("qd.i32", n)) == (1 if n > 3 else 2)
+
+
+def test_sibling_blocks_have_variables_of_their_own():
+    body = "r = 0.0\nif n > 0:\n    y = 1\n    y = 2.9\n    r += y\nif n > 1:\n    y = 2.5\n    r += y\nreturn r"
+    assert run(body, "qd.f32", n=("qd.i32", 5)) == 4.5
+
+
+def test_names_known_before_a_block_are_updated_in_it():
+    assert run("y = 1\nif n > 0:\n    y = 2\n    z = y\nreturn y", n=("qd.i32", 5)) == 2
+
+
+def test_while_with_break_and_continue():
+    body = "s = 0\ni = 0\nwhile True:\n    i += 1\n    if i == 3:\n        continue\n    if i > n:\n        break\n    s += i\nreturn s"
+    assert run(body, n=("qd.i32", 6)) == 1 + 2 + 4 + 5 + 6
+
+
+def test_early_return_leaves_the_kernel():
+    body = "if n > 3:\n    return 10\ni = 0\nwhile i < 100:\n    if i == n:\n        return i\n    i += 1\nreturn -1"
+    assert run(body, n=("qd.i32", 5)) == 10
+    assert run(body, n=("qd.i32", 2)) == 2
+    assert run(body, n=("qd.i32", -7)) == -1
+
+
+def test_statements_after_return_are_ignored():
+    assert run("return n\nundefined_name + 1", n=("qd.i32", 5)) == 5
+
+
+def test_reading_an_element_copies_it():
+    x = qd.field(qd.i32, shape=2)
+    v = qd.Vector.field(2, qd.i32, shape=2)
+
+    @qd.kernel
+    def copy() -> qd.i32:
+        y = x[0]
+        y += 5
+        w = v[0]
+        w[1] = 7
+        return y
+
+    x[0] = 1
+    assert copy() == 6
+    assert x[0] == 1 and v.to_numpy().sum() == 0
+
+
+def test_static_assignment_aliases_a_container():
+    x = qd.field(qd.i32, shape=2)
+
+    @qd.kernel
+    def alias():
+        y = qd.static(x)
+        y[1] = 4
+
+    alias()
+    assert x[1] == 4
+
+
+def test_lists_and_dicts_are_compile_time_containers():
+    body = """x = [1, n]
+x.append(2)
+d = {"a": n, "b": 10}
+d["c"] = 100
+squares = [i * i for i in range(4) if i % 2 == 1]
+t = (1, 2) + (3,)
+return x[1] * len(x) + d["b"] + d["c"] + squares[1] + t[2]"""
+    assert run(body, n=("qd.i32", 5)) == 15 + 110 + 9 + 3
+
+
+def test_list_of_numbers_takes_a_run_time_index():
+    assert run("x = [10, 20, 30]\nreturn x[n]", n=("qd.i32", 2)) == 30
+
+
+def test_augmented_assignment_evaluates_its_target_once():
+    x = qd.field(qd.i32, shape=4)
+    n = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def work():
+        x[qd.atomic_add(n[None], 1)] += 5
+        x[qd.atomic_add(n[None], 1)] /= 2
+
+    x.fill(8)
+    work()
+    assert n[None] == 2 and x.to_numpy().tolist() == [13, 4, 8, 8]
+
+
+@pytest.mark.parametrize(
+    "name, expected", [("add", 13), ("sub", 7), ("mul", 30), ("min", 3), ("max", 10), ("and", 2), ("or", 11), ("xor", 9), ("exchange", 3)]
+)
+def test_atomics_return_the_old_value(name, expected):
+    x = qd.field(qd.i32, shape=2)
+    operation = getattr(qd, f"atomic_{name}")
+
+    @qd.kernel
+    def work() -> qd.i32:
+        y = 10
+        on_local = operation(y, 3)
+        return operation(x[1], 3) * 1000 + on_local * 10 + (y == x[1])
+
+    x[1] = 10
+    assert work() == 10101
+    assert x[1] == expected
+
+
+def test_compare_and_exchange_stores_where_the_value_is_expected():
+    x = qd.field(qd.i32, shape=2)
+
+    @qd.kernel
+    def work(expected: qd.i32) -> qd.i32:
+        return qd.atomic_cas(x[0], expected, 9)
+
+    x[0] = 5
+    assert work(4) == 5 and x[0] == 5
+    assert work(5) == 5 and x[0] == 9
+
+
+def test_atomics_on_vectors_work_by_component():
+    v = qd.Vector.field(3, qd.f32, shape=())
+
+    @qd.kernel
+    def work():
+        for i in range(10):
+            v[None] += qd.Vector([1.0, 2.0, i])
+            qd.atomic_max(v[None][0], 5.5)
+
+    work()
+    assert v[None][1] == 20 and v[None][2] == 45
+
+
+def test_delete_forgets_a_name():
+    assert run("x = 1\ny = x + n\ndel x\nx = 2.5\nreturn x + y", "qd.f32", n=("qd.i32", 1)) == 4.5
+
+
+def test_local_function_takes_copies():
+    assert run("def twice(x):\n    x *= 2\n    return x\ny = n\nreturn twice(y) + y", n=("qd.i32", 3)) == 9
+
+
+def test_evaluation_order_is_left_to_right():
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.kernel
+    def work():
+        n = 0
+        a, b = qd.atomic_add(n, 1), qd.atomic_add(n, 1)
+        x[0] = a * 10 + b
+        y = z = qd.atomic_add(n, 1)
+        x[1] = y * 10 + z
+        x[2] = n
+
+    work()
+    assert x.to_numpy().tolist() == [1, 22, 3, 0]
