@@ -19,8 +19,16 @@ class Func:
         self.is_real_function = is_real_function
         self.name = function.__qualname__
         self.parameters: list[Parameter] = parse_parameters(function, "functions", depth + 1, typed=is_real_function)
-        self.results: list[Any] | None = parse_results(function, depth + 1) if is_real_function else None
+        self.results: list[Any] | None = self._parse_results(depth + 2)
         functools.update_wrapper(self, function)
+
+    def _parse_results(self, depth: int) -> list[Any] | None:
+        try:
+            return parse_results(self.function, depth)
+        except QuadrantsSyntaxError:
+            if self.is_real_function:
+                raise
+            return None  # an annotation for readers, such as the name of a class
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundFunc(self, instance)

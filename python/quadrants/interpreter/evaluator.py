@@ -7,6 +7,7 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 from __future__ import annotations
 
 import builtins
+import functools
 import itertools
 import operator
 import sys
@@ -29,6 +30,7 @@ _CAST_RIGHT = {
     "bit_or",
     "bit_xor",
 }  # `op=` that is atomic on shared places: the right side takes the target's type
+_DIVISIONS = {"floor_div", "mod", "raw_div", "raw_mod"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 
 
@@ -90,6 +92,8 @@ class Evaluator:
             raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             return tuple(np.int32(extent) for extent in base.shape)
+        if isinstance(base, str) and name == "format":
+            return functools.partial(meanings.format_text, base)
         value = hosts.member(base, name)
         return value if is_place(value) else self.captured(value)
 
@@ -126,6 +130,8 @@ class Evaluator:
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
                 raise QuadrantsTypeError("Negative exponent in pow(int, int) is not allowed.")
+            if self.checks_assertions and name in _DIVISIONS and not _is_real(left) and not _is_real(right) and _has_zero(right):
+                raise QuadrantsAssertionError(f"Division by zero in `{BINARY[name][0]}`")
             return values.binary(name, left, right)
         function = BINARY[name][1]
         if function is None:
@@ -379,6 +385,10 @@ class Evaluator:
 def _is_real(value: Any) -> bool:
     dtype = value.data.dtype if isinstance(value, Vec) else getattr(value, "dtype", None)
     return isinstance(value, float) or (dtype is not None and dtype.kind == "f")
+
+
+def _has_zero(value: Any) -> bool:
+    return not np.all(value.data if isinstance(value, Vec) else value)
 
 
 def _unify(chosen: Any, other: Any) -> Any:

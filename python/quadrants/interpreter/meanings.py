@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quadrants._builtins import TABLE as BUILTINS
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
 
 from . import hosts, scalars, values
@@ -114,12 +115,12 @@ def _static_assert(_: Any, condition: Any, message: Any = None) -> None:
 
 def _grouped(evaluator: Any, items: Any) -> Any:
     tensor = evaluator.tensor(items)
-    return GroupedTensor(tensor) if tensor is not None else hosts.BUILTINS["grouped"](items)
+    return GroupedTensor(tensor) if tensor is not None else BUILTINS["grouped"](items)
 
 
 def _ndrange(_: Any, *dimensions: Any, axes: Any = None) -> Any:
     flat = [tuple(d) if isinstance(d, (list, tuple)) else d for d in dimensions]
-    return hosts.BUILTINS["ndrange"](*flat, axes=axes)
+    return BUILTINS["ndrange"](*flat, axes=axes)
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
@@ -192,6 +193,21 @@ def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, An
         if isinstance(error, QuadrantsCompilationError):
             raise
         raise QuadrantsTypeError(f"TypeError when calling `{name}`: {error}") from error
+
+
+class _Shown:
+    """A value inside `"...".format(...)`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __format__(self, spec: str) -> str:
+        return format_value(self.value, spec)
+
+
+def format_text(text: str, *items: Any, **named: Any) -> str:
+    """`"...".format(...)` with the language's formats."""
+    return text.format(*map(_Shown, items), **{name: _Shown(value) for name, value in named.items()})
 
 
 def format_value(value: Any, spec: str) -> str:

@@ -91,7 +91,9 @@ def test_grouped_loops_have_index_vectors():
     assert z[None] == 7
 
 
-@pytest.mark.parametrize("call", ["qd.ndrange(3, 4)", "qd.ndrange((1, 3), (-2, 2))", "qd.ndrange(3, (2, 1))", "qd.ndrange(2, 3, axes=(1, 0))"])
+@pytest.mark.parametrize(
+    "call", ["qd.ndrange(3, 4)", "qd.ndrange((1, 3), (-2, 2))", "qd.ndrange(3, (2, 1))", "qd.ndrange(2, 3, axes=(1, 0))"]
+)
 def test_ndrange_covers_the_product(call):
     expected = sum(i * 100 + j * 10 + 1 for i, j in eval(call, {"qd": qd}))
     assert run(f"s = 0\nfor i, j in {call}:\n    s += i * 100 + j * 10 + 1\nreturn s") == expected
@@ -112,7 +114,13 @@ def test_ndrange_axes_give_the_nesting_order():
 
 
 def test_ndrange_takes_run_time_bounds_and_unpacked_vectors():
-    body = "s = 0\nfor i, j in qd.ndrange(n, (1, n)):\n    s += i * 10 + j\nv = qd.Vector([2, n])\nfor i, j in qd.ndrange(*v):\n    s += 1000\nreturn s"
+    body = """s = 0
+for i, j in qd.ndrange(n, (1, n)):
+    s += i * 10 + j
+v = qd.Vector([2, n])
+for i, j in qd.ndrange(*v):
+    s += 1000
+return s"""
     assert run(body, n=("qd.i32", 3)) == sum(i * 10 + j for i in range(3) for j in range(1, 3)) + 6000
 
 
@@ -131,7 +139,15 @@ return s"""
 
 @pytest.mark.parametrize("stop, expected", [(3, 3), (20, 110)])
 def test_loop_else_runs_unless_broken(stop, expected):
-    body = "s = 0\nif stop > 0:\n    for i in range(10):\n        if i == stop:\n            break\n        s += 1\n    else:\n        s += 100\nreturn s"
+    body = """s = 0
+if stop > 0:
+    for i in range(10):
+        if i == stop:
+            break
+        s += 1
+    else:
+        s += 100
+return s"""
     assert run(body, stop=("qd.i32", stop)) == expected
 
 
@@ -147,7 +163,13 @@ def test_loop_config_changes_no_result():
 
 def test_loops_over_vectors_and_lists_are_unrolled():
     assert run("s = 0\nfor x in qd.Vector([1, n, 3]):\n    s = s * 10 + x\nreturn s", n=("qd.i32", 2)) == 123
-    assert run("s = 0\nfor i, x in enumerate([n, 5]):\n    s += i * x\nfor a, b in zip([1, 2], [n, n]):\n    s += a * b\nreturn s", n=("qd.i32", 2)) == 11
+    assert (
+        run(
+            "s = 0\nfor i, x in enumerate([n, 5]):\n    s += i * x\nfor a, b in zip([1, 2], [n, n]):\n    s += a * b\nreturn s",
+            n=("qd.i32", 2),
+        )
+        == 11
+    )
     assert run("s = 0\nfor i in reversed(range(4)):\n    s = s * 10 + i\nreturn s") == 3210
 
 

@@ -66,7 +66,10 @@ def expected_binary(name: str, operand: str, result: str, numpy: str, x: np.ndar
     if name == "pow" and x.dtype.kind != "f":
         bits = x.dtype.itemsize * 8
         mask = (1 << bits) - 1
-        exact = [pow(int(a), int(b), 1 << bits) if b >= 0 else (int(a) ** (int(b) % 2 or 2) if abs(int(a)) == 1 else 0) for a, b in zip(x, y)]
+        exact = [
+            pow(int(a), int(b), 1 << bits) if b >= 0 else (int(a) ** (int(b) % 2 or 2) if abs(int(a)) == 1 else 0)
+            for a, b in zip(x, y, strict=False)
+        ]
         return np.array([value & mask for value in exact], np.uint64).astype(x.dtype)
     if name == "bit_shr":
         unsigned = np.dtype(f"u{x.dtype.itemsize}")
@@ -94,7 +97,7 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, label: str) -> Non
 
 
 def launch(expression: str, operands: list[np.ndarray], names: list[str], out: str) -> np.ndarray:
-    arrays = [f"{name}: qd.types.ndarray(dtype=qd.{dtype}, ndim=1)" for name, dtype in zip("xy", names)]
+    arrays = [f"{name}: qd.types.ndarray(dtype=qd.{dtype}, ndim=1)" for name, dtype in zip("xy", names, strict=False)]
     indexed = re.sub(r"\b([xy])\b", r"\1[i]", expression)
     signature = ", ".join([*arrays, f"out: qd.types.ndarray(dtype=qd.{out}, ndim=1)"])
     module = define(f"@qd.kernel\ndef k({signature}):\n    for i in x:\n        out[i] = {indexed}\n")
@@ -124,19 +127,18 @@ def test_binary_operator_agrees_with_numpy(name, operand, result, numpy, left):
 
 @pytest.mark.parametrize("name, operand, result, numpy", UNARY, ids=[row[0] for row in UNARY])
 def test_unary_operator_agrees_with_numpy(name, operand, result, numpy):
-    for dtype in operand_types(operand):
+    for dtype in operand_types(operand)[name == "clz" :]:  # u1 has no width to count in
         x = edge_values(dtype)
         source = x.astype(real(x.dtype)) if operand == "Real" else x.astype(np.int32) if operand == "Numeric" and dtype == "u1" else x
         with np.errstate(all="ignore"):
-            if name in ("clz", "ffs"):
+            if name in ("popcnt", "clz", "ffs"):
                 width = 1 if dtype == "u1" else 8 * x.dtype.itemsize
                 bits = [int(value) & ((1 << width) - 1) for value in x]
-                expected = np.array([(width - b.bit_length()) if name == "clz" else (b & -b).bit_length() for b in bits], np.int32)
+                answer = {"popcnt": int.bit_count, "clz": lambda b: width - b.bit_length(), "ffs": lambda b: (b & -b).bit_length()}[name]
+                expected = np.array([answer(b) for b in bits], np.int32)
             else:
                 expected = eval(numpy, {"np": np, "x": source})
         keep = np.isfinite(expected) & (np.abs(expected.astype(np.float64)) < 1e30)
-        if dtype == "u1" and name in ("popcnt", "clz", "ffs"):
-            continue
         expression = SYMBOLS.get(name, f"qd.{name}(x)")
         got = launch(expression, [x[keep]], [dtype], out_dtype(expected))
         compare(name, got, expected[keep], f"{expression} of {dtype}: x = {x[keep]}")

@@ -36,7 +36,13 @@ def test_static_loops_unroll(iterable, target, value):
 
 
 def test_static_loop_variables_are_compile_time():
-    body = "s = 0\nfor i in qd.static(range(4)):\n    if qd.static(i % 2 == 0):\n        continue\n    v = qd.Vector([0] * i)\n    s += v.n\nreturn s"
+    body = """s = 0
+for i in qd.static(range(4)):
+    if qd.static(i % 2 == 0):
+        continue
+    v = qd.Vector([0] * i)
+    s += v.n
+return s"""
     assert run(body) == 4
 
 
@@ -45,7 +51,9 @@ def test_static_break_ends_the_unrolling():
 
 
 def test_static_values_index_matrices_and_lists():
-    body = "m = qd.Matrix([[1, 2], [3, 4]])\nw = [10, 100]\ns = 0\nfor i, j in qd.static(qd.ndrange(2, 2)):\n    s += m[i, j] * w[j]\nreturn s"
+    body = (
+        "m = qd.Matrix([[1, 2], [3, 4]])\nw = [10, 100]\ns = 0\nfor i, j in qd.static(qd.ndrange(2, 2)):\n    s += m[i, j] * w[j]\nreturn s"
+    )
     assert run(body) == 1 * 10 + 2 * 100 + 3 * 10 + 4 * 100
 
 

@@ -1,0 +1,231 @@
+"""Kernels and funcs as methods; dataclass arguments; annotations; captured values (spec 1 S7, S9-S12)."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+@qd.data_oriented
+class Solver:
+    scale = 3
+
+    def __init__(self, n):
+        self.n = n
+        self.x = qd.field(qd.i32, shape=n)
+        self.gain = 2
+
+    @qd.func
+    def weight(self, i):
+        return i * self.gain * self.scale
+
+    @qd.kernel
+    def step(self, offset: qd.i32) -> qd.i32:
+        for i in self.x:
+            self.x[i] += self.weight(i) + offset
+        s = 0
+        for i in range(self.n):
+            s += self.x[i]
+        return s
+
+
+class Heavier(Solver):
+    @qd.func
+    def weight(self, i):
+        return i * 100
+
+
+def test_methods_of_a_class_see_its_members():
+    solver = Solver(4)
+    assert solver.step(1) == 6 * (0 + 1 + 2 + 3) + 4
+    assert solver.step(0) == 2 * 36 + 4
+    assert Solver(2).step(0) == 6
+
+
+def test_changed_members_are_seen_by_the_next_launch():
+    solver = Solver(3)
+    assert solver.step(0) == 18
+    solver.x.fill(0)
+    solver.gain = 5
+    assert solver.step(0) == 45
+    solver.x = qd.field(qd.i32, shape=3)
+    assert solver.step(1) == 48
+
+
+def test_overridden_funcs_dispatch_by_the_object():
+    assert Heavier(3).step(0) == 300
+
+
+def test_objects_are_template_arguments_and_members():
+    @qd.kernel
+    def total(solver: qd.template()) -> qd.i32:
+        s = solver.n * 1000
+        for i in solver.x:
+            s += solver.x[i]
+        return s
+
+    solver = Solver(3)
+    solver.x.fill(2)
+    assert total(solver) == 3006
+
+
+def test_template_scalars_are_compile_time():
+    @qd.kernel
+    def work(n: qd.template(), x: qd.i32) -> qd.i32:
+        s = 0
+        for i in qd.static(range(n)):
+            s += x * (i + 1)
+        return s
+
+    assert work(3, 1) == 6
+    assert work(1, 5) == 5
+
+
+def test_template_fields():
+    @qd.kernel
+    def fill(x: qd.template(), value: qd.i32):
+        for I in qd.grouped(x):
+            x[I] = value + I.sum()
+
+    one, two = qd.field(qd.i32, shape=3), qd.field(qd.f32, shape=(2, 2))
+    fill(one, 10)
+    fill(two, 20)
+    assert one.to_numpy().tolist() == [10, 11, 12]
+    assert two.to_numpy().tolist() == [[20, 21], [21, 22]]
+
+
+@dataclasses.dataclass
+class Inner:
+    x: qd.types.ndarray(dtype=qd.f32, ndim=1)
+    scale: qd.f32
+
+
+@dataclasses.dataclass
+class Outer:
+    inner: Inner
+    n: qd.i32
+
+
+def test_dataclass_arguments():
+    @qd.func
+    def apply(inner: Inner, i):
+        inner.x[i] *= inner.scale
+
+    @qd.kernel
+    def work(o: Outer) -> qd.f32:
+        for i in range(o.n):
+            o.inner.x[i] += i
+            apply(o.inner, i)
+        return o.inner.scale / o.n
+
+    x = qd.ndarray(qd.f32, shape=4)
+    outer = Outer(Inner(x, 2), 3)
+    assert work(outer) == pytest.approx(2 / 3)
+    assert x.to_numpy().tolist() == [0, 2, 4, 0]
+    outer.inner = Inner(x, 10)
+    outer.n = 2
+    assert work(outer) == 5
+    assert x.to_numpy().tolist() == [0, 30, 4, 0]
+
+
+def test_array_arguments_of_several_kinds():
+    @qd.kernel
+    def work(a: qd.types.ndarray(dtype=qd.f32, ndim=2), v: qd.types.ndarray(dtype=qd.types.vector(2, qd.i32), ndim=1)) -> qd.i32:
+        for i, j in a:
+            a[i, j] += i * a.shape[1] + j
+        v[1] += 5
+        v[0].y = 7
+        return a.shape[0] * 100 + v.shape[0]
+
+    a, v = np.zeros((2, 3), np.float32), np.zeros((2, 2), np.int32)
+    assert work(a, v) == 202
+    assert a.ravel().tolist() == [0, 1, 2, 3, 4, 5] and v.tolist() == [[0, 7], [5, 5]]
+    host = qd.Vector.ndarray(2, qd.i32, shape=2)
+    work(qd.ndarray(qd.f32, shape=(1, 1)), host)
+    assert host.to_numpy().tolist() == [[0, 7], [5, 5]]
+
+
+def test_optional_arrays():
+    @qd.kernel
+    def work(a: qd.types.NDArray[qd.i32, 1] | None, n: qd.i32) -> qd.i32:
+        r = n
+        if qd.static(a is not None):
+            r += a[0]
+        return r
+
+    a = qd.ndarray(qd.i32, shape=1)
+    a[0] = 5
+    assert work(a, 1) == 6
+    assert work(None, 1) == 1
+
+
+G = 1
+
+
+def test_captured_globals_are_never_stale():
+    @qd.kernel
+    def work() -> qd.i32:
+        return G
+
+    global G
+    assert work() == 1
+    G = 2
+    assert work() == 2
+    G = 1
+
+
+def test_captured_closures_are_never_stale():
+    value = 3
+
+    @qd.kernel
+    def work() -> qd.i32:
+        return value * 2
+
+    assert work() == 6
+    value = 5
+    assert work() == 10
+
+
+def test_captured_numpy_values_are_constants():
+    table = np.array([3, 5, 7])
+    number = np.float64(0.5)
+
+    @qd.kernel
+    def work() -> qd.f32:
+        s = 0
+        for i in qd.static(range(3)):
+            s += table[i] * (i + 1)
+        return s + number
+
+    assert work() == 3 + 10 + 21 + 0.5
+
+
+@pytest.mark.parametrize("arguments, named", [((1, 2), {}), ((1,), {"b": 2}), ((), {"b": 2, "a": 1})])
+def test_arguments_bind_by_position_and_name(arguments, named):
+    @qd.kernel
+    def work(a: qd.i32, b: qd.i32) -> qd.i32:
+        return a * 10 + b
+
+    assert work(*arguments, **named) == 12
+
+
+def test_tuple_results():
+    @qd.kernel
+    def work(a: qd.i32) -> (qd.i32, qd.f32):
+        return a + 1.7, a / 2
+
+    assert work(3) == (4, 1.5)
+
+
+def test_kernel_in_a_static_method():
+    class Tools:
+        @staticmethod
+        @qd.kernel
+        def double(x: qd.i32) -> qd.i32:
+            return x * 2
+
+    assert Tools.double(4) == 8

@@ -1,0 +1,97 @@
+"""`print`, `assert`, and the run-time checks of debug mode (spec 1 S15, S17)."""
+
+import pytest
+from language_support import run
+
+import quadrants as qd
+
+
+def printed(capfd, body, **arguments):
+    run(body, None, **arguments)
+    qd.sync()
+    return capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("print(n, x)", "3 1.500000\n"),
+        ("print('a', n, sep='-', end='!')", "a-3!"),
+        ("print(n > 2, -n)", "1 -3\n"),
+        ("print(qd.Vector([n, 2]))", "[3, 2]\n"),
+        ("print(qd.Matrix([[n, 2], [3, 4]]))", "[[3, 2], [3, 4]]\n"),
+        ("print(f'{n} and {x}')", "3 and 1.500000\n"),
+        ("print(f'{x:.2f}|{n:4d}|{n:04d}')", "1.50|   3|0003\n"),
+        ("print('{} {}'.format(n, x))", "3 1.500000\n"),
+    ],
+)
+def test_print_formats(on_every_backend, capfd, body, expected):
+    assert printed(capfd, body, n=("qd.i32", 3), x=("qd.f32", 1.5)) == expected
+
+
+@pytest.mark.parametrize(
+    "message, text",
+    [
+        ("", "n > 5"),
+        (", 'too small'", "too small"),
+        (", f'n is {n}'", "n is 3"),
+        (", 'n is %d' % n", "n is 3"),
+        (", 'n is {}'.format(n)", "n is 3"),
+    ],
+)
+def test_assert_raises_in_debug_mode(on_every_backend, message, text):
+    on_every_backend(debug=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match=text) as caught:
+        run(f"assert n > 5{message}", None, n=("qd.i32", 3))
+    assert isinstance(caught.value, AssertionError) and isinstance(caught.value, RuntimeError)
+    assert run("return 7") == 7
+
+
+def test_assert_has_no_effect_without_debug(on_every_backend):
+    assert run("assert n > 5\nreturn n", n=("qd.i32", 3)) == 3
+
+
+def test_field_access_out_of_bounds_raises(on_every_backend):
+    on_every_backend(debug=True)
+    x = qd.field(qd.i32, shape=(4, 3))
+
+    @qd.kernel
+    def work(i: qd.i32):
+        x[i, 1] = 5
+
+    work(3)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"(?s)Accessing field .*of size \(4, 3\) with indices \(9, 1\)"):
+        work(9)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"with indices \(-1, 1\)"):
+        work(-1)
+    work(0)
+    assert x[0, 1] == 5
+
+
+def test_array_access_out_of_bounds_raises(on_every_backend):
+    on_every_backend(check_out_of_bound=True)
+
+    @qd.kernel
+    def work(x: qd.types.ndarray(dtype=qd.i32, ndim=1), i: qd.i32):
+        x[i] = 5
+
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Out of bound access to ndarray at arg 0 with indices \[9\]"):
+        work(qd.ndarray(qd.i32, shape=4), 9)
+
+
+def test_vector_access_out_of_bounds_raises(on_every_backend):
+    on_every_backend(debug=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Out of bound access to a \[2\] matrix with index \[5\]"):
+        run("v = qd.Vector([1, 2])\nreturn v[i]", i=("qd.i32", 5))
+
+
+def test_failed_check_names_the_line(on_every_backend):
+    on_every_backend(debug=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"(?s)line 5, in k:.*y = v\[i\]"):
+        run("v = qd.Vector([1, 2])\ny = v[i]", None, i=("qd.i32", 5))
+
+
+def test_division_by_zero_raises_in_debug_mode(on_every_backend):
+    on_every_backend(debug=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match="zero"):
+        run("return a // b", a=("qd.i32", 5), b=("qd.i32", 0))

@@ -1,0 +1,158 @@
+"""Struct types, struct fields, methods (spec 1 S13)."""
+
+import numpy as np
+import pytest
+from language_support import run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+vec2 = qd.types.vector(2, qd.f32)
+
+
+@qd.dataclass
+class Particle:
+    mass: qd.i32
+    position: vec2
+
+    @qd.func
+    def move(self, amount):
+        self.position += amount
+        self.mass += 1
+        return self.position.sum()
+
+
+@qd.dataclass
+class Pair:
+    first: Particle
+    weight: qd.f32
+
+
+def test_construction_by_position_keyword_and_default():
+    @qd.kernel
+    def work() -> qd.f32:
+        a = Particle(1, [2, 3])
+        b = Particle(position=qd.Vector([4.0, 5.0]), mass=6.9)
+        c = Particle()
+        d = Particle(7, 0.5)
+        return a.mass + a.position.y * 10 + b.mass * 100 + b.position[0] * 1000 + c.mass + c.position.sum() + d.position.sum() * 10000
+
+    assert work() == 1 + 30 + 600 + 4000 + 10000
+
+
+def test_assignment_copies():
+    @qd.kernel
+    def work() -> qd.f32:
+        a = Particle(1, [2, 3])
+        b = a
+        b.mass = 5.9
+        b.position.x = 7
+        return a.mass + b.mass * 10 + a.position[0] * 100 + b.position[0] * 1000
+
+    assert work() == 1 + 50 + 200 + 7000
+
+
+def test_methods_take_self_by_reference():
+    @qd.kernel
+    def work() -> qd.f32:
+        a = Particle(1, [2, 3])
+        total = a.move(10)
+        return a.mass * 100 + total
+
+    assert work() == 225
+
+
+def test_funcs_take_structs_by_value_and_return_them():
+    @qd.func
+    def doubled(p):
+        p.mass *= 2
+        return p
+
+    @qd.kernel
+    def work() -> qd.i32:
+        a = Particle(4, 0)
+        b = doubled(a)
+        return a.mass * 10 + b.mass
+
+    assert work() == 48
+
+
+@pytest.mark.parametrize("layout", [qd.Layout.AOS, qd.Layout.SOA])
+def test_struct_fields(layout):
+    particles = Particle.field(shape=4, layout=layout)
+
+    @qd.kernel
+    def work():
+        for i in particles:
+            particles[i].mass = i + 1
+            particles[i].position = [i, 2 * i]
+        particles[1].position.x += 5
+        particles[2] = Particle(50, [1, 1])
+        p = particles[3]
+        p.mass = 1000
+        particles[3].move(1)
+        qd.atomic_add(particles[0].mass, 9)
+
+    work()
+    got = particles.to_numpy()
+    np.testing.assert_array_equal(got["mass"], [10, 2, 50, 5])
+    np.testing.assert_array_equal(got["position"], [[0, 0], [6, 2], [1, 1], [4, 7]])
+
+
+def test_nested_structs():
+    pairs = Pair.field(shape=2)
+
+    @qd.kernel
+    def work() -> qd.f32:
+        p = Pair(Particle(1, 2), 0.5)
+        p.first.position[1] = 9
+        q = p.first
+        q.mass = 100
+        pairs[1] = p
+        pairs[1].first.mass += 7
+        return p.first.position.sum() + p.weight + p.first.mass + q.mass
+
+    assert work() == 11 + 0.5 + 1 + 100
+    assert pairs[1].first.mass == 8
+
+
+def test_struct_arguments_and_results():
+    @qd.kernel
+    def work(p: Particle, k: qd.i32) -> Particle:
+        p.mass *= k
+        return p
+
+    result = work(Particle(3, [1, 2]), 5)
+    assert result.mass == 15 and result.position.to_list() == [1, 2]
+    assert work({"mass": 2, "position": [0, 0]}, 2).mass == 4
+
+
+def test_anonymous_structs():
+    assert (
+        run("s = qd.Struct(a=n, b=qd.Vector([1.0, 2.0]))\ns.a += 1\ns.b.y = 5\nreturn s.a + s.b.sum()", "qd.f32", n=("qd.i32", 3)) == 10.0
+    )
+
+
+def test_structs_compare_unpack_and_add():
+    @qd.kernel
+    def work() -> qd.i32:
+        a = Particle(1, [2, 3])
+        b = Particle(1, [2, 3])
+        same = a == b
+        b.position.x = 5
+        mass, position = a + b
+        return same * 1000 + (a != b) * 100 + mass * 10 + qd.cast(position[0], qd.i32)
+
+    assert work() == 1127
+
+
+def test_lists_of_structs_unroll():
+    @qd.kernel
+    def work() -> qd.i32:
+        s = 0
+        for p in qd.static([Particle(1, 0), Particle(2, 0)]):
+            s = s * 10 + p.mass
+        return s
+
+    assert work() == 12

@@ -1,0 +1,231 @@
+"""Vectors and matrices in kernels (spec 1 S14)."""
+
+import numpy as np
+import pytest
+from language_support import evaluate, run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+M3 = "qd.Matrix([[2.0, 1.0, 0.5], [0.0, 3.0, 1.0], [1.0, -1.0, 4.0]])"
+A3 = np.array([[2.0, 1.0, 0.5], [0.0, 3.0, 1.0], [1.0, -1.0, 4.0]])
+
+
+def values(host):
+    return np.array(host.to_list())
+
+
+def test_element_type_is_promoted_over_the_elements():
+    assert evaluate("qd.Vector([1, 2.5])[0] / 2", "qd.f32") == 0.5
+    assert evaluate("qd.Vector([a, 300], qd.u8)[1] + qd.u8(1)", a=("qd.i32", 1)) == 45
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("qd.types.vector(3, qd.f32)(1.5)", [1.5, 1.5, 1.5]),
+        ("qd.types.vector(3, qd.f32)(1, 2, 3)", [1, 2, 3]),
+        ("qd.types.vector(3, qd.f32)([1, 2, 3])", [1, 2, 3]),
+        ("qd.types.vector(3, qd.f32)(qd.Vector([1, 2]), 3)", [1, 2, 3]),
+        ("qd.math.vec3(1, 2, 3)", [1, 2, 3]),
+        ("qd.Vector.zero(qd.f32, 3)", [0, 0, 0]),
+        ("qd.Vector.one(qd.f32, 3)", [1, 1, 1]),
+        ("qd.Vector.unit(3, 1, qd.f32)", [0, 1, 0]),
+    ],
+)
+def test_vector_constructors(expression, expected):
+    assert values(evaluate(expression, "qd.types.vector(3, qd.f32)")).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("qd.Matrix([[1, 2], [3, 4.0]])", [[1, 2], [3, 4]]),
+        ("qd.types.matrix(2, 2, qd.f32)(1, 2, 3, 4)", [[1, 2], [3, 4]]),
+        ("qd.types.matrix(2, 2, qd.f32)([[1, 2], [3, 4]])", [[1, 2], [3, 4]]),
+        ("qd.Matrix([qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0])])", [[1, 2], [3, 4]]),
+        ("qd.Matrix.rows([qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0])])", [[1, 2], [3, 4]]),
+        ("qd.Matrix.cols([qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0])])", [[1, 3], [2, 4]]),
+        ("qd.Matrix.identity(qd.f32, 2)", [[1, 0], [0, 1]]),
+        ("qd.Matrix.diag(2, 5.0)", [[5, 0], [0, 5]]),
+    ],
+)
+def test_matrix_constructors(expression, expected):
+    assert values(evaluate(expression, "qd.types.matrix(2, 2, qd.f32)")).tolist() == expected
+
+
+def test_components_are_read_and_written_at_run_time_indices():
+    body = """v = qd.Vector([1, 2, 3])
+m = qd.Matrix([[1, 2], [3, 4]])
+v[i] += 10
+m[i, 1 - i] = v[i]
+return v.sum() * 1000 + m[1, 0] * 10 + m[1, 1]"""
+    assert run(body, i=("qd.i32", 1)) == 16124
+
+
+def test_constant_negative_indices_count_from_the_end():
+    assert run("v = qd.Vector([1, 2, 3])\nv[-1] = 7\nreturn v[2] * 10 + v[-3]") == 71
+
+
+def test_rows_and_slices():
+    body = """m = qd.Matrix([[1, 2, 3], [4, 5, 6]])
+r = m[1]
+c = m[:, 1]
+v = qd.Vector([1, 2, 3, 4])
+w = v[1:3]
+v[0:4:2] = qd.Vector([9, 8])
+v[1:2] = 5
+return r[2] * 100000 + c[1] * 10000 + w[1] * 1000 + v[0] * 100 + v[2] * 10 + v[1]"""
+    assert run(body) == 600000 + 50000 + 3000 + 900 + 80 + 5
+
+
+def test_swizzles_read_and_write():
+    body = """v = qd.Vector([1, 2, 3])
+w = v.zyx
+v.xy = v.yx
+v.z += 4
+v.rg = w.bb * 0 + v.rg
+return w[0] * 1000 + v.x * 100 + v.y * 10 + v.z"""
+    assert run(body) == 3000 + 200 + 10 + 7
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "//", "%", "**", "<", "=="])
+def test_operators_work_by_component(operator):
+    expected = [float(eval(f"x {operator} y")) for x, y in [(1.0, 4.0), (-2.0, 3.0), (3.5, 2.0)]]
+    body = f"v = qd.Vector([1.0, -2.0, 3.5])\nreturn qd.cast(v {operator} qd.Vector([4.0, 3.0, 2.0]), qd.f32)"
+    assert values(run(body, "qd.types.vector(3, qd.f32)")).tolist() == pytest.approx(expected)
+
+
+def test_scalars_and_lists_broadcast_and_act_as_vectors():
+    assert values(evaluate("2 * qd.Vector([1, 2]) - 1 + [10, 20]", "qd.types.vector(2, qd.i32)")).tolist() == [11, 23]
+    assert values(run("v = qd.Vector([1, 2])\nv = 7\nv += [1, 2]\nreturn v", "qd.types.vector(2, qd.i32)")).tolist() == [8, 9]
+
+
+def test_functions_work_by_component():
+    expression = "qd.max(qd.floor(qd.Vector([1.5, -2.5])), qd.Vector([0.0, -3.0])) + qd.select(qd.Vector([1, 0]), 10.0, 20.0)"
+    assert values(evaluate(expression, "qd.types.vector(2, qd.f32)")).tolist() == [11, 17]
+
+
+def test_matrix_products():
+    assert values(evaluate(f"{M3} @ {M3}", "qd.types.matrix(3, 3, qd.f32)")) == pytest.approx(A3 @ A3)
+    assert values(evaluate(f"{M3} @ qd.Vector([1.0, 2.0, 3.0])", "qd.types.vector(3, qd.f32)")) == pytest.approx(A3 @ [1, 2, 3])
+    assert values(evaluate(f"qd.Vector([1.0, 2.0, 3.0]) @ {M3}", "qd.types.vector(3, qd.f32)")) == pytest.approx(np.array([1, 2, 3]) @ A3)
+    assert evaluate("qd.Vector([1, 2]) @ qd.Vector([3, 4])") == 11
+
+
+def test_rectangular_matrices():
+    body = "a = qd.Matrix([[1, 2, 3], [4, 5, 6]])\nreturn (a @ a.transpose()) * 10 + a.n + a.m"
+    assert values(run(body, "qd.types.matrix(2, 2, qd.i32)")).tolist() == [[145, 325], [325, 775]]
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        (f"{M3}.determinant()", np.linalg.det(A3)),
+        (f"{M3}.trace()", 9.0),
+        (f"{M3}.sum()", A3.sum()),
+        (f"{M3}.max() * 100 + {M3}.min()", 399.0),
+        (f"{M3}.norm()", np.linalg.norm(A3)),
+        (f"{M3}.frobenius_inner({M3})", (A3 * A3).sum()),
+        (f"({M3} @ {M3}.inverse()).trace()", 3.0),
+        ("qd.Vector([3, 4]).norm()", 5.0),
+        ("qd.Vector([3, 4]).norm_inv()", 0.2),
+        ("qd.Vector([3, 4]).norm_sqr()", 25.0),
+        ("qd.Vector([3.0, 4.0]).normalized()[1]", 0.8),
+        ("qd.Vector([1, 2, 3]).dot(qd.Vector([4, 5, 6]))", 32.0),
+        ("qd.Vector([1, 2]).cross(qd.Vector([3, 4]))", -2.0),
+        ("qd.Vector([1, 2, 3]).cross(qd.Vector([4, 5, 6]))[1]", 6.0),
+        ("qd.Vector([1, 2]).outer_product(qd.Vector([3, 4]))[1, 0]", 6.0),
+        ("(qd.Vector([1, -2, 3]) > 0).sum()", 2.0),
+        ("(qd.Vector([1, -2]) > 0).any() * 10 + (qd.Vector([1, -2]) > 0).all()", 10.0),
+        ("any(qd.Vector([0, 1])) * 10 + all(qd.Vector([0, 1]))", 10.0),
+        ("qd.Vector([1.7, 2.2]).cast(qd.i32).sum()", 3.0),
+        ("qd.Matrix([[a, 2], [3, 4]]).determinant()", -2.0),
+    ],
+)
+def test_methods(expression, expected):
+    assert evaluate(expression, "qd.f32", a=("qd.i32", 1)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_determinant_and_inverse(n):
+    a = np.random.default_rng(n).normal(size=(n, n)) + 3 * np.eye(n)
+    kind = qd.types.matrix(n, n, qd.f64)
+
+    @qd.kernel
+    def inverse(m: kind) -> kind:
+        return m.inverse()
+
+    @qd.kernel
+    def determinant(m: kind) -> qd.f64:
+        return m.determinant()
+
+    assert values(inverse(qd.Matrix(a, qd.f64))) == pytest.approx(np.linalg.inv(a))
+    assert determinant(qd.Matrix(a, qd.f64)) == pytest.approx(np.linalg.det(a))
+
+
+def test_attributes_are_compile_time():
+    body = """m = qd.Matrix([[1, 2, 3], [4, 5, 6]])
+s = 0
+for i in qd.static(range(m.n)):
+    for j in qd.static(range(m.m)):
+        s += m[i, j] * (i + 1)
+return s * 10 + len(m)"""
+    assert run(body) == (6 + 2 * 15) * 10 + 2
+
+
+def test_fill_writes_every_component():
+    assert run("v = qd.Vector([1, 2, 3])\nv.fill(n)\nreturn v.sum()", n=("qd.i32", 5)) == 15
+
+
+def test_vector_fields_and_their_components():
+    v = qd.Vector.field(3, qd.f32, shape=4)
+    m = qd.Matrix.field(2, 2, qd.f32, shape=())
+
+    @qd.kernel
+    def work():
+        for i in v:
+            v[i] = qd.Vector([i, 2.0, 3.0])
+            v[i].y *= 2
+            v[i][2] += i
+            v[i].xy += 1
+        m[None][0, 1] = v[1].x + v[2][2]
+        m[None] += 1
+
+    work()
+    np.testing.assert_array_equal(v.to_numpy(), [[1, 5, 3], [2, 5, 4], [3, 5, 5], [4, 5, 6]])
+    np.testing.assert_array_equal(m.to_numpy(), [[1, 8], [1, 1]])
+
+
+def test_vector_arguments_and_results():
+    vec3 = qd.types.vector(3, qd.f32)
+
+    @qd.kernel
+    def work(v: vec3, m: qd.types.matrix(2, 2, qd.i32)) -> vec3:
+        return v * 2 + m[1, 0]
+
+    assert values(work(qd.Vector([1.0, 2.0, 3.0]), qd.Matrix([[1, 2], [3, 4]]))).tolist() == [5, 7, 9]
+    assert values(work([1, 2, 3], np.array([[1, 2], [3, 4]]))).tolist() == [5, 7, 9]
+
+
+def test_captured_host_vectors_are_constants():
+    gravity = qd.Vector([0.0, -9.5])
+
+    @qd.kernel
+    def work() -> qd.f32:
+        g = gravity
+        g[0] = 5
+        return gravity[0] + gravity.y * 2 + g.x
+
+    assert work() == -14.0
+
+
+def test_unrolled_matrix_loop_agrees_with_the_operator():
+    body = """a = qd.Matrix([[1.5, 2.0], [3.0, 4.25]])
+c = qd.Matrix.zero(qd.f32, 2, 2)
+for i, j, k in qd.static(qd.ndrange(2, 2, 2)):
+    c[i, j] += a[i, k] * a[k, j]
+d = a @ a
+return (abs(c - d)).sum()"""
+    assert run(body, "qd.f32") == 0
