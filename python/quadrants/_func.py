@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results
@@ -59,7 +59,14 @@ class BoundFunc:
         return self.func(self.instance, *arguments, **named)
 
 
-def func(fn: Callable[..., Any] | None = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def func(fn: F) -> F: ...
+@overload
+def func(*, is_real_function: bool = False, requires_top_level: bool = False) -> Callable[[F], F]: ...
+def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
     """Mark a function as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`."""
     if requires_top_level:
         raise QuadrantsSyntaxError("qd.func(requires_top_level=True) is not supported")
@@ -68,12 +75,12 @@ def func(fn: Callable[..., Any] | None = None, *, is_real_function: bool = False
     return _make(Func, fn, is_real_function, 2)
 
 
-def real_func(fn: Callable[..., Any]) -> Any:
+def real_func(fn: F) -> F:
     """Mark a function as callable from kernels and compiled on its own: recursion and early returns are allowed."""
     return _make(Func, fn, True, 2)
 
 
-def pyfunc(fn: Callable[..., Any]) -> Any:
+def pyfunc(fn: F) -> F:
     """Mark a function as callable from kernels and, as it stands, from Python."""
     return _make(PyFunc, fn, False, 2)
 

@@ -6,7 +6,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -22,14 +22,14 @@ Kernel = _runtime.Kernel
 __all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
 
 
-def kernel(
-    fn: Callable[..., Any] | None = None,
-    *,
-    pure: bool | None = None,
-    fastcache: bool = False,
-    graph: bool = False,
-    checkpoints: bool = False,
-) -> Any:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def kernel(fn: F) -> F: ...
+@overload
+def kernel(*, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Callable[[F], F]: ...
+def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Any:
     """Mark a function as a kernel: compiled at its first call, its outermost loops run in parallel.
 
     `fastcache` is accepted and changes nothing: every kernel is cached by what it reads.

@@ -43,16 +43,6 @@ def get_source(function: Callable[..., Any]) -> FunctionSource:
     return FunctionSource(function, *source, function.__qualname__)
 
 
-def source_text(function: Callable[..., Any]) -> str | None:
-    """The lines of a function as they stand in its file, or None when they cannot be found: part of what a cached kernel depends on."""
-    try:
-        source = get_source(function)
-    except (OSError, SyntaxError):
-        return None
-    first = min([source.tree.lineno, *(decorator.lineno for decorator in source.tree.decorator_list)])
-    return "".join(source.lines[first - 1 : source.tree.end_lineno])
-
-
 def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
     file = code.co_filename
     linecache.checkcache(file)  # a file that was written again since the last look

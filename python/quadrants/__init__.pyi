@@ -1,0 +1,124 @@
+# Written by tools/write_stub.py.
+from . import linalg as linalg
+from . import math as math
+from . import types as types
+from ._builtins import Builtin
+from ._dtypes import *
+from ._errors import QuadrantsAssertionError as QuadrantsAssertionError
+from ._errors import QuadrantsCompilationError as QuadrantsCompilationError
+from ._errors import QuadrantsNameError as QuadrantsNameError
+from ._errors import QuadrantsRuntimeError as QuadrantsRuntimeError
+from ._errors import QuadrantsRuntimeTypeError as QuadrantsRuntimeTypeError
+from ._errors import QuadrantsSyntaxError as QuadrantsSyntaxError
+from ._errors import QuadrantsTypeError as QuadrantsTypeError
+from ._field import Field as Field
+from ._field import MatrixField as MatrixField
+from ._field import ScalarField as ScalarField
+from ._field import field as field
+from ._func import func as func
+from ._func import pyfunc as pyfunc
+from ._func import real_func as real_func
+from ._init import CRITICAL as CRITICAL
+from ._init import DEBUG as DEBUG
+from ._init import ERROR as ERROR
+from ._init import INFO as INFO
+from ._init import TRACE as TRACE
+from ._init import WARN as WARN
+from ._init import Arch as Arch
+from ._init import __version__ as __version__
+from ._init import __version_str__ as __version_str__
+from ._init import cpu as cpu
+from ._init import dump_compile_config as dump_compile_config
+from ._init import extension as extension
+from ._init import gpu as gpu
+from ._init import init as init
+from ._init import is_extension_enabled as is_extension_enabled
+from ._init import is_logging_effective as is_logging_effective
+from ._init import reset as reset
+from ._init import set_logging_level as set_logging_level
+from ._init import sync as sync
+from ._kernel import data_oriented as data_oriented
+from ._kernel import kernel as kernel
+from ._matrix import Matrix as Matrix
+from ._matrix import Vector as Vector
+from ._ndarray import MatrixNdarray as MatrixNdarray
+from ._ndarray import Ndarray as Ndarray
+from ._ndarray import ScalarNdarray as ScalarNdarray
+from ._ndarray import VectorNdarray as VectorNdarray
+from ._ndarray import ndarray as ndarray
+from ._options import Config
+from ._struct import Struct as Struct
+from ._struct import StructField as StructField
+from ._struct import dataclass as dataclass
+from ._types import Layout as Layout
+from ._types import Template as Template
+from ._types import Tensor as Tensor
+from ._types import template as template
+from .linalg import eig as eig
+from .linalg import make_spd as make_spd
+from .linalg import polar_decompose as polar_decompose
+from .linalg import randn as randn
+from .linalg import solve as solve
+from .linalg import svd as svd
+from .linalg import sym_eig as sym_eig
+
+x64: Arch
+arm64: Arch
+cuda: Arch
+metal: Arch
+vulkan: Arch
+amdgpu: Arch
+python: Arch
+x86_64: Arch
+cfg: Config | None
+abs: Builtin
+sqrt: Builtin
+rsqrt: Builtin
+sin: Builtin
+cos: Builtin
+tan: Builtin
+asin: Builtin
+acos: Builtin
+tanh: Builtin
+exp: Builtin
+log: Builtin
+floor: Builtin
+ceil: Builtin
+round: Builtin
+frexp: Builtin
+pow: Builtin
+atan2: Builtin
+max: Builtin
+min: Builtin
+raw_div: Builtin
+raw_mod: Builtin
+bit_shr: Builtin
+select: Builtin
+cast: Builtin
+bit_cast: Builtin
+zero: Builtin
+one: Builtin
+random: Builtin
+static: Builtin
+static_assert: Builtin
+static_print: Builtin
+ndrange: Builtin
+grouped: Builtin
+loop_config: Builtin
+assume_in_range: Builtin
+loop_unique: Builtin
+block_local: Builtin
+cache_read_only: Builtin
+no_activate: Builtin
+atomic_add: Builtin
+atomic_sub: Builtin
+atomic_mul: Builtin
+atomic_min: Builtin
+atomic_max: Builtin
+atomic_and: Builtin
+atomic_or: Builtin
+atomic_xor: Builtin
+atomic_exchange: Builtin
+atomic_cas: Builtin
+volatile_load: Builtin
+global_thread_idx: Builtin
