@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "python" / "quadrants"
 sys.path.insert(0, str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
+from quadrants import _dtypes  # noqa: E402
 from quadrants._builtins import TABLE, Builtin  # noqa: E402
 
 
@@ -21,12 +22,8 @@ def make_stub() -> str:
     """The text of the stub."""
     source = (PACKAGE / "__init__.py").read_text()
     imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
-    lines = [
-        "# Written by tools/write_stub.py.",
-        "from ._builtins import Builtin",
-        "from ._dtypes import *",
-        "from ._options import Config",
-    ]
+    lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from ._builtins import Builtin", "from ._options import Config"]
+    lines += [f"from ._dtypes import {name} as {name}" for name in _dtypes.__all__]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
         public = [f"{name} as {name}" for name in names if name in qd.__all__]

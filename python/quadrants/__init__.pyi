@@ -1,9 +1,32 @@
 # Written by tools/write_stub.py.
-from . import linalg as linalg
-from . import math as math
-from . import types as types
+# ruff: noqa
 from ._builtins import Builtin
-from ._dtypes import *
+from ._options import Config
+from ._dtypes import f16 as f16
+from ._dtypes import f32 as f32
+from ._dtypes import f64 as f64
+from ._dtypes import float16 as float16
+from ._dtypes import float32 as float32
+from ._dtypes import float64 as float64
+from ._dtypes import i8 as i8
+from ._dtypes import i16 as i16
+from ._dtypes import i32 as i32
+from ._dtypes import i64 as i64
+from ._dtypes import int8 as int8
+from ._dtypes import int16 as int16
+from ._dtypes import int32 as int32
+from ._dtypes import int64 as int64
+from ._dtypes import u1 as u1
+from ._dtypes import u8 as u8
+from ._dtypes import u16 as u16
+from ._dtypes import u32 as u32
+from ._dtypes import u64 as u64
+from ._dtypes import uint1 as uint1
+from ._dtypes import uint8 as uint8
+from ._dtypes import uint16 as uint16
+from ._dtypes import uint32 as uint32
+from ._dtypes import uint64 as uint64
+from . import types as types
 from ._errors import QuadrantsAssertionError as QuadrantsAssertionError
 from ._errors import QuadrantsCompilationError as QuadrantsCompilationError
 from ._errors import QuadrantsNameError as QuadrantsNameError
@@ -46,7 +69,6 @@ from ._ndarray import Ndarray as Ndarray
 from ._ndarray import ScalarNdarray as ScalarNdarray
 from ._ndarray import VectorNdarray as VectorNdarray
 from ._ndarray import ndarray as ndarray
-from ._options import Config
 from ._struct import Struct as Struct
 from ._struct import StructField as StructField
 from ._struct import dataclass as dataclass
@@ -54,6 +76,8 @@ from ._types import Layout as Layout
 from ._types import Template as Template
 from ._types import Tensor as Tensor
 from ._types import template as template
+from . import linalg as linalg
+from . import math as math
 from .linalg import eig as eig
 from .linalg import make_spd as make_spd
 from .linalg import polar_decompose as polar_decompose
@@ -61,7 +85,6 @@ from .linalg import randn as randn
 from .linalg import solve as solve
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
-
 x64: Arch
 arm64: Arch
 cuda: Arch
