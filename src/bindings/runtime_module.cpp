@@ -1,9 +1,13 @@
 // runtime_module.cpp: the extension module `_runtime`, all that `import quadrants` loads. The types on the way of a launch are written
 // against CPython itself: a slot costs nothing, a binding layer's dispatch costs as much as a whole launch may take.
+#include "backends/cpu/device.h"
 #include "launch/data_type.h"
+#include "launch/kernel.h"
 #include "launch/python.h"
+#include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/buffer.h"
+#include "runtime/thread_pool.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/options.h"
@@ -36,6 +40,108 @@ static PyObject *getOptionTable(PyObject *, PyObject *) {
     }
     return table.release();
   });
+}
+
+static void readOptions(support::Options &options, PyObject *dict) {
+  PyObject *name, *value;
+  for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &name, &value);) {
+    const char *text = PyUnicode_AsUTF8(name);
+    int row = text ? support::Options::find(text) : -1;
+    if (row < 0)
+      launch::throwPython(PyExc_KeyError, "there is no option %R", name);
+    if (PyBool_Check(value))
+      options.set(row, value == Py_True);
+    else if (PyLong_Check(value))
+      options.set(row, int64_t(PyLong_AsLongLong(value)));
+    else if (PyFloat_Check(value))
+      options.set(row, PyFloat_AS_DOUBLE(value));
+    else if (PyUnicode_Check(value))
+      options.set(row, std::string(PyUnicode_AsUTF8(value)));
+    else if (Py_TYPE(value) == launch::dataTypeType)
+      options.set(row, std::string(support::getName(launch::getScalarType(value))));
+    else if (value != Py_None)
+      launch::throwPython(PyExc_TypeError, "option %R cannot be %R", name, value);
+    if (PyErr_Occurred())
+      throw launch::PythonError{};
+  }
+}
+
+static void applyOptions(launch::State &state) {
+  using support::Option;
+  runtime::setThreadCount(int(state.options.getInt(Option::cpu_max_num_threads)));
+  support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
+  state.cache.reset();
+  if (!state.options.getBool(Option::offline_cache))
+    return;
+  static const std::pair<const char *, artifact::CleaningPolicy> policies[] = {{"never", artifact::CleaningPolicy::Never},
+                                                                               {"version", artifact::CleaningPolicy::Version},
+                                                                               {"lru", artifact::CleaningPolicy::Lru},
+                                                                               {"fifo", artifact::CleaningPolicy::Fifo}};
+  artifact::DiskCacheOptions cache;
+  cache.folder = state.options.getText(Option::offline_cache_file_path);
+  if (cache.folder.empty())
+    cache.folder = artifact::getDefaultCacheFolder();
+  cache.maxBytes = state.options.getInt(Option::offline_cache_max_size_of_files);
+  cache.cleaningFactor = state.options.getFloat(Option::offline_cache_cleaning_factor);
+  for (const auto &[name, policy] : policies)
+    if (state.options.getText(Option::offline_cache_cleaning_policy) == name)
+      cache.policy = policy;
+  state.cache = std::make_unique<artifact::DiskCache>(std::move(cache));
+}
+
+static PyObject *init(PyObject *, PyObject *args, PyObject *kwargs) {
+  return guard([&]() -> PyObject * {
+    static const char *names[] = {"options", "interpreter", nullptr};
+    PyObject *dict, *interpreter = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:init", const_cast<char **>(names), &PyDict_Type, &dict, &interpreter))
+      return nullptr;
+    support::Options options;
+    readOptions(options, dict);
+    launch::resetState();
+    launch::State &state = launch::getState();
+    state.options = std::move(options);
+    if (!state.device)
+      state.device = cpu::makeDevice();
+    applyOptions(state);
+    state.interpreter = interpreter == Py_None ? nullptr : Py_NewRef(interpreter);
+    state.launches = state.compiled = state.loaded = 0;
+    state.isActive = true;
+    Py_RETURN_NONE;
+  });
+}
+
+static PyObject *setOptions(PyObject *, PyObject *dict) {
+  return guard([&]() -> PyObject * {
+    if (!PyDict_Check(dict))
+      launch::throwPython(PyExc_TypeError, "set_options takes a dict");
+    launch::requireActive();
+    launch::State &state = launch::getState();
+    support::Options options = state.options;
+    readOptions(options, dict);
+    state.options = std::move(options);
+    applyOptions(state);
+    Py_RETURN_NONE;
+  });
+}
+
+static PyObject *reset(PyObject *, PyObject *) {
+  launch::resetState();
+  Py_RETURN_NONE;
+}
+
+static PyObject *synchronize(PyObject *, PyObject *) {
+  return guard([]() -> PyObject * {
+    launch::requireActive();
+    launch::getState().device->synchronize();
+    Py_RETURN_NONE;
+  });
+}
+
+static PyObject *getStatistics(PyObject *, PyObject *) {
+  const launch::State &state = launch::getState();
+  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches", static_cast<unsigned long long>(state.launches),
+                       "compiled", static_cast<unsigned long long>(state.compiled), "loaded", static_cast<unsigned long long>(state.loaded),
+                       "threads", runtime::getThreadCount(), "epoch", static_cast<unsigned long long>(state.epoch));
 }
 
 static PyObject *writeLog(PyObject *, PyObject *args) {
@@ -72,6 +178,12 @@ static PyObject *getMemoryUse(PyObject *, PyObject *) {
 
 static PyMethodDef functions[] = {
     {"option_table", getOptionTable, METH_NOARGS, "Rows of options.def: (name, kind, default, doc, in cache key, scope)."},
+    {"init", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init)), METH_VARARGS | METH_KEYWORDS,
+     "init(options, interpreter=None): start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels."},
+    {"set_options", setOptions, METH_O, "Change option values of the running runtime."},
+    {"reset", reset, METH_NOARGS, "End the runtime: containers lose their memory (views keep it), kernels their code."},
+    {"sync", synchronize, METH_NOARGS, "Wait until everything that was launched is done."},
+    {"statistics", getStatistics, METH_NOARGS, "active, launches, compiled, loaded (from disk), threads, epoch."},
     {"log", writeLog, METH_VARARGS, "log(level, message, place=''): one line on stderr when the level is on."},
     {"set_log_level", setLogLevel, METH_O, "Least severe level that is written."},
     {"is_logged", isLogged, METH_O, "Whether lines of this level are written."},
@@ -88,6 +200,7 @@ PyMODINIT_FUNC PyInit__runtime() {
     qd::launch::Ref module = qd::launch::Ref::adopt(PyModule_Create(&qd::bindings::moduleDefinition));
     qd::launch::addDataTypes(module.get());
     qd::launch::addTensorTypes(module.get());
+    qd::launch::addKernelType(module.get());
     return module.release();
   });
 }

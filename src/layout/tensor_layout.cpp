@@ -41,6 +41,8 @@ ByteRange computeByteRange(const TensorLayout &layout) {
 
 uint64_t computeArrayKey(const ValueType &element, int rank) { return mixHash(hashElement(1, element), uint64_t(rank)) | 1; }
 
+uint64_t computeStridedArrayKey(const ValueType &element, int rank) { return mixHash(hashElement(3, element), uint64_t(rank)) | 1; }
+
 uint64_t computeFieldKey(const TensorLayout &layout) {
   uint64_t hash = mixHash(hashElement(2, layout.element), layout.extents.size());
   for (int64_t extent : layout.extents)

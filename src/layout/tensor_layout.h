@@ -47,6 +47,8 @@ ByteRange computeByteRange(const TensorLayout &layout);
 /// What a specialisation depends on, as a key in memory: element and rank of an array; element, extents and strides of a field.
 /// Never zero, which marks a dead tensor.
 uint64_t computeArrayKey(const ValueType &element, int rank);
+/// Of an array whose elements do not lie packed in row-major order.
+uint64_t computeStridedArrayKey(const ValueType &element, int rank);
 uint64_t computeFieldKey(const TensorLayout &layout);
 
 /// "f32", "vec3 of f32" or "2x3 matrix of f32", for messages.

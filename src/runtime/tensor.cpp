@@ -14,7 +14,11 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
   buffer = std::move(newBuffer);
   byteOffset = newByteOffset;
   data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
-  typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout.element, layout.rank());
+  bool isPacked = layout.strides == layout::computePackedStrides(layout.element, layout.extents) &&
+                  layout.componentStride == int64_t(getByteSize(layout.element.scalar));
+  typeKey = isField    ? layout::computeFieldKey(layout)
+            : isPacked ? layout::computeArrayKey(layout.element, layout.rank())
+                       : layout::computeStridedArrayKey(layout.element, layout.rank());
   state = State::Alive;
 }
 

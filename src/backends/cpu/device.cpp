@@ -1,0 +1,194 @@
+// device.cpp: kernels as shared objects in this process, and the functions that they call.
+#include "backends/cpu/device.h"
+
+#include "runtime/thread_pool.h"
+#include "support/error.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+namespace qd::cpu {
+
+using runtime::KernelRun;
+using support::Error;
+using support::ErrorKind;
+
+// --- Parallel loops -----------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// How long a chunk of a task took last time. A loop that is done before a sleeping thread would wake up runs on its caller alone.
+// Saves 2-5 µs of system calls for each small loop; a lost or mixed-up entry only costs time.
+struct ChunkCost {
+  std::atomic<QdTaskFunction> task{nullptr};
+  std::atomic<float> nanoseconds{0};
+};
+std::array<ChunkCost, 512> chunkCosts;
+constexpr float kWorthWaking = 8000; // nanoseconds
+
+ChunkCost &getChunkCost(QdTaskFunction task) {
+  auto bits = reinterpret_cast<uintptr_t>(task);
+  return chunkCosts[(bits >> 4 ^ bits >> 13) % chunkCosts.size()];
+}
+
+struct Loop {
+  QdKernelContext *context;
+  QdTaskFunction task;
+  int64_t iterations, chunkSize;
+
+  void run(int64_t chunk) {
+    int64_t begin = chunk * chunkSize;
+    task(context, begin, iterations - begin < chunkSize ? iterations : begin + chunkSize, chunk);
+  }
+};
+
+void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
+  if (iterations <= 0)
+    return;
+  Loop loop{context, task, iterations, chunkSize > 0 ? chunkSize : iterations};
+  int64_t chunks = (iterations - 1) / loop.chunkSize + 1;
+  if (chunks == 1)
+    return loop.run(0);
+  ChunkCost &cost = getChunkCost(task);
+  bool isKnown = cost.task.load(std::memory_order_relaxed) == task;
+  if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking)
+    maxThreads = 1;
+  runtime::ChunkedWork work;
+  work.run = [](void *data, int64_t chunk) { static_cast<Loop *>(data)->run(chunk); };
+  work.data = &loop;
+  work.chunks = chunks;
+  work.stop = &context->failed;
+  work.poll = [](void *data) {
+    if (runtime::RunObserver *observer = KernelRun::from(static_cast<Loop *>(data)->context).observer)
+      observer->poll();
+  };
+  auto begin = std::chrono::steady_clock::now();
+  runtime::runChunks(work, maxThreads);
+  std::chrono::duration<float, std::nano> time = std::chrono::steady_clock::now() - begin;
+  int threads = maxThreads == 1 ? 1 : runtime::getThreadCount();
+  cost.nanoseconds.store(time.count() * float(std::min<int64_t>(threads, chunks)) / float(chunks), std::memory_order_relaxed);
+  cost.task.store(task, std::memory_order_relaxed);
+}
+
+const QdRuntimeApi kApi = {
+    runParallel, [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
+    [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).print(site, values); },
+    [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); }};
+
+// --- Machine code -------------------------------------------------------------------------------------------------------------------------
+
+class Library : public runtime::LoadedKernel {
+public:
+  Library(void *handle, QdKernelFunction entry) : handle(handle), entry(entry) {}
+  ~Library() override { dlclose(handle); }
+  void run(KernelRun &run) override { entry(&run.context); }
+
+private:
+  void *handle;
+  QdKernelFunction entry;
+};
+
+struct FileDescriptor {
+  int number = -1;
+  ~FileDescriptor() {
+    if (number >= 0)
+      close(number);
+  }
+};
+
+int makeMemoryFile(const uint8_t *bytes, size_t size) {
+  int file = memfd_create("quadrants-kernel", MFD_CLOEXEC);
+  if (file < 0)
+    throw Error(ErrorKind::Memory, std::string("no memory file for a compiled kernel: ") + strerror(errno));
+  while (size > 0) {
+    ssize_t written = write(file, bytes, size);
+    if (written <= 0) {
+      close(file);
+      throw Error(ErrorKind::Memory, "not enough memory to hold a compiled kernel");
+    }
+    bytes += written;
+    size -= size_t(written);
+  }
+  return file;
+}
+
+/// A path of the file that nobody used before: the loader takes equal names for one library, and descriptors are used again.
+/// A number is spelled in its slashes: every bit is `//` or `/.`.
+std::string makeUniquePath(int file) {
+  static std::atomic<uint64_t> counter{0};
+  std::string path = "/proc/self/fd";
+  for (uint64_t bits = ++counter; bits; bits >>= 1)
+    path += bits & 1 ? "/." : "//";
+  return path + "/" + std::to_string(file);
+}
+
+class CpuDevice : public runtime::Device {
+public:
+  std::string_view getTarget() const override { return "cpu"; }
+  const QdRuntimeApi &getApi() const override { return kApi; }
+  std::string describe() const override;
+  void synchronize() override {}
+
+  std::unique_ptr<runtime::LoadedKernel> load(const std::vector<uint8_t> &binary) override {
+    // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
+    FileDescriptor file{makeMemoryFile(binary.data(), binary.size())};
+    void *handle = dlopen(makeUniquePath(file.number).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+      throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
+    void *entry = dlsym(handle, "qd_kernel");
+    if (!entry) {
+      dlclose(handle);
+      throw Error(ErrorKind::Format, "a compiled kernel has no entry");
+    }
+    return std::make_unique<Library>(handle, reinterpret_cast<QdKernelFunction>(entry));
+  }
+};
+
+std::string CpuDevice::describe() const {
+  std::string text;
+#if defined(__x86_64__)
+  // Family, model and every feature word, as the processor reports them; leaf 1's EBX holds the number of the current core and is left out.
+  auto add = [&](unsigned leaf, unsigned subleaf, bool withEbx) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
+    for (unsigned word : {a, withEbx ? b : 0u, c, d})
+      text.append(std::to_string(word)).append(" ");
+  };
+  text = "x86_64 ";
+  add(0, 0, true);
+  add(1, 0, false);
+  add(7, 0, true);
+  add(7, 1, true);
+  add(0x80000001, 0, true);
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
+    // Which registers the system saves.
+    asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    text.append(std::to_string(a));
+  }
+#elif defined(__aarch64__)
+  text = "aarch64 " + std::to_string(getauxval(AT_HWCAP)) + " " + std::to_string(getauxval(AT_HWCAP2));
+  std::ifstream model("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
+  std::string word;
+  model >> word;
+  text.append(" ").append(word);
+#endif
+  return text;
+}
+
+} // namespace
+
+std::unique_ptr<runtime::Device> makeDevice() { return std::make_unique<CpuDevice>(); }
+
+} // namespace qd::cpu

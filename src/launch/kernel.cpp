@@ -1,0 +1,264 @@
+// kernel.cpp: a call of a kernel.
+//
+//   callKernel      the arguments are in order and the specialisation used last fits: nothing else happens
+//   callGeneral     keywords and defaults are put in order; every specialisation is tried
+//   launchPrepared  Python checks the arguments (and raises what it finds); then memory, disk, compiler, in this order
+#include "launch/kernel.h"
+
+#include "launch/specialise.h"
+#include "launch/state.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <structmember.h>
+
+namespace qd::launch {
+
+PyTypeObject *kernelType;
+
+PyObject *getKernelFunction(PyObject *kernel) { return reinterpret_cast<KernelObject *>(kernel)->function; }
+
+static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<KernelObject *>(self); }
+
+// --- Calls --------------------------------------------------------------------------------------------------------------------------------
+
+/// Drops code of an earlier runtime.
+static void synchronizeEpoch(KernelObject &kernel) {
+  if (kernel.epoch != getState().epoch) {
+    kernel.specialisations->clear();
+    kernel.epoch = getState().epoch;
+  }
+}
+
+[[noreturn]] static void refuseReadOnly(Specialisation &specialisation) {
+  throw support::Error(support::ErrorKind::Value, "kernel " + specialisation.artifact.kernel + " writes its argument '" +
+                                                      specialisation.getMisfit() + "', and the array that was passed is read-only");
+}
+
+/// Tries the specialisations that there are; the one that fits is tried first from then on.
+static bool tryLaunch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+  auto &list = *kernel.specialisations;
+  for (size_t i = 0; i < list.size(); ++i) {
+    std::shared_ptr<Specialisation> candidate = list[i];
+    Fit fit = candidate->launch(kernel, arguments, result);
+    if (fit == Fit::ReadOnly)
+      refuseReadOnly(*candidate);
+    if (fit == Fit::No)
+      continue;
+    // The launch may have run Python code that changed the list.
+    if (auto at = std::find(list.begin(), list.end(), candidate); at != list.end())
+      std::rotate(list.begin(), at, at + 1);
+    return true;
+  }
+  return false;
+}
+
+static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
+  Ref hook = importAttribute("quadrants._compile", "prepare");
+  Ref prepared = Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), reinterpret_cast<PyObject *>(&kernel), arguments, nullptr));
+  if (!PyTuple_Check(prepared.get()) || PyTuple_GET_SIZE(prepared.get()) != kernel.parameterCount)
+    throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
+  PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
+  PyObject *result;
+  if (tryLaunch(kernel, items, result))
+    return result;
+  std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
+  synchronizeEpoch(kernel);
+  kernel.specialisations->insert(kernel.specialisations->begin(), made);
+  Fit fit = made->launch(kernel, items, result);
+  if (fit == Fit::ReadOnly)
+    refuseReadOnly(*made);
+  if (fit == Fit::No)
+    throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel + " was compiled for other arguments than it was called with: '" +
+                                                          made->getMisfit() + "' does not fit");
+  return result;
+}
+
+/// The arguments as a tuple in the order of the parameters, with defaults filled in.
+static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  Py_ssize_t needed = kernel.parameterCount;
+  Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  if (count > needed)
+    throwPython(PyExc_TypeError, "%zd argument(s) needed but %zd provided.", needed, count + named);
+  Ref bound = Ref::adopt(PyTuple_New(needed));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(bound.get(), i, Py_NewRef(arguments[i]));
+  Ref parameterNames = Ref::adopt(PyList_New(0));
+  for (Py_ssize_t i = 0; i < needed; ++i) {
+    Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
+    PyList_Append(parameterNames.get(), Ref::adopt(PyObject_GetAttrString(parameter.get(), "name")).get());
+  }
+  for (Py_ssize_t k = 0; k < named; ++k) {
+    PyObject *name = PyTuple_GET_ITEM(names, k);
+    Py_ssize_t at = PySequence_Index(parameterNames.get(), name);
+    if (at < 0) {
+      PyErr_Clear();
+      if (PyUnicode_CompareWithASCIIString(name, "qd_stream") == 0)
+        continue; // the CPU has one stream
+      throwPython(importAttribute("quadrants._errors", "QuadrantsSyntaxError").get(), "Unexpected argument '%U'.", name);
+    }
+    if (PyTuple_GET_ITEM(bound.get(), at))
+      throwPython(PyExc_TypeError, "Multiple values for argument '%U'.", name);
+    PyTuple_SET_ITEM(bound.get(), at, Py_NewRef(arguments[count + k]));
+  }
+  PyObject *defaults = PyFunction_GetDefaults(kernel.function), *keywordDefaults = PyFunction_GetKwDefaults(kernel.function);
+  Py_ssize_t positional = reinterpret_cast<PyCodeObject *>(PyFunction_GetCode(kernel.function))->co_argcount;
+  Py_ssize_t firstDefault = positional - (defaults ? PyTuple_GET_SIZE(defaults) : 0);
+  for (Py_ssize_t i = 0; i < needed; ++i) {
+    if (PyTuple_GET_ITEM(bound.get(), i))
+      continue;
+    PyObject *value = nullptr;
+    if (defaults && i >= firstDefault && i < positional)
+      value = PyTuple_GET_ITEM(defaults, i - firstDefault);
+    else if (keywordDefaults)
+      value = PyDict_GetItemWithError(keywordDefaults, PyList_GET_ITEM(parameterNames.get(), i));
+    if (!value)
+      throwPython(PyExc_TypeError, "%zd argument(s) needed but %zd provided. (missing: '%U')", needed, count + named,
+                  PyList_GET_ITEM(parameterNames.get(), i));
+    PyTuple_SET_ITEM(bound.get(), i, Py_NewRef(value));
+  }
+  return bound;
+}
+
+static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  KernelObject &kernel = kernelObject(self);
+  State &state = getState();
+  if (state.interpreter) {
+    Ref positional = Ref::adopt(PyTuple_New(count)), keywords = Ref::adopt(PyDict_New());
+    for (Py_ssize_t i = 0; i < count; ++i)
+      PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
+      PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]);
+    return PyObject_CallFunctionObjArgs(state.interpreter, self, positional.get(), keywords.get(), nullptr);
+  }
+  requireActive();
+  synchronizeEpoch(kernel);
+  Ref bound = bindArguments(kernel, arguments, count, names);
+  PyObject *result;
+  if (tryLaunch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result))
+    return result;
+  return launchPrepared(kernel, bound.get());
+}
+
+static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t countAndFlag, PyObject *names) {
+  return guard([&]() -> PyObject * {
+    KernelObject &kernel = kernelObject(self);
+    Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
+    if (!names && count == kernel.parameterCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
+      // A copy of the reference: reading a member may run Python code that resets the runtime.
+      std::shared_ptr<Specialisation> latest = kernel.specialisations->front();
+      PyObject *result;
+      if (latest->launch(kernel, arguments, result) == Fit::Yes)
+        return result;
+    }
+    return callGeneral(self, arguments, count, names);
+  });
+}
+
+// --- The type -----------------------------------------------------------------------------------------------------------------------------
+
+static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  return guard([&]() -> PyObject * {
+    static const char *names[] = {"function", "parameters", "results", "name", nullptr};
+    PyObject *function, *parameters, *results = Py_None, *name = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OU:Kernel", const_cast<char **>(names), &PyFunction_Type, &function, &parameters, &results,
+                                     &name))
+      return nullptr;
+    Ref list = Ref::adopt(PySequence_List(parameters));
+    Ref self = Ref::adopt(type->tp_alloc(type, 0));
+    KernelObject &kernel = kernelObject(self.get());
+    kernel.specialisations = new std::vector<std::shared_ptr<Specialisation>>;
+    kernel.vectorcall = callKernel;
+    kernel.function = Py_NewRef(function);
+    kernel.parameterCount = PyList_GET_SIZE(list.get());
+    kernel.parameters = list.release();
+    kernel.results = Py_NewRef(results);
+    kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
+    kernel.epoch = getState().epoch;
+    return self.release();
+  });
+}
+
+static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
+  KernelObject &kernel = kernelObject(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(kernel.dict);
+  Py_VISIT(kernel.function);
+  Py_VISIT(kernel.parameters);
+  Py_VISIT(kernel.results);
+  return 0;
+}
+
+static int clearKernel(PyObject *self) {
+  KernelObject &kernel = kernelObject(self);
+  if (kernel.specialisations)
+    kernel.specialisations->clear();
+  Py_CLEAR(kernel.dict);
+  Py_CLEAR(kernel.parameters);
+  Py_CLEAR(kernel.results);
+  return 0;
+}
+
+static void deleteKernel(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  KernelObject &kernel = kernelObject(self);
+  if (kernel.weakReferences)
+    PyObject_ClearWeakRefs(self);
+  clearKernel(self);
+  delete kernel.specialisations;
+  Py_CLEAR(kernel.function);
+  Py_CLEAR(kernel.name);
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
+  return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }
+
+static PyObject *getFunctionOf(PyObject *self, void *) { return Py_NewRef(kernelObject(self).function); }
+static PyObject *getParameters(PyObject *self, void *) { return Py_NewRef(kernelObject(self).parameters); }
+static PyObject *getResults(PyObject *self, void *) { return Py_NewRef(kernelObject(self).results); }
+static PyObject *getNameOf(PyObject *self, void *) { return Py_NewRef(kernelObject(self).name); }
+static PyObject *countSpecialisations(PyObject *self, void *) {
+  KernelObject &kernel = kernelObject(self);
+  return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
+}
+
+void addKernelType(PyObject *module) {
+  static PyGetSetDef properties[] = {{"function", getFunctionOf, nullptr, "The Python function.", nullptr},
+                                     {"parameters", getParameters, nullptr, "One Parameter for each argument.", nullptr},
+                                     {"results", getResults, nullptr, "Annotations of the returned values, or None.", nullptr},
+                                     {"name", getNameOf, nullptr, "Qualified name.", nullptr},
+                                     {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
+                                     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                                     {}};
+  static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
+                                  {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},
+                                  {"__weaklistoffset__", T_PYSSIZET, offsetof(KernelObject, weakReferences), READONLY, nullptr},
+                                  {}};
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(newKernel)},
+                         {Py_tp_dealloc, reinterpret_cast<void *>(deleteKernel)},
+                         {Py_tp_traverse, reinterpret_cast<void *>(traverseKernel)},
+                         {Py_tp_clear, reinterpret_cast<void *>(clearKernel)},
+                         {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                         {Py_tp_descr_get, reinterpret_cast<void *>(bindKernel)},
+                         {Py_tp_repr, reinterpret_cast<void *>(describeKernel)},
+                         {Py_tp_getset, properties},
+                         {Py_tp_members, members},
+                         {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
+                         {0, nullptr}};
+  // A method descriptor: `object.kernel(…)` calls it without making a bound object.
+  PyType_Spec spec = {"quadrants._runtime.Kernel", sizeof(KernelObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                      slots};
+  kernelType = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
+  if (PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject *>(kernelType)) < 0)
+    throw PythonError{};
+}
+
+} // namespace qd::launch

@@ -1,0 +1,29 @@
+// kernel.h: the Python type `Kernel`. kernel.cpp is a call on one page.
+#pragma once
+
+#include "launch/python.h"
+#include "launch/specialisation.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace qd::launch {
+
+struct KernelObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *dict, *weakReferences;
+  PyObject *function, *parameters, *results, *name;
+  Py_ssize_t parameterCount;
+  uint64_t epoch; ///< of the runtime that the specialisations belong to
+  std::vector<std::shared_ptr<Specialisation>> *specialisations; ///< the one used last comes first
+};
+
+extern PyTypeObject *kernelType;
+void addKernelType(PyObject *module);
+
+inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
+PyObject *getKernelFunction(PyObject *kernel);
+
+} // namespace qd::launch

@@ -1,0 +1,578 @@
+#include "launch/plan.h"
+
+#include "launch/data_type.h"
+#include "launch/describe.h"
+#include "launch/numpy.h"
+#include "launch/tensor_object.h"
+#include "runtime/kernel_abi.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace qd::launch {
+
+using artifact::Dependency;
+using artifact::Input;
+using artifact::Path;
+using artifact::PathStep;
+using layout::kDynamic;
+using support::Digest;
+
+// --- What the steps look at ---------------------------------------------------------------------------------------------------------------
+
+struct Plan::TensorInput {
+  const Input *input;
+  uint32_t offset = 0;
+  int rank = 0;
+  uint64_t key = 0, stridedKey = 0; ///< type keys of containers that fit
+  PyTypeObject *type = nullptr;     ///< type of the container seen last, so that the common case is one compare; owned
+  PyArray_Descr *descr = nullptr;   ///< of NumPy arrays that fit; owned
+  bool hasStrides = false;          ///< strides go into the block
+  bool isStatic = false;            ///< no extent goes into the block
+};
+
+struct Plan::ValueInput {
+  const Input *input;
+  uint32_t offset;
+};
+
+struct Plan::Check {
+  const Dependency *dependency;
+  const artifact::Artifact *artifact;
+  PyObject *held = nullptr; ///< the object seen, when the same object is enough; owned
+  PyObject *weak = nullptr; ///< Identity: weak reference to the object; owned
+  Digest digest{};
+  bool hasDigest = false;
+};
+
+static uint64_t getVersion(PyObject *dict) {
+#if PY_VERSION_HEX < 0x030c0000
+  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
+#else
+  (void)dict;
+  return 0;
+#endif
+}
+// Without version numbers names are looked up at every launch.
+static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030c0000;
+
+static Placement getPlacement(const artifact::Artifact &artifact) {
+  return artifact.sites.empty() ? Placement::Ignored : Placement::Included;
+}
+
+// --- Building -----------------------------------------------------------------------------------------------------------------------------
+
+struct Plan::Node {
+  uint16_t slot;
+  Ref object;        ///< what it is now
+  bool isWatched;    ///< found by names of modules only
+  bool isInLaunch;   ///< launch steps fill its slot
+  std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
+};
+
+class Plan::Builder {
+public:
+  Builder(Plan &plan, const Roots &roots) : plan(plan), roots(roots) {}
+  Node &getRoot(const Path &path);
+  /// The node at the end of a path; null when the path leads nowhere.
+  Node *find(const Path &path, bool mayBeMissing);
+  void useInLaunch(Node &node);
+  bool check(Dependency &dependency, bool isFresh);
+  void input(const Input &input);
+  /// The kernel's own function is where captured names start.
+  void finish() {
+    if (auto found = tops.find(kKernel); found != tops.end())
+      plan.captured[found->second.slot] = roots.function;
+  }
+
+private:
+  static constexpr int64_t kKernel = -1;
+  Node *addChild(Node &parent, const PathStep &path, bool mayBeMissing);
+  Node makeNode(Ref object, bool isWatched);
+
+  Plan &plan;
+  const Roots &roots;
+  std::map<int64_t, Node> tops;
+};
+
+Plan::Node Plan::Builder::makeNode(Ref object, bool isWatched) {
+  if (plan.slotCount >= UINT16_MAX)
+    throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
+  return Node{uint16_t(plan.slotCount++), std::move(object), isWatched, !isWatched, {}};
+}
+
+Plan::Node &Plan::Builder::getRoot(const Path &path) {
+  bool isArgument = path.root == Path::Root::Argument;
+  if (isArgument && path.argument >= roots.argumentCount)
+    throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
+  int64_t key = isArgument ? path.argument : kKernel;
+  if (auto found = tops.find(key); found != tops.end())
+    return found->second;
+  Node &node = tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
+  if (isArgument)
+    plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
+  return node;
+}
+
+void Plan::Builder::useInLaunch(Node &node) {
+  if (node.isInLaunch)
+    return;
+  plan.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
+  node.isInLaunch = true;
+}
+
+Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
+  auto key = std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
+  if (auto found = parent.children.find(key); found != parent.children.end())
+    return found->second.get();
+  Ref object = takeStep(parent.object.get(), path);
+  if (!object && !mayBeMissing)
+    return nullptr;
+  bool isModule = path.kind == PathStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
+                  (!object || PyDict_GetItemString(PyModule_GetDict(parent.object.get()), path.name.c_str()));
+  bool isWatched = parent.isWatched && (path.kind == PathStep::Kind::FunctionGlobal || isModule);
+  if (!isWatched)
+    useInLaunch(parent);
+  Step step{.kind = StepKind::Attribute, .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
+  step.path = &path;
+  switch (path.kind) {
+  case PathStep::Kind::Attribute: break;
+  case PathStep::Kind::Item: step.kind = StepKind::Item; break;
+  case PathStep::Kind::FunctionGlobal: step.kind = StepKind::Global; break;
+  case PathStep::Kind::FunctionClosure: {
+    step.kind = StepKind::Cell;
+    PyObject *function = getFunction(parent.object.get());
+    Ref names = Ref::adopt(PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars"));
+    while (step.index < size_t(PyTuple_GET_SIZE(names.get())) &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), step.index), path.name.c_str()) != 0)
+      ++step.index;
+    break;
+  }
+  }
+  auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched));
+  step.slot = node->slot;
+  if (step.kind == StepKind::Attribute || step.kind == StepKind::Global || !path.name.empty())
+    step.name = PyUnicode_InternFromString(path.name.c_str());
+  plan.usesDicts |= !isWatched && step.kind == StepKind::Attribute;
+  (isWatched ? plan.captureSteps : plan.steps).push_back(step);
+  return parent.children.emplace(key, std::move(node)).first->second.get();
+}
+
+Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
+  Node *node = &getRoot(path);
+  for (size_t i = 0; node && i < path.steps.size(); ++i) {
+    if (!node->object)
+      return nullptr;
+    node = addChild(*node, path.steps[i], mayBeMissing && i + 1 == path.steps.size());
+  }
+  return node;
+}
+
+bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
+  bool isAbsent = dependency.kind == Dependency::Kind::Absent;
+  Node *node = find(dependency.path, isAbsent);
+  if (!node && isAbsent)
+    return true; // an object further up is not there; what it hangs from has a dependency of its own
+  if (!node || bool(node->object) == isAbsent) {
+    if (isFresh)
+      throw support::Error(support::ErrorKind::Runtime, describe(dependency.path) + " changed while the kernel was compiled");
+    return false;
+  }
+  PyObject *object = node->object.get();
+  Check check{.dependency = &dependency, .artifact = plan.artifact};
+  if (std::optional<Digest> digest = describeDependency(dependency.kind, object, getPlacement(*plan.artifact))) {
+    check.digest = *digest;
+    check.hasDigest = true;
+  }
+  if (isFresh && check.hasDigest)
+    dependency.digest.assign(check.digest.begin(), check.digest.end());
+  else if (isFresh)
+    plan.artifact->cacheable = false;
+  else if (!check.hasDigest || !std::equal(check.digest.begin(), check.digest.end(), dependency.digest.begin(), dependency.digest.end()))
+    return false;
+  bool isSteady = true; // as long as it is the same object
+  if (object && dependency.kind == Dependency::Kind::Type) {
+    check.held = Py_NewRef(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  } else if (object && (dependency.kind == Dependency::Kind::Identity || !check.hasDigest)) {
+    check.weak = PyWeakref_NewRef(object, nullptr);
+    if (!check.weak) {
+      PyErr_Clear(); // such an object can only be recognised by keeping it
+      check.held = Py_NewRef(object);
+    }
+  } else if (object && (dependency.kind == Dependency::Kind::Function || isImmutable(object))) {
+    check.held = Py_NewRef(object);
+  } else if (object) {
+    isSteady = false;
+  }
+  Step step{.kind = StepKind::Check, .slot = node->slot, .index = uint32_t(plan.checks.size())};
+  plan.checks.push_back(check);
+  if (node->isWatched && isSteady) {
+    plan.captureSteps.push_back(step);
+    return true;
+  }
+  useInLaunch(*node);
+  plan.steps.push_back(step);
+  return true;
+}
+
+void Plan::Builder::input(const Input &input) {
+  Node *node = find(input.path, false);
+  if (!node)
+    throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
+  useInLaunch(*node);
+  if (input.kind == Input::Kind::Value) {
+    plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = uint32_t(plan.values.size())});
+    plan.values.push_back({&input, input.offset});
+    return;
+  }
+  const layout::TensorLayout &layout = input.layout;
+  TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank()};
+  tensor.key = input.isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout.element, layout.rank());
+  tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
+  tensor.stridedKey = tensor.hasStrides ? layout::computeStridedArrayKey(layout.element, layout.rank()) : tensor.key;
+  tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
+  tensor.descr = PyArray_DescrFromType(getNumpyType(layout.element.scalar));
+  plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = uint32_t(plan.tensors.size())});
+  plan.tensors.push_back(tensor);
+  plan.tensorSlots.push_back(node->slot);
+}
+
+std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh) {
+  std::unique_ptr<Plan> plan(new Plan);
+  plan->artifact = &artifact;
+  Builder builder(*plan, roots);
+  try {
+    // Checks first: what an input's path leads through is of the expected type before the path is walked.
+    for (Dependency &dependency : artifact.dependencies)
+      if (!builder.check(dependency, isFresh))
+        return nullptr;
+    for (const Input &input : artifact.inputs)
+      builder.input(input);
+  } catch (const support::Error &error) {
+    if (!isFresh && error.kind == support::ErrorKind::Format)
+      return nullptr;
+    throw;
+  }
+  plan->captured.resize(plan->slotCount);
+  builder.finish();
+  return plan;
+}
+
+Plan::~Plan() {
+  for (std::vector<Step> *list : {&steps, &captureSteps})
+    for (Step &step : *list)
+      Py_XDECREF(step.name);
+  for (TensorInput &tensor : tensors) {
+    Py_XDECREF(tensor.type);
+    Py_DECREF(tensor.descr);
+  }
+  for (Check &check : checks) {
+    Py_XDECREF(check.held);
+    Py_XDECREF(check.weak);
+  }
+  for (Watch &watch : watches)
+    Py_DECREF(watch.dict);
+}
+
+// --- Running ------------------------------------------------------------------------------------------------------------------------------
+
+/// A new reference; null with the error cleared when there is no such member.
+PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  // Next time the dictionary is enough, unless the class has a say about the member.
+  step.typeVersion = 0;
+  if (type->tp_getattro == PyObject_GenericGetAttr && type->tp_dictoffset != 0) {
+    PyObject *inClass = _PyType_Lookup(type, step.name);
+    if (!inClass || !Py_TYPE(inClass)->tp_descr_set)
+      step.typeVersion = type->tp_version_tag;
+  }
+  PyObject *found = PyObject_GetAttr(object, step.name);
+  if (!found) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+      throw PythonError{};
+    PyErr_Clear();
+  }
+  return found;
+}
+
+bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanFrame &frame, Fit &fit) {
+  PyObject **slots = frame.slots;
+  for (const Step &constStep : list) {
+    auto &step = const_cast<Step &>(constStep);
+    PyObject *found = nullptr;
+    switch (step.kind) {
+    case StepKind::Argument: slots[step.slot] = arguments[step.index]; continue;
+    case StepKind::Captured: slots[step.slot] = captured[step.slot]; continue;
+    case StepKind::Tensor:
+      if (!readTensor(tensors[step.index], slots[step.slot], frame.block, fit))
+        return false;
+      continue;
+    case StepKind::Value:
+      if (!readValue(values[step.index], slots[step.slot], frame.block)) {
+        misfit = values[step.index].input->name;
+        return false;
+      }
+      continue;
+    case StepKind::Check:
+      if (!holds(checks[step.index], slots[step.slot])) {
+        misfit = describe(checks[step.index].dependency->path);
+        return false;
+      }
+      continue;
+    case StepKind::Attribute: {
+      PyObject *object = slots[step.source];
+      if (step.typeVersion && Py_TYPE(object)->tp_version_tag == step.typeVersion) {
+        PyObject *&dict = frame.dicts[step.source];
+        if (!dict) {
+          dict = PyObject_GenericGetDict(object, nullptr);
+          if (dict)
+            Py_DECREF(dict); // the object holds it
+          else
+            PyErr_Clear();
+        }
+        found = Py_XNewRef(dict ? PyDict_GetItemWithError(dict, step.name) : nullptr);
+      }
+      if (!found)
+        found = fetchAttribute(step, object);
+      break;
+    }
+    case StepKind::Item: {
+      PyObject *object = slots[step.source];
+      if (PyTuple_CheckExact(object) && !step.name)
+        found = step.path->index < PyTuple_GET_SIZE(object) ? Py_NewRef(PyTuple_GET_ITEM(object, step.path->index)) : nullptr;
+      else if (PyList_CheckExact(object) && !step.name)
+        found = step.path->index < PyList_GET_SIZE(object) ? Py_NewRef(PyList_GET_ITEM(object, step.path->index)) : nullptr;
+      else if (PyDict_CheckExact(object) && step.name)
+        found = Py_XNewRef(PyDict_GetItemWithError(object, step.name));
+      else
+        found = takeStep(object, *step.path).release();
+      break;
+    }
+    case StepKind::Global: {
+      PyObject *from = getFunction(slots[step.source]);
+      if (!from)
+        return false;
+      found = PyDict_GetItemWithError(PyFunction_GetGlobals(from), step.name);
+      if (!found)
+        found = PyDict_GetItemWithError(reinterpret_cast<PyFunctionObject *>(from)->func_builtins, step.name);
+      Py_XINCREF(found);
+      break;
+    }
+    case StepKind::Cell: {
+      PyObject *from = getFunction(slots[step.source]);
+      PyObject *closure = from ? PyFunction_GetClosure(from) : nullptr;
+      if (closure && step.index < size_t(PyTuple_GET_SIZE(closure)))
+        found = Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, step.index)));
+      break;
+    }
+    }
+    // Held until the launch is over: a later step may run Python code that drops it.
+    if (found)
+      frame.owned[frame.ownedCount++] = found;
+    else if (!step.mayBeMissing) {
+      misfit = step.path->name;
+      return false;
+    }
+    slots[step.slot] = found;
+  }
+  return true;
+}
+
+/// Looks up the names of modules again and notes which dictionaries were looked at.
+bool Plan::refreshCaptures() {
+  for (Watch &watch : watches)
+    Py_DECREF(watch.dict);
+  watches.clear();
+  std::vector<Watch> seen;
+  auto watch = [&](PyObject *dict) {
+    if (std::none_of(seen.begin(), seen.end(), [&](const Watch &other) { return other.dict == dict; }))
+      seen.push_back({Py_NewRef(dict), getVersion(dict)});
+  };
+  bool fits = true;
+  for (const Step &step : captureSteps) {
+    if (step.kind == StepKind::Check) {
+      if (!(fits = holds(checks[step.index], captured[step.slot]))) {
+        misfit = describe(checks[step.index].dependency->path);
+        break;
+      }
+      continue;
+    }
+    PyObject *source = captured[step.source], *found = nullptr;
+    if (step.kind == StepKind::Global) {
+      PyObject *from = source ? getFunction(source) : nullptr;
+      if (!from) {
+        fits = false;
+        break;
+      }
+      watch(PyFunction_GetGlobals(from));
+      found = PyDict_GetItemWithError(PyFunction_GetGlobals(from), step.name);
+      if (!found) {
+        PyObject *builtins = reinterpret_cast<PyFunctionObject *>(from)->func_builtins;
+        watch(builtins);
+        found = PyDict_GetItemWithError(builtins, step.name);
+      }
+    } else if (source && PyModule_CheckExact(source)) {
+      watch(PyModule_GetDict(source));
+      found = PyDict_GetItemWithError(PyModule_GetDict(source), step.name);
+    }
+    if (!found && !step.mayBeMissing) {
+      misfit = step.path->name;
+      fits = false;
+      break;
+    }
+    captured[step.slot] = found;
+  }
+  if (fits && kHasVersions) {
+    watches = std::move(seen);
+  } else {
+    for (Watch &item : seen)
+      Py_DECREF(item.dict);
+  }
+  return fits;
+}
+
+Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
+  if (!captureSteps.empty()) {
+    bool isCurrent = !watches.empty();
+    for (const Watch &watch : watches)
+      isCurrent &= getVersion(watch.dict) == watch.version;
+    if (!isCurrent && !refreshCaptures())
+      return Fit::No;
+  }
+  if (usesDicts)
+    memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
+  Fit fit = Fit::No;
+  return walk(steps, arguments, frame, fit) ? Fit::Yes : fit;
+}
+
+static bool matchesDescr(PyArray_Descr *have, PyArray_Descr *want) {
+  return have == want || (PyArray_EquivTypenums(have->type_num, want->type_num) && PyArray_ISNBO(have->byteorder));
+}
+
+bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block, Fit &fit) {
+  auto *argument = reinterpret_cast<QdTensorArgument *>(block + input.offset);
+  int64_t *out = argument->extents_and_strides;
+  const layout::TensorLayout &layout = input.input->layout;
+  if (Py_TYPE(object) != input.type && isTensor(object)) {
+    Py_XSETREF(input.type, reinterpret_cast<PyTypeObject *>(Py_NewRef(Py_TYPE(object))));
+  }
+  if (Py_TYPE(object) == input.type) {
+    const runtime::Tensor &tensor = getTensor(object);
+    if (tensor.typeKey != input.key && tensor.typeKey != input.stridedKey) {
+      misfit = input.input->name;
+      return false;
+    }
+    argument->data = tensor.data;
+    if (input.isStatic && !input.hasStrides)
+      return true;
+    for (int axis = 0; axis < input.rank; ++axis)
+      if (layout.extents[size_t(axis)] == kDynamic)
+        *out++ = tensor.layout.extents[size_t(axis)];
+    if (input.hasStrides)
+      memcpy(out, tensor.layout.strides.data(), size_t(input.rank) * sizeof(int64_t));
+    return true;
+  }
+  if (!PyArray_Check(object) || input.input->isField) {
+    misfit = input.input->name;
+    return false;
+  }
+  auto *array = reinterpret_cast<PyArrayObject *>(object);
+  const layout::ValueType &element = layout.element;
+  int flags = PyArray_FLAGS(array);
+  bool fits = PyArray_NDIM(array) == input.rank + element.rank && matchesDescr(PyArray_DESCR(array), input.descr) &&
+              (flags & NPY_ARRAY_ALIGNED) && (input.hasStrides || (flags & NPY_ARRAY_C_CONTIGUOUS));
+  const npy_intp *extents = PyArray_DIMS(array);
+  if (fits && element.rank)
+    fits = extents[input.rank] == element.rows && (element.rank == 1 || extents[input.rank + 1] == element.columns) &&
+           (!input.hasStrides || PyArray_STRIDE(array, PyArray_NDIM(array) - 1) == layout.componentStride);
+  for (int axis = 0; fits && axis < input.rank; ++axis) {
+    if (layout.extents[size_t(axis)] == kDynamic)
+      *out++ = extents[axis];
+    else
+      fits = layout.extents[size_t(axis)] == extents[axis];
+  }
+  if (!fits) {
+    misfit = input.input->name;
+    return false;
+  }
+  if (input.input->isWritten && !(flags & NPY_ARRAY_WRITEABLE)) {
+    misfit = input.input->name;
+    fit = Fit::ReadOnly;
+    return false;
+  }
+  argument->data = PyArray_DATA(array);
+  if (input.hasStrides)
+    memcpy(out, PyArray_STRIDES(array), size_t(input.rank) * sizeof(int64_t));
+  return true;
+}
+
+/// A vector or matrix from a host vector, an array or nested sequences.
+static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address) {
+  static PyObject *arrayName = PyUnicode_InternFromString("_array");
+  Ref inner(Ref::borrow(nullptr));
+  if (!PyArray_Check(object)) {
+    if (PyObject *found = PyObject_GetAttr(object, arrayName))
+      inner = Ref::adopt(found);
+    PyErr_Clear();
+  }
+  PyObject *from = PyArray_FROM_O(inner ? inner.get() : object);
+  if (!from) {
+    PyErr_Clear();
+    return false;
+  }
+  Ref source = Ref::adopt(from);
+  auto *array = reinterpret_cast<PyArrayObject *>(source.get());
+  PyArray_Descr *wanted = PyArray_DescrFromType(getNumpyType(type.scalar));
+  Ref wantedRef = Ref::adopt(reinterpret_cast<PyObject *>(wanted));
+  bool fits = PyArray_NDIM(array) == type.rank && PyArray_DIM(array, 0) == type.rows && (type.rank == 1 || PyArray_DIM(array, 1) == type.columns);
+  // Floats do not become integers without being asked; everything else converts as an assignment does.
+  if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT || (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
+    return false;
+  Py_INCREF(wanted);
+  Ref packed = Ref::adopt(PyArray_FromArray(array, wanted, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_FORCECAST));
+  memcpy(address, PyArray_DATA(reinterpret_cast<PyArrayObject *>(packed.get())), size_t(type.componentCount()) * getByteSize(type.scalar));
+  return true;
+}
+
+bool Plan::readValue(ValueInput &input, PyObject *object, unsigned char *block) {
+  const layout::ValueType &type = input.input->type;
+  if (type.rank == 0)
+    return tryWriteExact(type.scalar, block + input.offset, object);
+  return readComponents(type, object, block + input.offset);
+}
+
+bool Plan::holds(Check &check, PyObject *object) {
+  if (!object)
+    return check.dependency->kind == Dependency::Kind::Absent;
+  if (check.dependency->kind == Dependency::Kind::Absent)
+    return false;
+  if (check.weak)
+    return PyWeakref_GetObject(check.weak) == object;
+  if (PyObject *held = check.held) {
+    if (object == held)
+      return true;
+    if (check.dependency->kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held)
+      return true;
+    // Equal small values, without the way over a description.
+    if (Py_TYPE(object) == Py_TYPE(held) && check.dependency->kind == Dependency::Kind::Value) {
+      if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object))
+        return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
+      if (PyFloat_CheckExact(object)) {
+        double a = PyFloat_AS_DOUBLE(object), b = PyFloat_AS_DOUBLE(held);
+        return memcmp(&a, &b, sizeof a) == 0;
+      }
+    }
+  }
+  if (!check.hasDigest)
+    return false;
+  std::optional<Digest> digest = describeDependency(check.dependency->kind, object, getPlacement(*check.artifact));
+  if (!digest || *digest != check.digest)
+    return false;
+  if (check.held && check.dependency->kind != Dependency::Kind::Type && isImmutable(object))
+    Py_SETREF(check.held, Py_NewRef(object)); // found faster next time
+  return true;
+}
+
+} // namespace qd::launch

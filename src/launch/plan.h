@@ -1,0 +1,91 @@
+// plan.h: what one specialisation does with the arguments of a launch.
+//
+// When a kernel is specialised its inputs and dependencies become a list of small steps: fetch a member, check a value, store an address.
+// A launch walks the list once; the first step that finds something else than at specialisation says "not this one".
+//
+// Steps that start at arguments run at every launch. Names of modules (globals that the kernel or its functions refer to) are looked up only
+// when a dictionary on their way has changed: CPython numbers every change of a dictionary, so nothing changed costs one compare each.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "launch/path.h"
+#include "launch/python.h"
+#include "support/hash.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace qd::launch {
+
+/// The memory that one launch walks the plan with; owned by the caller, on its stack.
+struct PlanFrame {
+  unsigned char *block;   ///< argument block
+  PyObject **slots;       ///< slotCount: what each step found, borrowed
+  PyObject **dicts;       ///< slotCount: dictionaries of objects whose members are read
+  PyObject **owned;       ///< slotCount: references that the launch has to give back
+  size_t ownedCount = 0;
+};
+
+enum class Fit { Yes, No, ReadOnly };
+
+class Plan {
+public:
+  /// Resolves every path of the artifact. With `isFresh` the digests of the dependencies are filled in, otherwise compared:
+  /// empty when one differs. `isCacheable` becomes false when a dependency has no digest.
+  static std::unique_ptr<Plan> build(artifact::Artifact &artifact, const Roots &roots, bool isFresh);
+  ~Plan();
+
+  /// Fills the frame's block. The frame's references stay with the caller whatever the result is.
+  Fit read(PyObject *const *arguments, PlanFrame &frame);
+  size_t getSlotCount() const { return slotCount; }
+  /// Slots that hold containers and arrays: what must stay alive while the kernel runs.
+  const std::vector<uint16_t> &getTensorSlots() const { return tensorSlots; }
+  /// The input that did not fit at the last read, for messages.
+  const std::string &getMisfit() const { return misfit; }
+
+private:
+  enum class StepKind : uint8_t { Argument, Captured, Attribute, Item, Global, Cell, Tensor, Value, Check };
+  struct TensorInput;
+  struct ValueInput;
+  struct Check;
+  struct Step {
+    StepKind kind;
+    bool mayBeMissing = false; ///< attribute: the plan expects that it is not there
+    uint16_t slot;             ///< what the step finds or looks at
+    uint16_t source = 0;       ///< slot that it starts from
+    uint32_t typeVersion = 0;  ///< attribute: types of this version keep the member in the instance's dictionary
+    uint32_t index = 0;        ///< argument number, or index of the input or check
+    PyObject *name = nullptr;  ///< attribute, item, global: owned
+    PyObject *object = nullptr; ///< cell: owned
+    const artifact::PathStep *path = nullptr;
+  };
+  struct Node;
+  struct Watch {
+    PyObject *dict; ///< owned
+    uint64_t version;
+  };
+  class Builder;
+
+  bool walk(const std::vector<Step> &steps, PyObject *const *arguments, PlanFrame &frame, Fit &fit);
+  PyObject *fetchAttribute(Step &step, PyObject *object);
+  bool readTensor(TensorInput &input, PyObject *object, unsigned char *block, Fit &fit);
+  bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
+  bool holds(Check &check, PyObject *object);
+  bool refreshCaptures();
+
+  artifact::Artifact *artifact = nullptr;
+  std::vector<Step> steps, captureSteps;
+  std::vector<TensorInput> tensors;
+  std::vector<ValueInput> values;
+  std::vector<Check> checks;
+  std::vector<Watch> watches;
+  std::vector<PyObject *> captured; ///< per slot: found by captureSteps; borrowed, valid while no watch has changed
+  std::vector<uint16_t> tensorSlots;
+  size_t slotCount = 0;
+  bool usesDicts = false;
+  std::string misfit;
+};
+
+} // namespace qd::launch

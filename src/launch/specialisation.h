@@ -1,0 +1,40 @@
+// specialisation.h: compiled code for one combination of what a kernel looked at, and how to launch it.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "launch/plan.h"
+#include "runtime/device.h"
+
+#include <memory>
+
+namespace qd::launch {
+
+struct KernelObject;
+
+class Specialisation : public std::enable_shared_from_this<Specialisation> {
+public:
+  /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in; otherwise they are compared with the objects
+  /// there are now, and the result is empty when one differs.
+  static std::shared_ptr<Specialisation> make(artifact::Artifact artifact, const Roots &roots, bool isFresh);
+
+  /// Launches if the arguments fit; `result` is then a new reference, or null with the Python error set.
+  Fit launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+
+  /// Includes the binary until the code is loaded.
+  artifact::Artifact artifact;
+  const std::string &getMisfit() const { return plan->getMisfit(); }
+
+private:
+  struct Frame;
+  class Observer;
+  Fit run(KernelObject &kernel, PyObject *const *arguments, Frame &frame, PyObject *&result);
+  PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);
+  PyObject *buildResult(KernelObject &kernel, const unsigned char *block);
+  [[noreturn]] void raiseFailure(runtime::KernelRun &run);
+
+  std::unique_ptr<Plan> plan;
+  std::unique_ptr<runtime::LoadedKernel> code;
+  bool isLong = true; ///< the launch before took long: let other threads in from the start
+};
+
+} // namespace qd::launch

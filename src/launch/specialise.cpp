@@ -1,0 +1,173 @@
+#include "launch/specialise.h"
+
+#include "launch/data_type.h"
+#include "launch/describe.h"
+#include "launch/numpy.h"
+#include "launch/state.h"
+#include "launch/tensor_object.h"
+#include "support/error.h"
+#include "support/log.h"
+
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+namespace qd::launch {
+
+using support::Digest;
+using support::Option;
+
+// How long a launch waits for another process that compiles the same kernel before it compiles itself.
+static constexpr auto kMaxWait = std::chrono::seconds(60);
+
+// --- Identity of the two modules ----------------------------------------------------------------------------------------------------------
+
+/// Name, size and time of change of a module's file: a module that was built or installed anew is another one.
+static std::string describeFile(const std::string &path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0)
+    return "absent";
+  return std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec);
+}
+
+/// Both modules lie in one folder under one ending.
+static const std::string &getBuildIdentity() {
+  static const auto *identity = [] {
+    Dl_info info{};
+    dladdr(reinterpret_cast<void *>(&getBuildIdentity), &info);
+    std::string own = info.dli_fname ? info.dli_fname : "";
+    std::string compiler = own;
+    if (size_t at = compiler.rfind("_runtime"); at != std::string::npos)
+      compiler.replace(at, strlen("_runtime"), "_compiler");
+    return new std::string(describeFile(own) + "\n" + describeFile(compiler));
+  }();
+  return *identity;
+}
+
+// --- The key ------------------------------------------------------------------------------------------------------------------------------
+
+/// What can be said about an argument without the compiler's help. The rest is up to the manifests of the variants.
+static void describeArgument(std::string &out, PyObject *argument) {
+  if (isTensor(argument)) {
+    const runtime::Tensor &tensor = getTensor(argument);
+    out += tensor.isField ? "field " : "ndarray ";
+    out += layout::describe(tensor.layout.element) + " " + std::to_string(tensor.layout.rank());
+    return;
+  }
+  if (PyArray_Check(argument)) {
+    auto *array = reinterpret_cast<PyArrayObject *>(argument);
+    out += "array " + std::to_string(PyArray_DESCR(array)->kind) + std::to_string(PyArray_ITEMSIZE(array)) + " " + std::to_string(PyArray_NDIM(array));
+    return;
+  }
+  // Small values are told apart here, so that the variants of a key stay few.
+  std::string value;
+  if (isImmutable(argument) && describeValue(value, argument))
+    out += value;
+  else
+    describeType(out, argument);
+}
+
+/// Empty when something has no description; such kernels are not kept on disk.
+static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *arguments) {
+  State &state = getState();
+  std::string text = getBuildIdentity();
+  text.append("\n").append(PY_VERSION).append("\n");
+  text.append(state.device->getTarget()).append("\n").append(state.device->describe()).append("\n");
+  text.append(state.options.describeKey());
+  if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) || !describeValue(text, kernel.results))
+    return std::nullopt;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+    Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
+    Ref kind = Ref::adopt(PyObject_GetAttrString(parameter.get(), "kind"));
+    text += "\n";
+    if (PyUnicode_CompareWithASCIIString(kind.get(), "scalar") != 0)
+      describeArgument(text, PyTuple_GET_ITEM(arguments, i));
+  }
+  return support::computeDigest(text);
+}
+
+// --- The two ways to code -----------------------------------------------------------------------------------------------------------------
+
+static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots) {
+  std::shared_ptr<Specialisation> found;
+  getState().cache->find(key, [&](artifact::Artifact &&candidate) {
+    try {
+      found = Specialisation::make(std::move(candidate), roots, false);
+    } catch (const support::Error &error) {
+      // Whole, but not for this system: the loader refuses it.
+      support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
+    }
+    return bool(found);
+  });
+  return found;
+}
+
+/// Waits, with other Python threads running, until the key may be compiled here or another process has done it.
+static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
+  auto begin = std::chrono::steady_clock::now();
+  auto pause = std::chrono::milliseconds(1);
+  for (;;) {
+    if (!getState().cache)
+      return std::nullopt;
+    if (std::optional<artifact::CompileLock> lock = getState().cache->tryLock(key))
+      return lock;
+    if (std::chrono::steady_clock::now() - begin > kMaxWait)
+      return std::nullopt;
+    Py_BEGIN_ALLOW_THREADS;
+    std::this_thread::sleep_for(pause);
+    Py_END_ALLOW_THREADS;
+    pause = std::min(pause * 2, std::chrono::milliseconds(20));
+    if (PyErr_CheckSignals() != 0)
+      throw PythonError{};
+  }
+}
+
+static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments) {
+  Ref hook = importAttribute("quadrants._compile", "compile_kernel");
+  Ref bytes = Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), reinterpret_cast<PyObject *>(&kernel), arguments, nullptr));
+  if (!PyBytes_Check(bytes.get()))
+    throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
+  ++getState().compiled;
+  return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes.get())), size_t(PyBytes_GET_SIZE(bytes.get())));
+}
+
+/// Stages that are looked at or replaced are compiled here and now.
+static bool mayUseDisk(const State &state) {
+  return state.cache && state.options.getText(Option::dump).empty() && state.options.getText(Option::replay).empty() &&
+         state.options.getText(Option::stop_after).empty() && !state.options.getBool(Option::print_ir);
+}
+
+std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments) {
+  State &state = getState();
+  uint64_t epoch = state.epoch;
+  Roots roots{kernel.function, &PyTuple_GET_ITEM(arguments, 0), size_t(PyTuple_GET_SIZE(arguments))};
+  std::optional<Digest> key;
+  std::optional<artifact::CompileLock> lock;
+  if (mayUseDisk(state) && (key = computeKey(kernel, arguments))) {
+    std::shared_ptr<Specialisation> found = findOnDisk(*key, roots);
+    if (!found) {
+      lock = waitForLock(*key);
+      // Whoever held the lock may have compiled it.
+      found = state.cache ? findOnDisk(*key, roots) : nullptr;
+    }
+    if (found) {
+      ++state.loaded;
+      found->artifact.binary = {};
+      return found;
+    }
+  }
+  std::shared_ptr<Specialisation> made = Specialisation::make(compile(kernel, arguments), roots, true);
+  if (state.epoch != epoch)
+    throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
+  if (key && state.cache && made->artifact.cacheable)
+    state.cache->publish(*key, made->artifact);
+  made->artifact.binary = {};
+  return made;
+}
+
+} // namespace qd::launch

@@ -1,0 +1,29 @@
+#include "launch/state.h"
+
+#include "launch/tensor_object.h"
+#include "support/error.h"
+
+namespace qd::launch {
+
+State &getState() {
+  static auto *state = new State; // never destroyed: threads may still run when the process ends
+  return *state;
+}
+
+void requireActive() {
+  if (!getState().isActive)
+    throw support::Error(support::ErrorKind::Runtime, "there is no runtime. Maybe you forgot to call `qd.init()` first?");
+}
+
+void resetState() {
+  State &state = getState();
+  if (state.device)
+    state.device->synchronize();
+  releaseAllTensors();
+  state.isActive = false;
+  ++state.epoch;
+  state.cache.reset();
+  Py_CLEAR(state.interpreter);
+}
+
+} // namespace qd::launch

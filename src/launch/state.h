@@ -1,0 +1,31 @@
+// state.h: the one runtime of the process, from qd.init to qd.reset.
+#pragma once
+
+#include "artifact/disk_cache.h"
+#include "launch/python.h"
+#include "runtime/device.h"
+#include "support/options.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace qd::launch {
+
+struct State {
+  bool isActive = false;
+  uint64_t epoch = 0; ///< counts the calls of init: what was specialised under another number is gone
+  uint64_t launches = 0;
+  support::Options options;
+  std::unique_ptr<runtime::Device> device;
+  std::unique_ptr<artifact::DiskCache> cache; ///< null with offline_cache=False
+  PyObject *interpreter = nullptr;            ///< called in place of compiled code on arch=python; owned
+  uint64_t compiled = 0, loaded = 0;          ///< kernels compiled and kernels taken from disk since init
+};
+
+State &getState();
+/// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
+void requireActive();
+/// Ends the runtime: containers lose their memory, kernels their code.
+void resetState();
+
+} // namespace qd::launch

@@ -1,0 +1,61 @@
+#include "runtime/kernel_run.h"
+
+#include "runtime/format.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace qd::runtime {
+
+KernelRun::KernelRun(const artifact::Artifact &artifact, const QdRuntimeApi &api, RunObserver *observer)
+    : artifact(artifact), observer(observer) {
+  context.api = &api;
+  context.runtime = this;
+}
+
+KernelRun::~KernelRun() {
+  for (Temporary *item = temporaries.load(std::memory_order_acquire); item;) {
+    Temporary *next = item->next;
+    free(item->block); // the item lies within
+    item = next;
+  }
+}
+
+void KernelRun::fail(int32_t site, const uint64_t *values) {
+  if (!hasFailed.exchange(true)) {
+    failedSite = site;
+    if (size_t(site) < artifact.sites.size())
+      failedValues.assign(values, values + countValues(artifact.sites[size_t(site)]));
+  }
+  cancel();
+}
+
+void KernelRun::print(int32_t site, const uint64_t *values) {
+  std::string text = formatSite(artifact.sites[size_t(site)], values);
+  std::lock_guard lock(printing);
+  printed += text;
+}
+
+std::string KernelRun::takePrinted() {
+  std::lock_guard lock(printing);
+  return std::exchange(printed, {});
+}
+
+void *KernelRun::allocateTemporary(int64_t bytes) {
+  constexpr size_t kAlignment = 64;
+  void *block = bytes < 0 ? nullptr : calloc(1, size_t(bytes) + 2 * kAlignment);
+  if (!block) {
+    if (!hasFailed.exchange(true))
+      isOutOfMemory = true;
+    cancel();
+    return nullptr;
+  }
+  auto *item = new (block) Temporary{nullptr, block};
+  item->next = temporaries.load(std::memory_order_relaxed);
+  while (!temporaries.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  return reinterpret_cast<void *>((uintptr_t(block) + sizeof(Temporary) + kAlignment - 1) & ~(kAlignment - 1));
+}
+
+} // namespace qd::runtime

@@ -1,0 +1,59 @@
+// kernel_run.h: one launch while it runs: the context that compiled code sees, and what it reports back.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "runtime/kernel_abi.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace qd::runtime {
+
+/// What the launching side wants to do while a kernel runs long: let other Python threads in, look for signals.
+class RunObserver {
+public:
+  virtual ~RunObserver() = default;
+  /// Called on the launching thread every few milliseconds.
+  virtual void poll() = 0;
+};
+
+/// Made on the launching thread's stack; costs nothing until something is reported.
+class KernelRun {
+public:
+  KernelRun(const artifact::Artifact &artifact, const QdRuntimeApi &api, RunObserver *observer);
+  ~KernelRun();
+  KernelRun(const KernelRun &) = delete;
+  KernelRun &operator=(const KernelRun &) = delete;
+
+  static KernelRun &from(QdKernelContext *context) { return *static_cast<KernelRun *>(context->runtime); }
+
+  /// Keeps the first failure of all threads.
+  void fail(int32_t site, const uint64_t *values);
+  void print(int32_t site, const uint64_t *values);
+  void *allocateTemporary(int64_t bytes);
+  /// Makes the kernel stop soon without a failure of its own.
+  void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
+  /// Text printed since the last call.
+  std::string takePrinted();
+
+  QdKernelContext context{};
+  const artifact::Artifact &artifact;
+  RunObserver *observer;
+  int32_t failedSite = -1; ///< read when the kernel has returned
+  bool isOutOfMemory = false;
+  std::vector<uint64_t> failedValues;
+
+private:
+  struct Temporary {
+    Temporary *next;
+    void *block;
+  };
+  std::atomic<bool> hasFailed{false};
+  std::atomic<Temporary *> temporaries{nullptr};
+  std::mutex printing;
+  std::string printed;
+};
+
+} // namespace qd::runtime

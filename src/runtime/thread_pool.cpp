@@ -1,0 +1,237 @@
+// thread_pool.cpp: see thread_pool.h
+//
+// A parallel loop is a Job on its caller's stack. It is put into a list, idle threads join it and take chunks by counting up `next`, the caller
+// does the same. When no chunk is left the caller takes the job out of the list, so that nobody joins any more, and waits for those who did.
+// On a busy machine that wait is short: a thread that the system has not scheduled yet never joined.
+#include "runtime/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace qd::runtime {
+
+using Clock = std::chrono::steady_clock;
+
+// A thread that ran out of work looks for more for this long before it sleeps: waking a sleeper costs its waker some microseconds.
+static constexpr auto kIdleSpin = std::chrono::microseconds(30);
+static constexpr auto kPollInterval = std::chrono::milliseconds(2);
+
+static void pauseBriefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
+static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) != 0; }
+
+namespace {
+
+struct Job {
+  const ChunkedWork &work;
+  int helpersWanted;
+  std::atomic<int64_t> next{0};
+  std::atomic<int> helpers{0}; ///< changed under the pool's mutex
+  Job *nextJob = nullptr;
+
+  bool isOpen() const { return helpersWanted > 0 && next.load(std::memory_order_relaxed) < work.chunks; }
+  /// Takes the next chunk; false when there is none.
+  bool runOne() {
+    if (isStopped(work))
+      return false;
+    int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= work.chunks)
+      return false;
+    work.run(work.data, chunk);
+    return true;
+  }
+};
+
+class ThreadPool {
+public:
+  void run(const ChunkedWork &work, int helpers);
+  std::atomic<int> threadCount{1};
+
+private:
+  void serve();
+  Job *findJob();
+  void startThreads(int wanted);
+
+  std::mutex mutex;
+  std::condition_variable jobArrived, helperLeft;
+  Job *jobs = nullptr;
+  std::atomic<int> openJobs{0};
+  int sleeping = 0;
+  int started = 0;
+};
+
+Job *ThreadPool::findJob() {
+  for (Job *job = jobs; job; job = job->nextJob)
+    if (job->isOpen())
+      return job;
+  return nullptr;
+}
+
+void ThreadPool::serve() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    Job *job = findJob();
+    if (!job) {
+      lock.unlock();
+      Clock::time_point end = Clock::now() + kIdleSpin;
+      do {
+        for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i)
+          pauseBriefly();
+      } while (openJobs.load(std::memory_order_relaxed) == 0 && Clock::now() < end);
+      lock.lock();
+      while (!(job = findJob())) {
+        ++sleeping;
+        jobArrived.wait(lock);
+        --sleeping;
+      }
+    }
+    --job->helpersWanted;
+    job->helpers.fetch_add(1, std::memory_order_relaxed);
+    lock.unlock();
+    while (job->runOne()) {
+    }
+    lock.lock();
+    // Release: the caller sees what the chunks wrote. After this line the job may be gone.
+    if (job->helpers.fetch_sub(1, std::memory_order_release) == 1)
+      helperLeft.notify_all();
+  }
+}
+
+void ThreadPool::startThreads(int wanted) {
+  while (started < wanted) {
+    // Detached and never joined: they hold nothing that the end of the process would have to wait for.
+    std::thread(&ThreadPool::serve, this).detach();
+    ++started;
+  }
+}
+
+void ThreadPool::run(const ChunkedWork &work, int helpers) {
+  Job job{work, helpers};
+  {
+    std::lock_guard lock(mutex);
+    try {
+      startThreads(std::min(threadCount.load() - 1, helpers));
+    } catch (const std::system_error &) {
+      // The system has no more threads: those that are there, at least the caller, do the work.
+    }
+    job.nextJob = jobs;
+    jobs = &job;
+    openJobs.fetch_add(1, std::memory_order_relaxed);
+    if (sleeping > 0) {
+      if (helpers >= sleeping)
+        jobArrived.notify_all();
+      else
+        for (int i = 0; i < helpers; ++i)
+          jobArrived.notify_one();
+    }
+  }
+  Clock::time_point polled = Clock::now();
+  auto pollNow = [&] {
+    if (work.poll && Clock::now() - polled > kPollInterval) {
+      work.poll(work.data);
+      polled = Clock::now();
+    }
+  };
+  while (job.runOne())
+    pollNow();
+
+  std::unique_lock lock(mutex);
+  Job **link = &jobs;
+  while (*link != &job)
+    link = &(*link)->nextJob;
+  *link = job.nextJob;
+  openJobs.fetch_sub(1, std::memory_order_relaxed);
+  // From here on nobody joins.
+  if (job.helpers.load(std::memory_order_acquire) == 0)
+    return;
+  lock.unlock();
+  Clock::time_point end = Clock::now() + kIdleSpin;
+  while (job.helpers.load(std::memory_order_acquire) > 0 && Clock::now() < end)
+    pauseBriefly();
+  lock.lock();
+  while (job.helpers.load(std::memory_order_acquire) > 0) {
+    helperLeft.wait_for(lock, kPollInterval);
+    lock.unlock();
+    pollNow();
+    lock.lock();
+  }
+}
+
+int countProcessors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return std::max(1, int(std::thread::hardware_concurrency()));
+}
+
+std::atomic<ThreadPool *> pool{nullptr};
+std::atomic<int> wantedThreads{0};
+
+ThreadPool &getPool() {
+  ThreadPool *current = pool.load(std::memory_order_acquire);
+  if (current)
+    return *current;
+  // Threads do not survive a fork: the child starts anew and leaves the parent's pool, whose mutex may be held, alone.
+  static int registered = pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); });
+  (void)registered;
+  auto *made = new ThreadPool;
+  made->threadCount = getThreadCount();
+  if (!pool.compare_exchange_strong(current, made)) {
+    delete made;
+    return *current;
+  }
+  return *made;
+}
+
+} // namespace
+
+int getThreadCount() {
+  int wanted = wantedThreads.load(std::memory_order_relaxed);
+  if (wanted > 0)
+    return wanted;
+  static const int processors = countProcessors();
+  return processors;
+}
+
+void setThreadCount(int count) {
+  wantedThreads.store(count, std::memory_order_relaxed);
+  // Threads beyond the new number stay and sleep; jobs ask for no more helpers than the number allows.
+  if (ThreadPool *current = pool.load(std::memory_order_acquire))
+    current->threadCount = getThreadCount();
+}
+
+void runChunks(const ChunkedWork &work, int maxThreads) {
+  int threads = getThreadCount();
+  if (maxThreads > 0)
+    threads = std::min(threads, maxThreads);
+  int helpers = int(std::min<int64_t>(threads, work.chunks)) - 1;
+  if (helpers > 0) {
+    getPool().run(work, helpers);
+    return;
+  }
+  Clock::time_point polled = Clock::now();
+  for (int64_t chunk = 0; chunk < work.chunks && !isStopped(work); ++chunk) {
+    work.run(work.data, chunk);
+    if (work.poll && Clock::now() - polled > kPollInterval) {
+      work.poll(work.data);
+      polled = Clock::now();
+    }
+  }
+}
+
+} // namespace qd::runtime

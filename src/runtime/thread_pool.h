@@ -1,0 +1,25 @@
+// thread_pool.h: the threads that run the chunks of parallel loops.
+#pragma once
+
+#include <cstdint>
+
+namespace qd::runtime {
+
+/// Work in numbered chunks. `run` may be called from several threads at once, each chunk exactly once.
+struct ChunkedWork {
+  void (*run)(void *data, int64_t chunk);
+  void *data;
+  int64_t chunks;
+  const volatile int32_t *stop; ///< no further chunk starts once this is non-zero
+  void (*poll)(void *data);     ///< called by the caller now and then while it works or waits
+};
+
+/// Runs all chunks and returns when they are done. The caller takes chunks too, and never waits for a thread that has not begun one.
+/// At most `maxThreads` threads take part (0: as many as there are), the caller being one of them.
+void runChunks(const ChunkedWork &work, int maxThreads);
+
+/// How many threads run kernels; 0: one per processor that this process may use. Threads start when they are first needed.
+void setThreadCount(int count);
+int getThreadCount();
+
+} // namespace qd::runtime

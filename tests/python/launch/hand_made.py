@@ -1,0 +1,113 @@
+"""Artifacts without the compiler: hand-written C kernels, and the bytes around them as src/artifact/serialize.cpp writes them."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+SCALARS = ("u1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
+DYNAMIC = -(1 << 63)
+_STEPS = {"attribute": 0, "item": 1, "global": 2, "closure": 3}
+_SITES = {"print": 0, "assert": 1, "bounds": 2, "overflow": 3, "division_by_zero": 4}
+_DEPENDENCIES = {"value": 0, "function": 1, "type": 2, "identity": 3, "absent": 4}
+
+Path_ = tuple[Any, ...]
+"""(argument number or None for the kernel, (kind of step, name or index), ...)"""
+
+
+@dataclass
+class Input:
+    """One input; with `extents` a tensor, else a value."""
+
+    path: Path_
+    offset: int
+    scalar: str
+    shape: tuple[int, ...] = ()
+    extents: tuple[int, ...] | None = None
+    strides: tuple[int, ...] = ()
+    component_stride: int = 0
+    is_field: bool = False
+    is_written: bool = True
+    name: str = "x"
+
+
+@dataclass
+class HandMade:
+    """What `serialize` writes."""
+
+    source: str
+    inputs: list[Input] = field(default_factory=list)
+    dependencies: list[tuple[str, Path_]] = field(default_factory=list)
+    sites: list[tuple[str, list[Any], list[Any]]] = field(default_factory=list)
+    results: list[tuple[str, tuple[int, ...], int]] = field(default_factory=list)
+    argument_bytes: int = 512
+    scratch_bytes: int = 0
+    result_bytes: int = 64
+    has_print: bool = False
+    cacheable: bool = True
+    name: str = "hand_made"
+
+
+def build_library(source: str, folder: Path, cache: dict[str, bytes] = {}) -> bytes:  # noqa: B006
+    """A shared object from the body of `void qd_kernel(QdKernelContext *context)` and what stands before it."""
+    if source not in cache:
+        file = folder / f"kernel{len(cache)}.c"
+        file.write_text(f'#include "runtime/kernel_abi.h"\n{source}\n')
+        command = ["clang-22", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'src'}", str(file), "-o", str(file.with_suffix(".so"))]
+        subprocess.run(command, check=True)
+        cache[source] = file.with_suffix(".so").read_bytes()
+    return cache[source]
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _type(scalar: str, shape: tuple[int, ...]) -> bytes:
+    rows, columns = (*shape, 1, 1)[:2]
+    return struct.pack("<BBHH", SCALARS.index(scalar), len(shape), rows, columns)
+
+
+def _path(path: Path_) -> bytes:
+    root, *steps = path
+    out = struct.pack("<BIQ", root is None, root or 0, len(steps))
+    for kind, key in steps:
+        is_index = isinstance(key, int)
+        out += struct.pack("<B", _STEPS[kind]) + _text("" if is_index else key) + struct.pack("<q", key if is_index else 0)
+    return out
+
+
+def _integers(values: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<Q{len(values)}q", len(values), *values)
+
+
+def serialize(made: HandMade, binary: bytes) -> bytes:
+    """The bytes of an artifact."""
+    out = struct.pack("<II", 0x41445131, 1) + _text(made.name) + _text("cpu")
+    out += struct.pack("<Q", len(binary)) + binary + struct.pack("<II", made.argument_bytes, made.scratch_bytes)
+    out += struct.pack("<Q", len(made.inputs))
+    for item in made.inputs:
+        out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
+        out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
+        out += struct.pack("<q??", item.component_stride, item.is_field, item.is_written)
+    out += struct.pack("<Q", len(made.dependencies))
+    for kind, path in made.dependencies:
+        out += struct.pack("<B", _DEPENDENCIES[kind]) + _path(path) + struct.pack("<Q", 0)
+    out += struct.pack("<Q", len(made.sites))
+    for kind, pieces, frames in made.sites:
+        out += struct.pack("<BQ", _SITES[kind], len(pieces))
+        for piece in pieces:
+            text, scalar, shape = (piece, "i32", ()) if isinstance(piece, str) else piece
+            out += _text(text) + struct.pack("<?", not isinstance(piece, str)) + _type(scalar, shape)
+        out += struct.pack("<Q", len(frames))
+        for file, function, *numbers in frames:
+            out += _text(file) + _text(function) + struct.pack("<4I", *numbers)
+    out += struct.pack("<Q", len(made.results))
+    for scalar, shape, offset in made.results:
+        out += _type(scalar, shape) + struct.pack("<I", offset)
+    return out + struct.pack("<I??", made.result_bytes, made.has_print, made.cacheable)
