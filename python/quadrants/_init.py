@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import importlib
 import os
 import platform
 import re
@@ -85,8 +86,12 @@ def init(
     reset()
     _runtime.set_log_level(values["log_level"])
     _options.warn_about_unknown_variables()
-    _runtime.init(_options.plain(values))
+    # The interpreter is loaded on the one processor that needs it.
+    interpreter = importlib.import_module(".interpreter", __package__) if chosen is Arch.python else None
+    _runtime.init(_options.plain(values), interpreter and interpreter.run)
     _options.current = values
+    if interpreter is not None:
+        interpreter.seed(values["random_seed"])
     return None
 
 

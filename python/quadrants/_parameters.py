@@ -63,8 +63,8 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
             raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable positional parameters (i.e., *args)")
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)")
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            raise QuadrantsSyntaxError(f"Quadrants {what} do not support keyword parameters: make {parameter.name!r} positional")
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not typed:
+            raise QuadrantsSyntaxError(f"Quadrants {what} do not support keyword parameters: {parameter.name!r} must be positional")
         annotation = annotations.resolve(parameter.annotation)
         if annotation is EMPTY:
             if typed and not (position == 0 and is_method(function)):
@@ -103,6 +103,23 @@ def returns_tuple(function: Callable[..., Any], depth: int) -> bool:
     """Whether the return annotation is a tuple, so that even one value comes back as a tuple."""
     annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
     return isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
+
+
+def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The values of all parameters in order; raises one error that lists everything wrong with a call, missing arguments first."""
+    values = dict(zip((parameter.name for parameter in parameters), arguments, strict=False))
+    missing = [p.name for p in parameters[len(arguments) :] if p.name not in keywords and not p.has_default]
+    problems = [f"Missing argument '{name}'." for name in missing]
+    known = {parameter.name for parameter in parameters}
+    problems += [f"Unexpected argument '{name}'." for name in keywords if name not in known]
+    problems += [f"Multiple values for argument '{name}'." for name in keywords if name in values]
+    if len(arguments) > len(parameters):
+        expected = ", ".join(map(repr, parameters))
+        problems.append(f"Too many arguments. Expected ({expected}), got ({', '.join(map(repr, arguments))}).")
+    if problems:
+        raise QuadrantsSyntaxError(" ".join(problems))
+    values.update(keywords)
+    return tuple(values[p.name] if p.name in values else p.default for p in parameters)
 
 
 class _Annotations:

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import quadrants as qd
-from quadrants._parameters import parse_parameters
+from quadrants._parameters import bind, parse_parameters
 
 
 def test_a_kernel_looks_like_its_function():
@@ -33,10 +33,6 @@ def double_star(**kwargs):
     pass
 
 
-def keyword_only(*, a: qd.i32):
-    pass
-
-
 def union(a: int | float):
     pass
 
@@ -60,7 +56,6 @@ def bad_result() -> list:
         (unknown, r"Invalid type annotation \(argument 0\) of Quadrants kernel: <class 'list'>"),
         (star, r"Quadrants kernels do not support variable positional parameters \(i.e., \*args\)"),
         (double_star, r"Quadrants kernels do not support variable keyword parameters \(i.e., \*\*kwargs\)"),
-        (keyword_only, "Quadrants kernels do not support keyword parameters"),
         (union, r"only support optional annotations of the form 'T \| None'"),
         (unresolved, "NoSuchName"),
         (ellipsis, "Ellipsis is not supported in return type annotations"),
@@ -109,6 +104,24 @@ def test_annotations_of_every_kind():
     assert [p.kind for p in parameters] == ["scalar", "scalar", "matrix", "array", "array", "template", "template", "tensor", "struct"]
     assert [p.optional for p in parameters] == [False] * 4 + [True, False, False, True, False]
     assert parameters[0].dtype is qd.i32 and parameters[1].dtype is qd.f64 and parameters[4].annotation.ndim == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, keywords, text",
+    [
+        ((), {"m": 1}, r"Missing argument 'n'. Unexpected argument 'm'."),
+        ((1,), {"n": 2}, "Multiple values for argument 'n'."),
+        ((1, 2, 3), {}, r"Too many arguments. Expected \(n : i32, k : i32\), got \(1, 2, 3\)."),
+    ],
+)
+def test_calls_that_do_not_fit_the_signature(arguments, keywords, text):
+    def function(n: qd.i32, k: qd.i32 = 7):
+        pass
+
+    parameters = parse_parameters(function, "kernels", 1)
+    assert bind(parameters, (1,), {}) == (1, 7) and bind(parameters, (), {"k": 2, "n": 1}) == (1, 2)
+    with pytest.raises(qd.QuadrantsSyntaxError, match=text):
+        bind(parameters, arguments, keywords)
 
 
 def test_a_func_cannot_be_called_from_python():
