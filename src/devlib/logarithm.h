@@ -26,11 +26,16 @@ QD_INLINE F32 logTail(F32 f) {
                      0x1.056486p-3f, -0x1.38c188p-4f);
   return f * f * p;
 }
-QD_INLINE F64 logTail(F64 f) {
-  F64 s = f / (2 + f), z = s * s, half = 0.5 * f * f;
+/// log(1 + f) - f + half, where half = f^2 / 2.
+QD_INLINE F64 logRest(F64 f, F64 half) {
+  F64 s = f / (2 + f), z = s * s;
   F64 p = polynomial(z, 0x1.5555555555593p-1, 0x1.999999997fa31p-2, 0x1.2492494226f47p-2, 0x1.c71c51daa37b0p-3, 0x1.74664913c5bf8p-3,
                      0x1.39a0a5f701c6ep-3, 0x1.2f10d2d2a700fp-3);
-  return fma(s, fma(z, p, half), -half);
+  return s * fma(z, p, half);
+}
+QD_INLINE F64 logTail(F64 f) {
+  F64 half = 0.5 * f * f;
+  return logRest(f, half) - half;
 }
 
 /// log(x) for normal positive x; `more` is added to the exponent.
@@ -52,12 +57,19 @@ template <> struct Log2E<F64> {
   static constexpr double kHigh = 0x1.71547652b82fep+0, kLow = 0x1.777d0ffda0d24p-56;
 };
 
+/// log(1 + f) as a pair. f64 keeps what rounding takes from f^2 / 2.
+QD_INLINE Pair<F32> logPair(F32 f) { return addOrdered(f, logTail(f)); }
+QD_INLINE Pair<F64> logPair(F64 f) {
+  Pair<F64> square = multiplyExactly(f, f), sum = addOrdered(f, -0.5 * square.high);
+  return {sum.high, sum.low + (logRest(f, 0.5 * square.high) - 0.5 * square.low)};
+}
+
 template <class F> QD_INLINE F log2Inside(F x, F more) {
   LogParts<F> parts = splitLog(x);
-  F f = parts.fraction;
-  Pair<F> linear = multiplyExactly(f, F(Log2E<F>::kHigh));
+  Pair<F> logarithm = logPair(parts.fraction);
+  Pair<F> linear = multiplyExactly(logarithm.high, F(Log2E<F>::kHigh));
   Pair<F> sum = addOrdered(parts.exponent + more, linear.high);
-  F tail = linear.low + fma(f, F(Log2E<F>::kLow), logTail(f) * Log2E<F>::kHigh);
+  F tail = linear.low + fma(logarithm.high, F(Log2E<F>::kLow), logarithm.low * Log2E<F>::kHigh);
   return sum.high + (sum.low + tail);
 }
 

@@ -3,7 +3,7 @@
 // |x| is reduced to r = |x| - k * pi/2 by a product with pi/2 in three parts (W. J. Cody, W. Waite, Software Manual for the Elementary
 // Functions, 1980): with fma the first step is exact, and the rounding error of the second is kept in a low part. From 2^20 (f32) or 2^26
 // (f64) on, a cold path multiplies by as many bits of 2/pi as the exponent asks for (M. Payne, R. Hanek, Radian reduction for trigonometric
-// functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on a little more than [-pi/4, pi/4].
+// functions, SIGNUM Newsletter 18, 1983). Polynomials are minimax on [-pi/4, pi/4] and the 3 % more that the rounding of k can ask for.
 #pragma once
 
 #include "devlib/vector.h"
@@ -122,7 +122,7 @@ template <class F> QD_INLINE Angle<F> reduceAnyAngle(F x) {
 
 /// sin(r) = sum of the pair, for |r| <= pi/4.
 QD_INLINE Pair<F32> sinParts(F32 r, F32 low, F32 z) {
-  F32 p = polynomial(z, -0x1.555546p-3f, 0x1.110730p-7f, -0x1.994058p-13f);
+  F32 p = polynomial(z, -0x1.555542p-3f, 0x1.1105fep-7f, -0x1.98d96ep-13f);
   return {r, fma(r * z, p, low)};
 }
 QD_INLINE Pair<F64> sinParts(F64 r, F64 low, F64 z) {
@@ -133,7 +133,7 @@ QD_INLINE Pair<F64> sinParts(F64 r, F64 low, F64 z) {
 
 /// cos(r) = sum of the pair, for |r| <= pi/4.
 QD_INLINE Pair<F32> cosParts(F32 r, F32 low, F32 z) {
-  F32 p = polynomial(z, 0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e86ap-16f);
+  F32 p = polynomial(z, 0x1.555548p-5f, -0x1.6c0adcp-10f, 0x1.998a4ap-16f);
   F32 half = 0.5f * z, high = 1.0f - half;
   return {high, ((1.0f - high) - half) + fma(z * z, p, -r * low)};
 }
@@ -203,8 +203,9 @@ QD_INLINE F32 sinByHalfTurns(F32 magnitude, F32 offset, I32 sign) {
   r = fma(k, F32(-0x1.777a5cp-24f), r);
   r = fma(k, F32(-0x1.ee59dap-49f), r);
   F32 z = r * r;
-  F32 p = polynomial(z, -0x1.555556p-3f, 0x1.11110cp-7f, -0x1.a017d6p-13f, 0x1.717010p-19f, -0x1.9a5e76p-26f);
-  return flipSign(fma(r * z, p, r), (toBits(shifted) << 31) ^ sign);
+  // sin(r) = r + r * t: the two leading terms of t are summed with one rounding, or the error would reach 2 ulp at pi/2.
+  F32 t = fma(z, F32(-0x1.555556p-3f), z * z * polynomial(z, 0x1.11110cp-7f, -0x1.a01794p-13f, 0x1.716768p-19f, -0x1.999aaap-26f));
+  return flipSign(fma(r, t, r), (toBits(shifted) << 31) ^ sign);
 }
 
 QD_COLD F32 fastSinLarge(F32 x) {

@@ -133,7 +133,7 @@ template <class F> QD_INLINE Pair<F> multiplyExactly(F a, F b) {
   return {product, fma(a, b, -product)};
 }
 
-/// c0 + x * (c1 + x * (...)).
+/// c0 + x * (c1 + x * (c2 + ...))
 template <class F, class... Coefficients> QD_INLINE F horner(F x, Coefficients... coefficients) {
   constexpr int count = sizeof...(Coefficients);
   const F c[count] = {F(coefficients)...};
@@ -144,20 +144,20 @@ template <class F, class... Coefficients> QD_INLINE F horner(F x, Coefficients..
   return sum;
 }
 
-/// The same for small x; from nine coefficients on the even and the odd ones form two chains, which halves the latency.
+/// The same for small x: from nine coefficients on the even and the odd ones form two chains, which halves the latency.
 template <class F, class... Coefficients> QD_INLINE F polynomial(F x, Coefficients... coefficients) {
   constexpr int count = sizeof...(Coefficients);
   if constexpr (count < 9) {
     return horner(x, coefficients...);
   } else {
-    const F c[count] = {F(coefficients)...};
-    F square = x * x, first = c[count - 1], second = c[count - 2];
+    const F c[count] = {F(coefficients)...}, square = x * x;
+    F first = c[count - 1], second = c[count - 2];
 #pragma unroll
-    for (int i = count - 3; i >= 0; i -= 2) {
+    for (int i = count - 3; i >= 0; i -= 2)
       first = fma(first, square, c[i]);
-      if (i > 0)
-        second = fma(second, square, c[i - 1]);
-    }
+#pragma unroll
+    for (int i = count - 4; i >= 0; i -= 2)
+      second = fma(second, square, c[i]);
     // `first` ends at c[0] when the count is odd, at c[1] when it is even.
     return count % 2 ? fma(second, x, first) : fma(first, x, second);
   }
