@@ -117,7 +117,7 @@ def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict
         expected = ", ".join(map(repr, parameters))
         problems.append(f"Too many arguments. Expected ({expected}), got ({', '.join(map(repr, arguments))}).")
     if problems:
-        raise QuadrantsSyntaxError(" ".join(problems))
+        raise QuadrantsSyntaxError("\n".join(problems))
     values.update(keywords)
     return tuple(values[p.name] if p.name in values else p.default for p in parameters)
 

@@ -75,61 +75,36 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   return result;
 }
 
-/// The arguments as a tuple in the order of the parameters, with defaults filled in.
-static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-  Py_ssize_t needed = kernel.parameterCount;
-  Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-  if (count > needed)
-    throwPython(PyExc_TypeError, "%zd argument(s) needed but %zd provided.", needed, count + named);
-  Ref bound = Ref::adopt(PyTuple_New(needed));
+static Ref makePositional(PyObject *const *arguments, Py_ssize_t count) {
+  Ref positional = Ref::adopt(PyTuple_New(count));
   for (Py_ssize_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(bound.get(), i, Py_NewRef(arguments[i]));
-  Ref parameterNames = Ref::adopt(PyList_New(0));
-  for (Py_ssize_t i = 0; i < needed; ++i) {
-    Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
-    PyList_Append(parameterNames.get(), Ref::adopt(PyObject_GetAttrString(parameter.get(), "name")).get());
-  }
-  for (Py_ssize_t k = 0; k < named; ++k) {
-    PyObject *name = PyTuple_GET_ITEM(names, k);
-    Py_ssize_t at = PySequence_Index(parameterNames.get(), name);
-    if (at < 0) {
-      PyErr_Clear();
-      if (PyUnicode_CompareWithASCIIString(name, "qd_stream") == 0)
-        continue; // the CPU has one stream
-      throwPython(importAttribute("quadrants._errors", "QuadrantsSyntaxError").get(), "Unexpected argument '%U'.", name);
-    }
-    if (PyTuple_GET_ITEM(bound.get(), at))
-      throwPython(PyExc_TypeError, "Multiple values for argument '%U'.", name);
-    PyTuple_SET_ITEM(bound.get(), at, Py_NewRef(arguments[count + k]));
-  }
-  PyObject *defaults = PyFunction_GetDefaults(kernel.function), *keywordDefaults = PyFunction_GetKwDefaults(kernel.function);
-  Py_ssize_t positional = reinterpret_cast<PyCodeObject *>(PyFunction_GetCode(kernel.function))->co_argcount;
-  Py_ssize_t firstDefault = positional - (defaults ? PyTuple_GET_SIZE(defaults) : 0);
-  for (Py_ssize_t i = 0; i < needed; ++i) {
-    if (PyTuple_GET_ITEM(bound.get(), i))
-      continue;
-    PyObject *value = nullptr;
-    if (defaults && i >= firstDefault && i < positional)
-      value = PyTuple_GET_ITEM(defaults, i - firstDefault);
-    else if (keywordDefaults)
-      value = PyDict_GetItemWithError(keywordDefaults, PyList_GET_ITEM(parameterNames.get(), i));
-    if (!value)
-      throwPython(PyExc_TypeError, "%zd argument(s) needed but %zd provided. (missing: '%U')", needed, count + named,
-                  PyList_GET_ITEM(parameterNames.get(), i));
-    PyTuple_SET_ITEM(bound.get(), i, Py_NewRef(value));
-  }
-  return bound;
+    PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
+  return positional;
+}
+
+static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  Ref keywords = Ref::adopt(PyDict_New());
+  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0)
+      throw PythonError{};
+  return keywords;
+}
+
+/// The arguments as a tuple in the order of the parameters. Python fills in defaults, and lists all that is wrong with a call.
+static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  Ref positional = makePositional(arguments, count);
+  if (!names && count == kernel.parameterCount)
+    return positional;
+  Ref keywords = makeKeywords(arguments, count, names);
+  Ref hook = importAttribute("quadrants._parameters", "bind");
+  return Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), kernel.parameters, positional.get(), keywords.get(), nullptr));
 }
 
 static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   KernelObject &kernel = kernelObject(self);
   State &state = getState();
   if (state.interpreter) {
-    Ref positional = Ref::adopt(PyTuple_New(count)), keywords = Ref::adopt(PyDict_New());
-    for (Py_ssize_t i = 0; i < count; ++i)
-      PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
-    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
-      PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]);
+    Ref positional = makePositional(arguments, count), keywords = makeKeywords(arguments, count, names);
     return PyObject_CallFunctionObjArgs(state.interpreter, self, positional.get(), keywords.get(), nullptr);
   }
   requireActive();

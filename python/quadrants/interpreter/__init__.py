@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _compile, _errors, _options
+from quadrants import _compile, _errors, _options, _parameters
 
 from . import hosts, scalars
 from .evaluator import Evaluator
@@ -28,8 +28,7 @@ _evaluator = Evaluator()
 
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of a kernel."""
-    bound = hosts.bind_arguments(kernel.parameters, arguments, keywords)
-    flat = launch(kernel, _compile.prepare(kernel, tuple(bound)))
+    flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)))
     return None if flat is None else kernel.build_result(flat)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _func, _runtime, _types
+from quadrants import _func, _parameters, _runtime, _types
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
 from quadrants._source import get_source
@@ -274,7 +274,7 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
     global _depth  # under the lock of the launch
     func, bound = parts_of(callee)
-    given = bind_arguments(func.parameters, (*bound, *arguments), keywords)
+    given = _parameters.bind(func.parameters, (*bound, *arguments), keywords)
     passed = [_passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
         return _zero_result(func.results)
@@ -313,30 +313,6 @@ def converted_result(value: Any, results: list[Any]) -> Any:
     if count != len(results):
         raise QuadrantsSyntaxError(f"the return annotation has {len(results)} values, the return statement {count}")
     return tuple(convert(item, kind) for item, kind in zip(value, results, strict=False))
-
-
-def bind_arguments(parameters: list[Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
-    """Values in the order of the parameters; mistakes are all listed, missing arguments first."""
-    names = [parameter.name for parameter in parameters]
-    given = dict(zip(names, arguments, strict=False))
-    mistakes = []
-    if len(arguments) > len(names):
-        shown = ", ".join(map(repr, parameters))
-        mistakes.append(f"Too many arguments. Expected ({shown}), got ({', '.join(map(str, arguments))}).")
-    for name, value in keywords.items():
-        if name in given:
-            mistakes.append(f"Multiple values for argument '{name}'.")
-        elif name not in names:
-            mistakes.append(f"Unexpected argument '{name}'.")
-        given[name] = value
-    for parameter in reversed(parameters):
-        if parameter.name not in given:
-            if not parameter.has_default:
-                mistakes.insert(0, f"Missing argument '{parameter.name}'.")
-            given[parameter.name] = parameter.default
-    if mistakes:
-        raise QuadrantsSyntaxError("\n".join(mistakes))
-    return [given[name] for name in names]
 
 
 # arguments and results

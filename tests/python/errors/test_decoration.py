@@ -109,7 +109,7 @@ def test_annotations_of_every_kind():
 @pytest.mark.parametrize(
     "arguments, keywords, text",
     [
-        ((), {"m": 1}, r"Missing argument 'n'. Unexpected argument 'm'."),
+        ((), {"m": 1}, r"Missing argument 'n'.\nUnexpected argument 'm'."),
         ((1,), {"n": 2}, "Multiple values for argument 'n'."),
         ((1, 2, 3), {}, r"Too many arguments. Expected \(n : i32, k : i32\), got \(1, 2, 3\)."),
     ],
