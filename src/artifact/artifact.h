@@ -47,6 +47,8 @@ struct Input {
   layout::TensorLayout layout;
   bool isField = false; ///< tensor: a field, else an array (ndarray, NumPy, torch)
   bool isWritten = false;
+  /// Field: another input reaches the same memory, and the code knows. A field without this overlaps no other input of the launch.
+  bool mayAlias = false;
 };
 
 /// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/describe.h)

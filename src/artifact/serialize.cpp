@@ -10,7 +10,7 @@
 namespace qd::artifact {
 
 static constexpr uint32_t kMagic = 0x41445131; // "1QDA"
-static constexpr uint32_t kVersion = 1;
+static constexpr uint32_t kVersion = 2;
 
 namespace {
 
@@ -124,6 +124,7 @@ template <typename Stream, typename T> void visitArtifact(Stream &stream, T &art
     stream.field(input.layout.componentStride);
     stream.field(input.isField);
     stream.field(input.isWritten);
+    stream.field(input.mayAlias);
   });
   forEach(stream, artifact.dependencies, [&](auto &dependency) {
     stream.enumeration(dependency.kind, 5);

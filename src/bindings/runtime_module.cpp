@@ -139,9 +139,10 @@ static PyObject *synchronize(PyObject *, PyObject *) {
 
 static PyObject *getStatistics(PyObject *, PyObject *) {
   const launch::State &state = launch::getState();
-  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches", static_cast<unsigned long long>(state.launches),
-                       "compiled", static_cast<unsigned long long>(state.compiled), "loaded", static_cast<unsigned long long>(state.loaded),
-                       "threads", runtime::getThreadCount(), "epoch", static_cast<unsigned long long>(state.epoch));
+  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches",
+                       static_cast<unsigned long long>(state.launches), "compiled", static_cast<unsigned long long>(state.compiled),
+                       "loaded", static_cast<unsigned long long>(state.loaded), "threads", runtime::getThreadCount(), "epoch",
+                       static_cast<unsigned long long>(state.epoch));
 }
 
 static PyObject *writeLog(PyObject *, PyObject *args) {
@@ -179,7 +180,8 @@ static PyObject *getMemoryUse(PyObject *, PyObject *) {
 static PyMethodDef functions[] = {
     {"option_table", getOptionTable, METH_NOARGS, "Rows of options.def: (name, kind, default, doc, in cache key, scope)."},
     {"init", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init)), METH_VARARGS | METH_KEYWORDS,
-     "init(options, interpreter=None): start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels."},
+     "init(options, interpreter=None): start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of "
+     "kernels."},
     {"set_options", setOptions, METH_O, "Change option values of the running runtime."},
     {"reset", reset, METH_NOARGS, "End the runtime: containers lose their memory (views keep it), kernels their code."},
     {"sync", synchronize, METH_NOARGS, "Wait until everything that was launched is done."},
@@ -190,8 +192,15 @@ static PyMethodDef functions[] = {
     {"memory_use", getMemoryUse, METH_NOARGS, "Bytes and blocks of all buffers that are alive."},
     {}};
 
-static PyModuleDef moduleDefinition = {
-    PyModuleDef_HEAD_INIT, "quadrants._runtime", "Containers, kernel launches and the cache: everything but the compiler.", -1, functions, {}, {}, {}, {}};
+static PyModuleDef moduleDefinition = {PyModuleDef_HEAD_INIT,
+                                       "quadrants._runtime",
+                                       "Containers, kernel launches and the cache: everything but the compiler.",
+                                       -1,
+                                       functions,
+                                       {},
+                                       {},
+                                       {},
+                                       {}};
 
 } // namespace qd::bindings
 

@@ -20,7 +20,9 @@ static PyObject *getRepr(PyObject *self) { return getName(self, nullptr); }
 static PyObject *getSize(PyObject *self, void *) { return PyLong_FromSize_t(getByteSize(typeOf(self))); }
 static PyObject *isReal(PyObject *self, void *) { return PyBool_FromLong(support::isFloat(typeOf(self))); }
 static PyObject *isIntegral(PyObject *self, void *) { return PyBool_FromLong(support::isInteger(typeOf(self))); }
-static PyObject *isSignedType(PyObject *self, void *) { return PyBool_FromLong(support::isSigned(typeOf(self)) || support::isFloat(typeOf(self))); }
+static PyObject *isSignedType(PyObject *self, void *) {
+  return PyBool_FromLong(support::isSigned(typeOf(self)) || support::isFloat(typeOf(self)));
+}
 
 static PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs) {
   if (!callHook)
@@ -71,7 +73,8 @@ void addDataTypes(PyObject *module) {
                                      {"is_integral", isIntegral, nullptr, "Whether this is an integer type or u1.", nullptr},
                                      {"is_signed", isSignedType, nullptr, "Whether values can be negative.", nullptr},
                                      {}};
-  static PyMethodDef methods[] = {{"to_string", toString, METH_NOARGS, "The short name."}, {"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
+  static PyMethodDef methods[] = {
+      {"to_string", toString, METH_NOARGS, "The short name."}, {"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
   PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void *>(getRepr)},
                          {Py_tp_str, reinterpret_cast<void *>(getRepr)},
                          {Py_tp_call, reinterpret_cast<void *>(call)},
@@ -91,9 +94,10 @@ void addDataTypes(PyObject *module) {
     objects[i] = reinterpret_cast<PyObject *>(object);
     PyModule_AddObjectRef(module, name.data(), objects[i]);
   }
-  static PyMethodDef functions[] = {{"data_type", findByName, METH_O, "The data type of a short name."},
-                                    {"set_data_type_call", setCallHook, METH_O, "Set what calling a data type does: hook(data_type, *args)."},
-                                    {}};
+  static PyMethodDef functions[] = {
+      {"data_type", findByName, METH_O, "The data type of a short name."},
+      {"set_data_type_call", setCallHook, METH_O, "Set what calling a data type does: hook(data_type, *args)."},
+      {}};
   PyModule_AddFunctions(module, functions);
 }
 
@@ -114,17 +118,28 @@ template <typename T> static T load(const void *address) {
 PyObject *readScalar(ScalarType type, const void *address) {
   switch (type) {
   case ScalarType::U1:
-  case ScalarType::U8: return PyLong_FromLong(load<uint8_t>(address));
-  case ScalarType::I8: return PyLong_FromLong(load<int8_t>(address));
-  case ScalarType::I16: return PyLong_FromLong(load<int16_t>(address));
-  case ScalarType::U16: return PyLong_FromLong(load<uint16_t>(address));
-  case ScalarType::I32: return PyLong_FromLong(load<int32_t>(address));
-  case ScalarType::U32: return PyLong_FromUnsignedLong(load<uint32_t>(address));
-  case ScalarType::I64: return PyLong_FromLongLong(load<int64_t>(address));
-  case ScalarType::U64: return PyLong_FromUnsignedLongLong(load<uint64_t>(address));
-  case ScalarType::F16: return PyFloat_FromDouble(support::halfToFloat(load<uint16_t>(address)));
-  case ScalarType::F32: return PyFloat_FromDouble(load<float>(address));
-  case ScalarType::F64: return PyFloat_FromDouble(load<double>(address));
+  case ScalarType::U8:
+    return PyLong_FromLong(load<uint8_t>(address));
+  case ScalarType::I8:
+    return PyLong_FromLong(load<int8_t>(address));
+  case ScalarType::I16:
+    return PyLong_FromLong(load<int16_t>(address));
+  case ScalarType::U16:
+    return PyLong_FromLong(load<uint16_t>(address));
+  case ScalarType::I32:
+    return PyLong_FromLong(load<int32_t>(address));
+  case ScalarType::U32:
+    return PyLong_FromUnsignedLong(load<uint32_t>(address));
+  case ScalarType::I64:
+    return PyLong_FromLongLong(load<int64_t>(address));
+  case ScalarType::U64:
+    return PyLong_FromUnsignedLongLong(load<uint64_t>(address));
+  case ScalarType::F16:
+    return PyFloat_FromDouble(support::halfToFloat(load<uint16_t>(address)));
+  case ScalarType::F32:
+    return PyFloat_FromDouble(load<float>(address));
+  case ScalarType::F64:
+    return PyFloat_FromDouble(load<double>(address));
   }
   Py_UNREACHABLE();
 }

@@ -8,8 +8,7 @@
 namespace qd::launch {
 
 struct DataTypeObject {
-  PyObject_HEAD
-  support::ScalarType type;
+  PyObject_HEAD support::ScalarType type;
   PyObject *name;
 };
 

@@ -313,8 +313,9 @@ bool Describer::code(PyObject *object) {
   return true;
 }
 
-// --- Source text --------------------------------------------------------------------------------------------------------------------------
-// Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
+// --- Source text
+// -------------------------------------------------------------------------------------------------------------------------- Annotations of
+// local variables leave no trace in the code, so the text of a function is part of what it is.
 
 struct SourceFile {
   std::string text;
@@ -434,7 +435,8 @@ bool isImmutable(PyObject *object) {
   PyTypeObject *kind = Py_TYPE(object);
   if (object == Py_None || kind == &PyBool_Type || kind == &PyLong_Type || kind == &PyFloat_Type || kind == &PyUnicode_Type ||
       kind == &PyBytes_Type || kind == &PyComplex_Type || kind == dataTypeType || kind == &PyEllipsis_Type || kind == &PyRange_Type ||
-      kind == &PySlice_Type || PyCFunction_Check(object) || PyModule_Check(object) || PyType_Check(object) || PyArray_IsScalar(object, Generic))
+      kind == &PySlice_Type || PyCFunction_Check(object) || PyModule_Check(object) || PyType_Check(object) ||
+      PyArray_IsScalar(object, Generic))
     return true;
   if (PyTuple_Check(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
@@ -449,7 +451,11 @@ bool isImmutable(PyObject *object) {
     return true;
   PyErr_Clear();
   // Functions of the language; the classes of the package whose instances hold arrays say nothing here.
-  return getFunction(object) || (isOfPackage(kind) && PyObject_HasAttrString(object, "_qd_builtin"));
+  return getFunction(object) || isBuiltin(object);
+}
+
+bool isBuiltin(PyObject *object) {
+  return !PyType_Check(object) && isOfPackage(Py_TYPE(object)) && PyObject_HasAttrString(object, "_qd_builtin");
 }
 
 } // namespace qd::launch

@@ -24,6 +24,8 @@ void describeType(std::string &out, PyObject *object);
 /// Digest of what a dependency of this kind sees of the object (empty object: absent). No value: it cannot be described.
 std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kind, PyObject *object, Placement placement);
 
+/// Whether the object is one of the package that means something in kernels, such as qd.sqrt.
+bool isBuiltin(PyObject *object);
 /// Whether the value of the object can never change, so that the same object means the same value.
 bool isImmutable(PyObject *object);
 

@@ -57,7 +57,8 @@ void readKey(Key &key, PyObject *object) {
 
 [[noreturn]] static void refuseRank(const TensorObject &object, const Key &key) {
   if (object.tensor.isField)
-    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", key.rank, object.tensor.layout.rank());
+    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", key.rank,
+                object.tensor.layout.rank());
   throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%dd ndarray indexed with %dd indices",
               object.tensor.layout.rank(), key.rank);
 }
@@ -116,8 +117,8 @@ static PyObject *callOther(PyObject *self, const char *method, PyObject *key, Py
   PyErr_Clear();
   if (hook)
     return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
-  throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported", Py_TYPE(key)->tp_name,
-              getTensor(self).isField ? "qd.field" : "qd.ndarray");
+  throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported",
+              Py_TYPE(key)->tp_name, getTensor(self).isField ? "qd.field" : "qd.ndarray");
 }
 
 PyObject *getElement(PyObject *self, PyObject *keyObject) {

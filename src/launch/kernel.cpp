@@ -21,7 +21,8 @@ PyObject *getKernelFunction(PyObject *kernel) { return reinterpret_cast<KernelOb
 
 static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<KernelObject *>(self); }
 
-// --- Calls --------------------------------------------------------------------------------------------------------------------------------
+// --- Calls
+// --------------------------------------------------------------------------------------------------------------------------------
 
 /// Drops code of an earlier runtime.
 static void synchronizeEpoch(KernelObject &kernel) {
@@ -70,7 +71,8 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   if (fit == Fit::ReadOnly)
     refuseReadOnly(*made);
   if (fit == Fit::No)
-    throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel + " was compiled for other arguments than it was called with: '" +
+    throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
+                                                          " was compiled for other arguments than it was called with: '" +
                                                           made->getMisfit() + "' does not fit");
   return result;
 }
@@ -84,9 +86,12 @@ static Ref makePositional(PyObject *const *arguments, Py_ssize_t count) {
 
 static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref keywords = Ref::adopt(PyDict_New());
-  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
-    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0)
+  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
+    PyObject *name = PyTuple_GET_ITEM(names, k);
+    // The CPU has one stream.
+    if (PyUnicode_CompareWithASCIIString(name, "qd_stream") != 0 && PyDict_SetItem(keywords.get(), name, arguments[count + k]) < 0)
       throw PythonError{};
+  }
   return keywords;
 }
 
@@ -131,14 +136,15 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
   });
 }
 
-// --- The type -----------------------------------------------------------------------------------------------------------------------------
+// --- The type
+// -----------------------------------------------------------------------------------------------------------------------------
 
 static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
     static const char *names[] = {"function", "parameters", "results", "name", nullptr};
     PyObject *function, *parameters, *results = Py_None, *name = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OU:Kernel", const_cast<char **>(names), &PyFunction_Type, &function, &parameters, &results,
-                                     &name))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OU:Kernel", const_cast<char **>(names), &PyFunction_Type, &function, &parameters,
+                                     &results, &name))
       return nullptr;
     Ref list = Ref::adopt(PySequence_List(parameters));
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
@@ -205,32 +211,34 @@ static PyObject *countSpecialisations(PyObject *self, void *) {
 }
 
 void addKernelType(PyObject *module) {
-  static PyGetSetDef properties[] = {{"function", getFunctionOf, nullptr, "The Python function.", nullptr},
-                                     {"parameters", getParameters, nullptr, "One Parameter for each argument.", nullptr},
-                                     {"results", getResults, nullptr, "Annotations of the returned values, or None.", nullptr},
-                                     {"name", getNameOf, nullptr, "Qualified name.", nullptr},
-                                     {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
-                                     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                                     {}};
+  static PyGetSetDef properties[] = {
+      {"function", getFunctionOf, nullptr, "The Python function.", nullptr},
+      {"parameters", getParameters, nullptr, "One Parameter for each argument.", nullptr},
+      {"results", getResults, nullptr, "Annotations of the returned values, or None.", nullptr},
+      {"name", getNameOf, nullptr, "Qualified name.", nullptr},
+      {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
+      {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+      {}};
   static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
                                   {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},
                                   {"__weaklistoffset__", T_PYSSIZET, offsetof(KernelObject, weakReferences), READONLY, nullptr},
                                   {}};
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(newKernel)},
-                         {Py_tp_dealloc, reinterpret_cast<void *>(deleteKernel)},
-                         {Py_tp_traverse, reinterpret_cast<void *>(traverseKernel)},
-                         {Py_tp_clear, reinterpret_cast<void *>(clearKernel)},
-                         {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
-                         {Py_tp_descr_get, reinterpret_cast<void *>(bindKernel)},
-                         {Py_tp_repr, reinterpret_cast<void *>(describeKernel)},
-                         {Py_tp_getset, properties},
-                         {Py_tp_members, members},
-                         {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
-                         {0, nullptr}};
+  PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void *>(newKernel)},
+      {Py_tp_dealloc, reinterpret_cast<void *>(deleteKernel)},
+      {Py_tp_traverse, reinterpret_cast<void *>(traverseKernel)},
+      {Py_tp_clear, reinterpret_cast<void *>(clearKernel)},
+      {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+      {Py_tp_descr_get, reinterpret_cast<void *>(bindKernel)},
+      {Py_tp_repr, reinterpret_cast<void *>(describeKernel)},
+      {Py_tp_getset, properties},
+      {Py_tp_members, members},
+      {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
+      {0, nullptr}};
   // A method descriptor: `object.kernel(…)` calls it without making a bound object.
-  PyType_Spec spec = {"quadrants._runtime.Kernel", sizeof(KernelObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
-                      slots};
+  PyType_Spec spec = {
+      "quadrants._runtime.Kernel", sizeof(KernelObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
   kernelType = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
   if (PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject *>(kernelType)) < 0)
     throw PythonError{};

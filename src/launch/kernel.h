@@ -11,12 +11,11 @@
 namespace qd::launch {
 
 struct KernelObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *dict, *weakReferences;
   PyObject *function, *parameters, *results, *name;
   Py_ssize_t parameterCount;
-  uint64_t epoch; ///< of the runtime that the specialisations belong to
+  uint64_t epoch;                                                ///< of the runtime that the specialisations belong to
   std::vector<std::shared_ptr<Specialisation>> *specialisations; ///< the one used last comes first
 };
 

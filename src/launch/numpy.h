@@ -16,7 +16,7 @@
 namespace qd::launch {
 
 inline int getNumpyType(support::ScalarType type) {
-  constexpr int kTypes[support::kScalarTypeCount] = {NPY_BOOL,  NPY_INT8,   NPY_INT16,  NPY_INT32, NPY_INT64,   NPY_UINT8,
+  constexpr int kTypes[support::kScalarTypeCount] = {NPY_BOOL,   NPY_INT8,   NPY_INT16,  NPY_INT32, NPY_INT64,   NPY_UINT8,
                                                      NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF,  NPY_FLOAT32, NPY_FLOAT64};
   return kTypes[size_t(type)];
 }

@@ -53,7 +53,9 @@ static Ref readClosure(PyObject *function, const std::string &name) {
 Ref takeStep(PyObject *object, const PathStep &step) {
   PyObject *found = nullptr;
   switch (step.kind) {
-  case PathStep::Kind::Attribute: found = PyObject_GetAttrString(object, step.name.c_str()); break;
+  case PathStep::Kind::Attribute:
+    found = PyObject_GetAttrString(object, step.name.c_str());
+    break;
   case PathStep::Kind::Item: {
     Ref key = Ref::adopt(step.name.empty() ? PyLong_FromLongLong(step.index) : PyUnicode_FromString(step.name.c_str()));
     found = PyObject_GetItem(object, key.get());

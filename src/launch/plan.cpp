@@ -20,7 +20,8 @@ using artifact::PathStep;
 using layout::kDynamic;
 using support::Digest;
 
-// --- What the steps look at ---------------------------------------------------------------------------------------------------------------
+// --- What the steps look at
+// ---------------------------------------------------------------------------------------------------------------
 
 struct Plan::TensorInput {
   const Input *input;
@@ -31,6 +32,8 @@ struct Plan::TensorInput {
   PyArray_Descr *descr = nullptr;   ///< of NumPy arrays that fit; owned
   bool hasStrides = false;          ///< strides go into the block
   bool isStatic = false;            ///< no extent goes into the block
+  bool isExclusive = false;         ///< overlaps no other input
+  const void *address = nullptr;    ///< at the last launch
 };
 
 struct Plan::ValueInput {
@@ -41,6 +44,7 @@ struct Plan::ValueInput {
 struct Plan::Check {
   const Dependency *dependency;
   const artifact::Artifact *artifact;
+  Dependency::Kind kind = Dependency::Kind::Value;
   PyObject *held = nullptr; ///< the object seen, when the same object is enough; owned
   PyObject *weak = nullptr; ///< Identity: weak reference to the object; owned
   Digest digest{};
@@ -58,17 +62,23 @@ static uint64_t getVersion(PyObject *dict) {
 // Without version numbers names are looked up at every launch.
 static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030c0000;
 
+/// A function of the language is what its name says, although the compiler only asked for its class.
+static Dependency::Kind getKind(const Dependency &dependency, PyObject *object) {
+  return dependency.kind == Dependency::Kind::Type && object && isBuiltin(object) ? Dependency::Kind::Value : dependency.kind;
+}
+
 static Placement getPlacement(const artifact::Artifact &artifact) {
   return artifact.sites.empty() ? Placement::Ignored : Placement::Included;
 }
 
-// --- Building -----------------------------------------------------------------------------------------------------------------------------
+// --- Building
+// -----------------------------------------------------------------------------------------------------------------------------
 
 struct Plan::Node {
   uint16_t slot;
-  Ref object;        ///< what it is now
-  bool isWatched;    ///< found by names of modules only
-  bool isInLaunch;   ///< launch steps fill its slot
+  Ref object;      ///< what it is now
+  bool isWatched;  ///< found by names of modules only
+  bool isInLaunch; ///< launch steps fill its slot
   std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
 };
 
@@ -110,7 +120,8 @@ Plan::Node &Plan::Builder::getRoot(const Path &path) {
   int64_t key = isArgument ? path.argument : kKernel;
   if (auto found = tops.find(key); found != tops.end())
     return found->second;
-  Node &node = tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
+  Node &node =
+      tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
   if (isArgument)
     plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
   return node;
@@ -124,7 +135,8 @@ void Plan::Builder::useInLaunch(Node &node) {
 }
 
 Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
-  auto key = std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
+  auto key =
+      std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
   if (auto found = parent.children.find(key); found != parent.children.end())
     return found->second.get();
   Ref object = takeStep(parent.object.get(), path);
@@ -138,9 +150,14 @@ Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool may
   Step step{.kind = StepKind::Attribute, .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
   step.path = &path;
   switch (path.kind) {
-  case PathStep::Kind::Attribute: break;
-  case PathStep::Kind::Item: step.kind = StepKind::Item; break;
-  case PathStep::Kind::FunctionGlobal: step.kind = StepKind::Global; break;
+  case PathStep::Kind::Attribute:
+    break;
+  case PathStep::Kind::Item:
+    step.kind = StepKind::Item;
+    break;
+  case PathStep::Kind::FunctionGlobal:
+    step.kind = StepKind::Global;
+    break;
   case PathStep::Kind::FunctionClosure: {
     step.kind = StepKind::Cell;
     PyObject *function = getFunction(parent.object.get());
@@ -181,8 +198,9 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
     return false;
   }
   PyObject *object = node->object.get();
-  Check check{.dependency = &dependency, .artifact = plan.artifact};
-  if (std::optional<Digest> digest = describeDependency(dependency.kind, object, getPlacement(*plan.artifact))) {
+  Dependency::Kind kind = getKind(dependency, object);
+  Check check{.dependency = &dependency, .artifact = plan.artifact, .kind = kind};
+  if (std::optional<Digest> digest = describeDependency(kind, object, getPlacement(*plan.artifact))) {
     check.digest = *digest;
     check.hasDigest = true;
   }
@@ -193,15 +211,15 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
   else if (!check.hasDigest || !std::equal(check.digest.begin(), check.digest.end(), dependency.digest.begin(), dependency.digest.end()))
     return false;
   bool isSteady = true; // as long as it is the same object
-  if (object && dependency.kind == Dependency::Kind::Type) {
+  if (object && kind == Dependency::Kind::Type) {
     check.held = Py_NewRef(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  } else if (object && (dependency.kind == Dependency::Kind::Identity || !check.hasDigest)) {
+  } else if (object && (kind == Dependency::Kind::Identity || !check.hasDigest)) {
     check.weak = PyWeakref_NewRef(object, nullptr);
     if (!check.weak) {
       PyErr_Clear(); // such an object can only be recognised by keeping it
       check.held = Py_NewRef(object);
     }
-  } else if (object && (dependency.kind == Dependency::Kind::Function || isImmutable(object))) {
+  } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
     check.held = Py_NewRef(object);
   } else if (object) {
     isSteady = false;
@@ -233,6 +251,8 @@ void Plan::Builder::input(const Input &input) {
   tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
   tensor.stridedKey = tensor.hasStrides ? layout::computeStridedArrayKey(layout.element, layout.rank()) : tensor.key;
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
+  tensor.isExclusive = input.isField && !input.mayAlias;
+  plan.hasExclusiveFields |= tensor.isExclusive;
   tensor.descr = PyArray_DescrFromType(getNumpyType(layout.element.scalar));
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = uint32_t(plan.tensors.size())});
   plan.tensors.push_back(tensor);
@@ -276,7 +296,8 @@ Plan::~Plan() {
     Py_DECREF(watch.dict);
 }
 
-// --- Running ------------------------------------------------------------------------------------------------------------------------------
+// --- Running
+// ------------------------------------------------------------------------------------------------------------------------------
 
 /// A new reference; null with the error cleared when there is no such member.
 PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {
@@ -303,8 +324,12 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
     auto &step = const_cast<Step &>(constStep);
     PyObject *found = nullptr;
     switch (step.kind) {
-    case StepKind::Argument: slots[step.slot] = arguments[step.index]; continue;
-    case StepKind::Captured: slots[step.slot] = captured[step.slot]; continue;
+    case StepKind::Argument:
+      slots[step.slot] = arguments[step.index];
+      continue;
+    case StepKind::Captured:
+      slots[step.slot] = captured[step.slot];
+      continue;
     case StepKind::Tensor:
       if (!readTensor(tensors[step.index], slots[step.slot], frame.block, fit))
         return false;
@@ -444,7 +469,48 @@ Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
   if (usesDicts)
     memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   Fit fit = Fit::No;
-  return walk(steps, arguments, frame, fit) ? Fit::Yes : fit;
+  if (!walk(steps, arguments, frame, fit))
+    return fit;
+  if (hasMoved && hasExclusiveFields && findOverlap(frame.slots))
+    return Fit::No;
+  hasMoved = false;
+  return Fit::Yes;
+}
+
+/// Whether a field that the code takes to be alone in its memory shares some with another input of this launch.
+bool Plan::findOverlap(PyObject *const *slots) {
+  auto getRange = [](PyObject *object) {
+    if (PyArray_Check(object)) {
+      auto *array = reinterpret_cast<PyArrayObject *>(object);
+      int64_t reach = PyArray_ITEMSIZE(array);
+      for (int axis = 0; axis < PyArray_NDIM(array); ++axis)
+        reach += std::max<int64_t>(PyArray_STRIDE(array, axis), 0) * (PyArray_DIM(array, axis) - 1);
+      const char *data = PyArray_BYTES(array);
+      return std::make_pair(data, PyArray_SIZE(array) ? data + reach : data);
+    }
+    const runtime::Tensor &tensor = getTensor(object);
+    const char *data = reinterpret_cast<const char *>(tensor.data);
+    return std::make_pair(data + tensor.range.begin, data + tensor.range.end);
+  };
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].isExclusive)
+      continue;
+    PyObject *field = slots[tensorSlots[i]];
+    auto range = getRange(field);
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      if (k == i || (tensors[k].isExclusive && k < i))
+        continue;
+      PyObject *other = slots[tensorSlots[k]];
+      auto otherRange = getRange(other);
+      if (range.first >= otherRange.second || otherRange.first >= range.second)
+        continue;
+      if (PyArray_Check(other) || mayOverlap(getTensor(field), getTensor(other))) {
+        misfit = tensors[i].input->name;
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 static bool matchesDescr(PyArray_Descr *have, PyArray_Descr *want) {
@@ -465,6 +531,8 @@ bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block
       return false;
     }
     argument->data = tensor.data;
+    hasMoved |= input.address != tensor.data;
+    input.address = tensor.data;
     if (input.isStatic && !input.hasStrides)
       return true;
     for (int axis = 0; axis < input.rank; ++axis)
@@ -503,6 +571,8 @@ bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block
     return false;
   }
   argument->data = PyArray_DATA(array);
+  hasMoved |= input.address != argument->data;
+  input.address = argument->data;
   if (input.hasStrides)
     memcpy(out, PyArray_STRIDES(array), size_t(input.rank) * sizeof(int64_t));
   return true;
@@ -526,9 +596,11 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   auto *array = reinterpret_cast<PyArrayObject *>(source.get());
   PyArray_Descr *wanted = PyArray_DescrFromType(getNumpyType(type.scalar));
   Ref wantedRef = Ref::adopt(reinterpret_cast<PyObject *>(wanted));
-  bool fits = PyArray_NDIM(array) == type.rank && PyArray_DIM(array, 0) == type.rows && (type.rank == 1 || PyArray_DIM(array, 1) == type.columns);
+  bool fits =
+      PyArray_NDIM(array) == type.rank && PyArray_DIM(array, 0) == type.rows && (type.rank == 1 || PyArray_DIM(array, 1) == type.columns);
   // Floats do not become integers without being asked; everything else converts as an assignment does.
-  if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT || (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
+  if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT ||
+      (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
     return false;
   Py_INCREF(wanted);
   Ref packed = Ref::adopt(PyArray_FromArray(array, wanted, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_FORCECAST));
@@ -545,18 +617,18 @@ bool Plan::readValue(ValueInput &input, PyObject *object, unsigned char *block) 
 
 bool Plan::holds(Check &check, PyObject *object) {
   if (!object)
-    return check.dependency->kind == Dependency::Kind::Absent;
-  if (check.dependency->kind == Dependency::Kind::Absent)
+    return check.kind == Dependency::Kind::Absent;
+  if (check.kind == Dependency::Kind::Absent)
     return false;
   if (check.weak)
     return PyWeakref_GetObject(check.weak) == object;
   if (PyObject *held = check.held) {
     if (object == held)
       return true;
-    if (check.dependency->kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held)
+    if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held)
       return true;
     // Equal small values, without the way over a description.
-    if (Py_TYPE(object) == Py_TYPE(held) && check.dependency->kind == Dependency::Kind::Value) {
+    if (Py_TYPE(object) == Py_TYPE(held) && check.kind == Dependency::Kind::Value) {
       if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object))
         return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
       if (PyFloat_CheckExact(object)) {
@@ -567,10 +639,10 @@ bool Plan::holds(Check &check, PyObject *object) {
   }
   if (!check.hasDigest)
     return false;
-  std::optional<Digest> digest = describeDependency(check.dependency->kind, object, getPlacement(*check.artifact));
+  std::optional<Digest> digest = describeDependency(check.kind, object, getPlacement(*check.artifact));
   if (!digest || *digest != check.digest)
     return false;
-  if (check.held && check.dependency->kind != Dependency::Kind::Type && isImmutable(object))
+  if (check.held && check.kind != Dependency::Kind::Type && isImmutable(object))
     Py_SETREF(check.held, Py_NewRef(object)); // found faster next time
   return true;
 }

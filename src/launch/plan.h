@@ -3,8 +3,8 @@
 // When a kernel is specialised its inputs and dependencies become a list of small steps: fetch a member, check a value, store an address.
 // A launch walks the list once; the first step that finds something else than at specialisation says "not this one".
 //
-// Steps that start at arguments run at every launch. Names of modules (globals that the kernel or its functions refer to) are looked up only
-// when a dictionary on their way has changed: CPython numbers every change of a dictionary, so nothing changed costs one compare each.
+// Steps that start at arguments run at every launch. Names of modules (globals that the kernel or its functions refer to) are looked up
+// only when a dictionary on their way has changed: CPython numbers every change of a dictionary, so nothing changed costs one compare each.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -21,10 +21,10 @@ namespace qd::launch {
 
 /// The memory that one launch walks the plan with; owned by the caller, on its stack.
 struct PlanFrame {
-  unsigned char *block;   ///< argument block
-  PyObject **slots;       ///< slotCount: what each step found, borrowed
-  PyObject **dicts;       ///< slotCount: dictionaries of objects whose members are read
-  PyObject **owned;       ///< slotCount: references that the launch has to give back
+  unsigned char *block; ///< argument block
+  PyObject **slots;     ///< slotCount: what each step found, borrowed
+  PyObject **dicts;     ///< slotCount: dictionaries of objects whose members are read
+  PyObject **owned;     ///< slotCount: references that the launch has to give back
   size_t ownedCount = 0;
 };
 
@@ -52,12 +52,12 @@ private:
   struct Check;
   struct Step {
     StepKind kind;
-    bool mayBeMissing = false; ///< attribute: the plan expects that it is not there
-    uint16_t slot;             ///< what the step finds or looks at
-    uint16_t source = 0;       ///< slot that it starts from
-    uint32_t typeVersion = 0;  ///< attribute: types of this version keep the member in the instance's dictionary
-    uint32_t index = 0;        ///< argument number, or index of the input or check
-    PyObject *name = nullptr;  ///< attribute, item, global: owned
+    bool mayBeMissing = false;  ///< attribute: the plan expects that it is not there
+    uint16_t slot;              ///< what the step finds or looks at
+    uint16_t source = 0;        ///< slot that it starts from
+    uint32_t typeVersion = 0;   ///< attribute: types of this version keep the member in the instance's dictionary
+    uint32_t index = 0;         ///< argument number, or index of the input or check
+    PyObject *name = nullptr;   ///< attribute, item, global: owned
     PyObject *object = nullptr; ///< cell: owned
     const artifact::PathStep *path = nullptr;
   };
@@ -74,6 +74,7 @@ private:
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
   bool refreshCaptures();
+  bool findOverlap(PyObject *const *slots);
 
   artifact::Artifact *artifact = nullptr;
   std::vector<Step> steps, captureSteps;
@@ -85,6 +86,8 @@ private:
   std::vector<uint16_t> tensorSlots;
   size_t slotCount = 0;
   bool usesDicts = false;
+  bool hasExclusiveFields = false; ///< some field may not overlap other inputs
+  bool hasMoved = true;            ///< an address is not the one of the last launch: look for overlaps
   std::string misfit;
 };
 

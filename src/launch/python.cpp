@@ -26,14 +26,21 @@ void setPythonError() noexcept {
   } catch (const PythonError &) {
   } catch (const support::Error &error) {
     switch (error.kind) {
-    case support::ErrorKind::Runtime: return setOwnError("QuadrantsRuntimeError", error.what());
-    case support::ErrorKind::RuntimeType: return setOwnError("QuadrantsRuntimeTypeError", error.what());
-    case support::ErrorKind::Bounds: return setOwnError("QuadrantsBoundsError", error.what());
-    case support::ErrorKind::Type: return PyErr_SetString(PyExc_TypeError, error.what());
-    case support::ErrorKind::Key: return PyErr_SetString(PyExc_KeyError, error.what());
-    case support::ErrorKind::Memory: return PyErr_SetString(PyExc_MemoryError, error.what());
+    case support::ErrorKind::Runtime:
+      return setOwnError("QuadrantsRuntimeError", error.what());
+    case support::ErrorKind::RuntimeType:
+      return setOwnError("QuadrantsRuntimeTypeError", error.what());
+    case support::ErrorKind::Bounds:
+      return setOwnError("QuadrantsBoundsError", error.what());
+    case support::ErrorKind::Type:
+      return PyErr_SetString(PyExc_TypeError, error.what());
+    case support::ErrorKind::Key:
+      return PyErr_SetString(PyExc_KeyError, error.what());
+    case support::ErrorKind::Memory:
+      return PyErr_SetString(PyExc_MemoryError, error.what());
     case support::ErrorKind::Value:
-    case support::ErrorKind::Format: return PyErr_SetString(PyExc_ValueError, error.what());
+    case support::ErrorKind::Format:
+      return PyErr_SetString(PyExc_ValueError, error.what());
     }
   } catch (const std::bad_alloc &) {
     PyErr_NoMemory();

@@ -1,4 +1,5 @@
-// python.h: owning references and the way from C++ errors to Python exceptions. Every function of this room that calls Python holds the GIL.
+// python.h: owning references and the way from C++ errors to Python exceptions. Every function of this room that calls Python holds the
+// GIL.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

@@ -46,7 +46,8 @@ static uint64_t getTicksPerMicrosecond() {
 #endif
 }
 
-// --- Memory of a launch -------------------------------------------------------------------------------------------------------------------
+// --- Memory of a launch
+// -------------------------------------------------------------------------------------------------------------------
 
 /// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
 struct Specialisation::Frame {
@@ -75,7 +76,8 @@ struct Specialisation::Frame {
   }
 };
 
-// --- Long launches ------------------------------------------------------------------------------------------------------------------------
+// --- Long launches
+// ------------------------------------------------------------------------------------------------------------------------
 
 /// Gives the GIL away in the course of a launch that turns out to be long, and looks for signals now and then.
 class Specialisation::Observer final : public runtime::RunObserver {
@@ -149,7 +151,8 @@ private:
   std::vector<runtime::BufferRef> buffers;
 };
 
-// --- A launch -----------------------------------------------------------------------------------------------------------------------------
+// --- A launch
+// -----------------------------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh) {
   auto made = std::make_shared<Specialisation>();
@@ -221,7 +224,8 @@ void Specialisation::raiseFailure(KernelRun &run) {
   std::string message = runtime::formatSite(site, run.failedValues.data());
   Ref frames = Ref::adopt(PyList_New(0));
   for (const artifact::SourcePlace &place : site.frames) {
-    Ref frame = Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine, place.endColumn));
+    Ref frame = Ref::adopt(
+        Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine, place.endColumn));
     PyList_Append(frames.get(), frame.get());
   }
   Ref hook = importAttribute("quadrants._errors", "runtime_error");

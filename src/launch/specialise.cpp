@@ -25,7 +25,8 @@ using support::Option;
 // How long a launch waits for another process that compiles the same kernel before it compiles itself.
 static constexpr auto kMaxWait = std::chrono::seconds(60);
 
-// --- Identity of the two modules ----------------------------------------------------------------------------------------------------------
+// --- Identity of the two modules
+// ----------------------------------------------------------------------------------------------------------
 
 /// Name, size and time of change of a module's file: a module that was built or installed anew is another one.
 static std::string describeFile(const std::string &path) {
@@ -49,7 +50,8 @@ static const std::string &getBuildIdentity() {
   return *identity;
 }
 
-// --- The key ------------------------------------------------------------------------------------------------------------------------------
+// --- The key
+// ------------------------------------------------------------------------------------------------------------------------------
 
 /// What can be said about an argument without the compiler's help. The rest is up to the manifests of the variants.
 static void describeArgument(std::string &out, PyObject *argument) {
@@ -61,7 +63,8 @@ static void describeArgument(std::string &out, PyObject *argument) {
   }
   if (PyArray_Check(argument)) {
     auto *array = reinterpret_cast<PyArrayObject *>(argument);
-    out += "array " + std::to_string(PyArray_DESCR(array)->kind) + std::to_string(PyArray_ITEMSIZE(array)) + " " + std::to_string(PyArray_NDIM(array));
+    out += "array " + std::to_string(PyArray_DESCR(array)->kind) + std::to_string(PyArray_ITEMSIZE(array)) + " " +
+           std::to_string(PyArray_NDIM(array));
     return;
   }
   // Small values are told apart here, so that the variants of a key stay few.
@@ -79,7 +82,8 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
   text.append("\n").append(PY_VERSION).append("\n");
   text.append(state.device->getTarget()).append("\n").append(state.device->describe()).append("\n");
   text.append(state.options.describeKey());
-  if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) || !describeValue(text, kernel.results))
+  if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) ||
+      !describeValue(text, kernel.results))
     return std::nullopt;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
@@ -91,7 +95,8 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
   return support::computeDigest(text);
 }
 
-// --- The two ways to code -----------------------------------------------------------------------------------------------------------------
+// --- The two ways to code
+// -----------------------------------------------------------------------------------------------------------------
 
 static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots) {
   std::shared_ptr<Specialisation> found;

@@ -20,7 +20,8 @@ using support::ErrorKind;
 PyTypeObject *bufferType, *fieldType, *ndarrayType;
 static TensorObject *allTensors;
 
-// --- Buffer -------------------------------------------------------------------------------------------------------------------------------
+// --- Buffer
+// -------------------------------------------------------------------------------------------------------------------------------
 
 static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
   auto *object = PyObject_New(BufferObject, bufferType);
@@ -54,7 +55,8 @@ static PyObject *getBufferAddress(PyObject *self, void *) {
   return PyLong_FromVoidPtr(reinterpret_cast<BufferObject *>(self)->buffer->getData());
 }
 
-// --- Containers ---------------------------------------------------------------------------------------------------------------------------
+// --- Containers
+// ---------------------------------------------------------------------------------------------------------------------------
 
 static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
 
@@ -137,8 +139,8 @@ static void setFirstIndex(TensorObject &object, PyObject *offset) {
   std::copy(values.begin(), values.end(), object.firstIndex);
 }
 
-static void placeTensor(TensorObject &object, const layout::ValueType &element, PyObject *shape, PyObject *strides, PyObject *componentStride,
-                        PyObject *buffer, int64_t byteOffset) {
+static void placeTensor(TensorObject &object, const layout::ValueType &element, PyObject *shape, PyObject *strides,
+                        PyObject *componentStride, PyObject *buffer, int64_t byteOffset) {
   TensorLayout layout;
   layout.element = element;
   layout.extents = readIntegers(shape);
@@ -163,7 +165,8 @@ static void placeTensor(TensorObject &object, const layout::ValueType &element, 
 
 static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guard(-1, [&] {
-    static const char *names[] = {"dtype", "element_shape", "shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
+    static const char *names[] = {"dtype",  "element_shape", "shape",  "strides", "component_stride",
+                                  "buffer", "byte_offset",   "offset", nullptr};
     PyObject *dtype, *elementShape, *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
     long long byteOffset = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOOLO", const_cast<char **>(names), &dtype, &elementShape, &shape, &strides,
@@ -186,8 +189,8 @@ static PyObject *placeLater(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *names[] = {"shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
     PyObject *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
     long long byteOffset = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOLO:_place", const_cast<char **>(names), &shape, &strides, &componentStride, &buffer,
-                                     &byteOffset, &offset))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOLO:_place", const_cast<char **>(names), &shape, &strides, &componentStride,
+                                     &buffer, &byteOffset, &offset))
       return nullptr;
     TensorObject &object = tensorObject(self);
     if (object.tensor.state != Tensor::State::Unplaced)
@@ -230,7 +233,8 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     Ref owner = Ref::adopt(wrapBuffer(tensor.buffer));
     if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0)
       return nullptr;
-    PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()),
+                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     return array.release();
   });
 }
@@ -267,8 +271,8 @@ static PyObject *getLayout(PyObject *self, void *) {
     Ref element = Ref::adopt(makeElementShape(tensor.layout.element));
     Ref extents = Ref::adopt(makeTuple(tensor.layout.extents));
     Ref strides = Ref::adopt(makeTuple(tensor.layout.strides));
-    return Py_BuildValue("ssOOOL", tensor.isField ? "field" : "ndarray", support::getName(tensor.layout.element.scalar).data(), element.get(),
-                         extents.get(), strides.get(), static_cast<long long>(tensor.layout.componentStride));
+    return Py_BuildValue("ssOOOL", tensor.isField ? "field" : "ndarray", support::getName(tensor.layout.element.scalar).data(),
+                         element.get(), extents.get(), strides.get(), static_cast<long long>(tensor.layout.componentStride));
   });
 }
 
@@ -297,6 +301,22 @@ static PyObject *getAddress(PyObject *self, void *) {
 static PyObject *getState(PyObject *self, void *) {
   static const char *names[] = {"unplaced", "alive", "dead"};
   return PyUnicode_InternFromString(names[size_t(getTensor(self).state)]);
+}
+
+static PyObject *overlap(PyObject *, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    PyObject *objects[2];
+    if (!PyArg_ParseTuple(args, "OO:may_overlap", &objects[0], &objects[1]))
+      return nullptr;
+    if (isTensor(objects[0]) && isTensor(objects[1]))
+      return PyBool_FromLong(mayOverlap(getTensor(objects[0]), getTensor(objects[1])));
+    // NumPy's own answer by bounds, for arrays and the views of containers.
+    Ref views[2];
+    for (int i = 0; i < 2; ++i)
+      views[i] = isTensor(objects[i]) ? Ref::adopt(makeView(objects[i], nullptr)) : Ref::borrow(objects[i]);
+    Ref function = importAttribute("numpy", "may_share_memory");
+    return PyObject_CallFunctionObjArgs(function.get(), views[0].get(), views[1].get(), nullptr);
+  });
 }
 
 static PyObject *countTensors(PyObject *, PyObject *) {
@@ -328,19 +348,20 @@ void addTensorTypes(PyObject *module) {
   PyType_Spec bufferSpec = {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots};
   bufferType = makeType(module, bufferSpec);
 
-  static PyGetSetDef properties[] = {{"shape", getShape, nullptr, "Extents.", nullptr},
-                                     {"element_shape", getElementShape, nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
-                                     {"dtype", getDtype, nullptr, "Scalar type of the elements.", nullptr},
-                                     {"_qd_layout", getLayout, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)", nullptr},
-                                     {"_offset", getOffset, nullptr, "Lowest index of each axis, or None.", nullptr},
-                                     {"_buffer", getTensorBuffer, nullptr, "The memory that the elements lie in.", nullptr},
-                                     {"_byte_offset", getByteOffset, nullptr, "Where in the buffer the first element lies.", nullptr},
-                                     {"_address", getAddress, nullptr, "Address of the first element.", nullptr},
-                                     {"_state", getState, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
-                                     {}};
+  static PyGetSetDef properties[] = {
+      {"shape", getShape, nullptr, "Extents.", nullptr},
+      {"element_shape", getElementShape, nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
+      {"dtype", getDtype, nullptr, "Scalar type of the elements.", nullptr},
+      {"_qd_layout", getLayout, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)", nullptr},
+      {"_offset", getOffset, nullptr, "Lowest index of each axis, or None.", nullptr},
+      {"_buffer", getTensorBuffer, nullptr, "The memory that the elements lie in.", nullptr},
+      {"_byte_offset", getByteOffset, nullptr, "Where in the buffer the first element lies.", nullptr},
+      {"_address", getAddress, nullptr, "Address of the first element.", nullptr},
+      {"_state", getState, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
+      {}};
   static PyMethodDef methods[] = {{"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
-                                  {"_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(placeLater)), METH_VARARGS | METH_KEYWORDS,
-                                   "Give a container that was made without a shape its memory."},
+                                  {"_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(placeLater)),
+                                   METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
                                   {}};
   PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(newTensor)},
                          {Py_tp_init, reinterpret_cast<void *>(initTensor)},
@@ -356,7 +377,10 @@ void addTensorTypes(PyObject *module) {
   PyType_Spec ndarraySpec = {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   fieldType = makeType(module, fieldSpec);
   ndarrayType = makeType(module, ndarraySpec);
-  static PyMethodDef functions[] = {{"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."}, {}};
+  static PyMethodDef functions[] = {
+      {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
+      {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
+      {}};
   PyModule_AddFunctions(module, functions);
 }
 

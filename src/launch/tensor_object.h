@@ -7,16 +7,14 @@
 namespace qd::launch {
 
 struct BufferObject {
-  PyObject_HEAD
-  runtime::BufferRef buffer;
+  PyObject_HEAD runtime::BufferRef buffer;
 };
 
 /// A container. `tensor` is read by launches without a call: its address is fixed for the life of the object.
 struct TensorObject {
-  PyObject_HEAD
-  runtime::Tensor tensor;
-  int64_t *firstIndex; ///< lowest index of each axis, null when all are 0
-  PyObject *shape;     ///< the extents as a tuple, made when first asked for
+  PyObject_HEAD runtime::Tensor tensor;
+  int64_t *firstIndex;           ///< lowest index of each axis, null when all are 0
+  PyObject *shape;               ///< the extents as a tuple, made when first asked for
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 

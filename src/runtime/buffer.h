@@ -27,8 +27,8 @@ private:
   std::atomic<int64_t> owners{1};
   void *data = nullptr;
   size_t size = 0;
-  void *block = nullptr;   ///< what was obtained from the system; `data` lies within
-  size_t mappedBytes = 0;  ///< size of a mapping; 0: `block` came from calloc
+  void *block = nullptr;  ///< what was obtained from the system; `data` lies within
+  size_t mappedBytes = 0; ///< size of a mapping; 0: `block` came from calloc
 };
 
 /// One reference to a Buffer, or none.

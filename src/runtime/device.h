@@ -15,7 +15,8 @@ namespace qd::runtime {
 class LoadedKernel {
 public:
   virtual ~LoadedKernel() = default;
-  /// Runs the kernel to its end (an asynchronous device: puts it into its queue). `run` has the arguments, the result and the scratch block.
+  /// Runs the kernel to its end (an asynchronous device: puts it into its queue). `run` has the arguments, the result and the scratch
+  /// block.
   virtual void run(KernelRun &run) = 0;
 };
 

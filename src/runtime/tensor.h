@@ -10,11 +10,12 @@ namespace qd::runtime {
 struct Tensor {
   enum class State : uint8_t { Unplaced, Alive, Dead };
 
-  uint64_t typeKey = 0;       ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
+  uint64_t typeKey = 0;          ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
   unsigned char *data = nullptr; ///< address of the first element
   layout::TensorLayout layout;
   BufferRef buffer;
   int64_t byteOffset = 0;
+  layout::ByteRange range; ///< of all elements, relative to data
   State state = State::Unplaced;
   bool isField = false;
 
@@ -23,5 +24,8 @@ struct Tensor {
   /// Gives the memory back; views keep it.
   void release();
 };
+
+/// Whether some byte may belong to elements of both. Members that interleave in one buffer are told apart.
+bool mayOverlap(const Tensor &a, const Tensor &b);
 
 } // namespace qd::runtime

@@ -1,8 +1,8 @@
 // thread_pool.cpp: see thread_pool.h
 //
-// A parallel loop is a Job on its caller's stack. It is put into a list, idle threads join it and take chunks by counting up `next`, the caller
-// does the same. When no chunk is left the caller takes the job out of the list, so that nobody joins any more, and waits for those who did.
-// On a busy machine that wait is short: a thread that the system has not scheduled yet never joined.
+// A parallel loop is a Job on its caller's stack. It is put into a list, idle threads join it and take chunks by counting up `next`, the
+// caller does the same. When no chunk is left the caller takes the job out of the list, so that nobody joins any more, and waits for those
+// who did. On a busy machine that wait is short: a thread that the system has not scheduled yet never joined.
 #include "runtime/thread_pool.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ bool isLegalDataType(std::string_view option, std::string_view value) {
 
 const std::vector<OptionRow> &getOptionRows() {
   static const auto *rows = new std::vector<OptionRow>{
-#define QD_OPTION(name, kind, default_, key, scope, doc)                                                                                         \
+#define QD_OPTION(name, kind, default_, key, scope, doc)                                                                                   \
   OptionRow{#name, kind, makeDefault(default_), OptionKey::key, OptionScope::scope, doc},
 #include "support/options.def"
 #undef QD_OPTION
