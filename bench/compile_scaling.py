@@ -2,8 +2,8 @@
 
     python bench/compile_scaling.py [--largest 100000] [--module quadrants]
 
-Each size compiles in a fresh process with an empty cache. The kernel is straight-line code after static unrolling: a chain of multiplications,
-additions, branches and stores, so that every stage sees the whole of it. Prints seconds, the ratio to the size before, and peak memory.
+Each size compiles in a fresh process with an empty cache. The kernel is straight-line code after static unrolling: a chain of products,
+sums, branches and stores, so that every stage sees the whole of it. Prints seconds, the ratio to the size before, and peak memory.
 """
 
 import argparse

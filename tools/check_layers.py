@@ -13,7 +13,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
-GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(")
+# Where the system keeps things is no option of ours.
+GETENV = re.compile(r"\b(?:secure_)?getenv\s*\((?!\"(?:HOME|XDG_\w+)\")")
 
 # Rooms in which Python's headers may be seen.
 PYTHON_ROOMS = {"frontend", "launch", "bindings"}
