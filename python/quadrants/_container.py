@@ -136,6 +136,9 @@ class ContainerMethods:
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        if isinstance(other, (int, float, str)) or other is None:
+            problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
+            raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
         source = as_array(other)
         if source.shape != self.view().shape:
             mine, its = self.view().shape, source.shape

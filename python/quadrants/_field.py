@@ -26,12 +26,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
     grad: Field | None
     dual: Field | None
 
-    def copy_from(self, other: Any) -> None:
-        """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
-        if isinstance(other, (int, float, str)) or other is None:
-            raise TypeError("Cannot copy from a non-field object")
-        super().copy_from(other)
-
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
 

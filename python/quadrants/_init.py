@@ -54,6 +54,7 @@ TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "e
 cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
 gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
 _NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
+set_logging_level, is_logging_effective = _runtime.set_log_level, _runtime.is_logged
 _SUPPORTED = (cpu, Arch.python)
 _reset_hooks: list[Callable[[], None]] = []
 
@@ -129,16 +130,6 @@ def dump_compile_config() -> None:
     """Print all options, one name=value on a line."""
     for name, value in sorted((_options.current or {}).items()):
         print(f"{name}={value}")
-
-
-def set_logging_level(level: str) -> None:
-    """Write log lines of this level and more severe ones."""
-    _runtime.set_log_level(level)
-
-
-def is_logging_effective(level: str) -> bool:
-    """Whether log lines of this level are written."""
-    return _runtime.is_logged(level)
 
 
 def is_extension_enabled(ext: extension) -> bool:

@@ -57,7 +57,9 @@ def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
     made.is_pure = declared_pure
     made.grad = _NoGradient(function.__qualname__)
     made._is_classkernel = is_method(function)
-    if results is not None and (len(results) != 1 or isinstance(results[0], (MatrixType, StructType)) or returns_tuple(function, depth + 1)):
+    if results is not None and (
+        len(results) != 1 or isinstance(results[0], (MatrixType, StructType)) or returns_tuple(function, depth + 1)
+    ):
         made.build_result = functools.partial(_build_result, results, returns_tuple(function, depth + 1))
     return made
 

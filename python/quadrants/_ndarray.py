@@ -22,12 +22,6 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         """Data type, or vector or matrix type, of an element."""
         return self._element_type
 
-    def copy_from(self, other: Any) -> None:
-        """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
-        if isinstance(other, (int, float, str)) or other is None:
-            raise AssertionError(f"copy_from needs an ndarray, got {type(other).__name__}")
-        super().copy_from(other)
-
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a 0-d ndarray has no length")

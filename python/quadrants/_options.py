@@ -19,6 +19,7 @@ _OTHER_VARIABLES = frozenset(
     "QD_ENABLE_VULKAN QD_ENABLE_TORCH QD_ENABLE_PYBUF QD_ENABLE_HIP_MEMPOOL QD_VISIBLE_DEVICE QD_LIB_DIR QD_TMP_DIR QD_NUM_THREADS "
     "QD_CUDA_FORCE_FLAT_CHECKPOINT_GRAPH QD_WANTED_ARCHS QD_LITE_TEST QD_FILE_TIMING QD_VENV QD_JOBS QD_OFFLINE_CACHE".split()
 )
+_ALIASES = {"cpu_max_num_threads": "QD_NUM_THREADS"}
 
 current: dict[str, Any] | None = None  # values of all options, or None when there is no runtime; set by `qd.init` and `qd.reset`
 
@@ -45,6 +46,7 @@ def collect(keywords: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, (kind, default, _, _, scope) in _ROWS.items():
         variable = "QD_" + name.upper()
+        variable = variable if variable in os.environ else _ALIASES.get(name, variable)
         text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
         values[name] = _DATA_TYPES[name][0] if name in _DATA_TYPES else default
         if text:

@@ -88,10 +88,6 @@ class StructType(StructTypeBase):
         """The same as `members`."""
         return self.members
 
-    def to_string(self) -> str:
-        """The same as `repr`."""
-        return repr(self)
-
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """What `class B(A)` inherits when A is a struct type: a class that only remembers A."""
         return (type(self.name, (), {"_qd_struct_type": self}),)

@@ -48,10 +48,6 @@ class MatrixType:
         """(n,) of a vector, (n, m) of a matrix."""
         return (self.n,) if self.ndim == 1 else (self.n, self.m)
 
-    def get_shape(self) -> tuple[int | None, ...]:
-        """The same as `shape`."""
-        return self.shape
-
     def __call__(self, *values: Any):
         """A host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""
         return factories["matrix"](self, values)
@@ -76,10 +72,6 @@ class MatrixType:
     def __repr__(self) -> str:
         name = getattr(self.dtype, "name", None)
         return f"VectorType[{self.n}, {name}]" if self.ndim == 1 else f"MatrixType[{self.n},{self.m}, {name}]"
-
-    def to_string(self) -> str:
-        """The same as `repr`."""
-        return repr(self)
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> MatrixType:

@@ -66,6 +66,12 @@ def test_the_environment_gives_options_and_keywords_win(monkeypatch, capfd):
     assert "QD_RANDOM_SEED=7" in capfd.readouterr().err
 
 
+def test_the_number_of_threads_has_a_short_variable(monkeypatch):
+    monkeypatch.setenv("QD_NUM_THREADS", "3")
+    qd.init()
+    assert qd.cfg.cpu_max_num_threads == 3
+
+
 def test_bad_environment_is_refused(monkeypatch):
     monkeypatch.setenv("QD_DEFAULT_IP", "16")
     with pytest.raises(ValueError, match="Invalid QD_DEFAULT_IP=16, should be 32 or 64"):
