@@ -187,20 +187,28 @@ template <class F> QD_INLINE F cosh(F x) {
   return halfSum(magnitude, 1);
 }
 
-/// 1 - 2 / (e^2x + 1), with the remainder of the division.
+/// 1 - 2 / (e^2x + 1) for tanh(x) above kTanhSmall; f64 with the remainder of the division.
+QD_INLINE F32 tanhLarge(F32 x) {
+  ExponentialParts<F32> parts = splitExp(2 * x);
+  F32 two = powerOfTwo<F32>(parts.shifted); // of the shifted value only the bits of n are left
+  return 1 - 2 / fma(1 + (parts.high + parts.low), two, F32(1));
+}
+QD_INLINE F64 tanhLarge(F64 x) {
+  ExponentialParts<F64> parts = splitExp(2 * x);
+  Pair<F64> power = expPair(parts);
+  F64 two = powerOfTwo<F64>(parts.shifted - toBits(F64(Format<F64>::kRound)));
+  Pair<F64> under = addOrdered(power.high * two, F64(1));
+  under.low += power.low * two;
+  F64 reciprocal = 1 / under.high, quotient = 2 * reciprocal;
+  F64 rest = fma(-quotient, under.high, F64(2)) - quotient * under.low;
+  Pair<F64> value = addOrdered(F64(1), -quotient);
+  return value.high + (value.low - rest * reciprocal);
+}
+
 template <class F> QD_INLINE F tanh(F x) {
   F magnitude = abs(x);
   F limited = select(magnitude > Exponent<F>::kTanhOne, F(Exponent<F>::kTanhOne), magnitude);
-  ExponentialParts<F> parts = splitExp(2 * limited);
-  Pair<F> power = expPair(parts);
-  F two = powerOfTwo<F>(parts.shifted - toBits(F(Format<F>::kRound)));
-  Pair<F> under = addOrdered(power.high * two, F(1));
-  under.low += power.low * two;
-  F reciprocal = 1 / under.high, quotient = 2 * reciprocal;
-  F rest = fma(-quotient, under.high, F(2)) - quotient * under.low;
-  Pair<F> value = addOrdered(F(1), -quotient);
-  F large = value.high + (value.low - rest * reciprocal);
-  return copysign(select(magnitude < Exponent<F>::kTanhSmall, tanhSmall(magnitude), large), x);
+  return copysign(select(magnitude < Exponent<F>::kTanhSmall, tanhSmall(magnitude), tanhLarge(limited)), x);
 }
 
 } // namespace qd::devlib
