@@ -29,7 +29,10 @@ _evaluator = Evaluator()
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of a kernel."""
     flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)))
-    return None if flat is None else kernel.build_result(flat)
+    if flat is None:
+        return None
+    build = getattr(kernel, "build_result", None)  # a single scalar needs none
+    return flat[0] if build is None else build(flat)
 
 
 def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:

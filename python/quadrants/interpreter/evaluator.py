@@ -101,8 +101,6 @@ class Evaluator:
         """The value of a member."""
         return read(self.member(base, name))
 
-    method = member
-
     def element(self, base: Any, index: Any) -> Any:
         """The place of an element or component; of a compile-time container the item."""
         tensor = self.tensor(base)

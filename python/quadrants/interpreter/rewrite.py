@@ -199,8 +199,6 @@ class Rewriter(ast.NodeTransformer):
         self.static_depth += name in ("static", "static_assert", "static_print")
         if callee is MISSING:
             function = self.visit_place(node.func)
-            if isinstance(node.func, ast.Attribute):
-                function = self.helper("method", self.visit_place(node.func.value), literal(node.func.attr), at=node.func)
         else:
             function = self.visit(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)

@@ -1,0 +1,391 @@
+"""Random typed programs of the kernel language whose results do not depend on the order of parallel iterations.
+
+What is kept out, because the language leaves it open: conversions of floats out of the integer's range, the sign of zero of `max` and `min`,
+bits of a NaN, transcendental functions, float sums across parallel iterations. In a parallel loop an iteration writes elements of its own
+index only; what iterations share is changed by commutative integer atomics whose results nobody reads.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from .program import Program
+
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+FLOATS = ("f16", "f32", "f64")
+BITS = {name: 1 if name == "u1" else int(name[1:]) for name in ("u1", *INTEGERS, *FLOATS)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: a scalar, or a vector or matrix when it has a shape; `struct` for the program's struct."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Source text with its type; a literal is compile-time."""
+
+    text: str
+    kind: Kind
+    literal: bool = False
+
+    @property
+    def dtype(self) -> str:
+        return self.kind.dtype
+
+
+@dataclass
+class Variable:
+    """A visible name.
+
+    Shared variables belong to the task around a parallel loop: only reductions may change them. Static ones are compile-time integers.
+    """
+
+    name: str
+    kind: Kind
+    writable: bool = True
+    shared: bool = False
+    static: bool = False
+
+
+@dataclass
+class Container:
+    """A field or array of the program, with the axes of its shape."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic
+
+
+STRUCT = Kind("struct")
+
+
+class Generator:
+    """Makes one program from one seed."""
+
+    def __init__(self, seed: int, options: dict[str, str]) -> None:
+        self.random = random.Random(seed)
+        self.options = options
+        self.program = Program(options)
+        self.scopes: list[list[Variable]] = [[]]
+        self.containers: list[Container] = []
+        self.functions: list[tuple[str, list[Kind], list[bool], Kind]] = []
+        self.members: dict[str, Kind] = {}
+        self.struct_container: Container | None = None
+        self.names = 0
+        self.own_index: str | None = None  # set in parallel loops
+        self.own_shape: tuple[int, ...] = ()
+        self.loops: list[str] = []
+        self.returns: Kind | None = None
+        self.depth = 0
+
+    # types
+
+    def promote(self, left: str, right: str, numeric: bool = True) -> str:
+        """Common type of two operands."""
+        if left == right:
+            return self.options["default_ip"] if left == "u1" and numeric else left
+        if "u1" in (left, right):
+            return right if left == "u1" else left
+        floats = [dtype for dtype in (left, right) if dtype in FLOATS]
+        return max(floats or (left, right), key=lambda dtype: (BITS[dtype], dtype[0] == "u"))
+
+    def real(self, dtype: str) -> str:
+        return dtype if dtype in FLOATS else self.options["default_fp"]
+
+    def any_dtype(self) -> str:
+        return self.random.choice(("i32", "i32", "f32", "f32", *INTEGERS, *FLOATS))
+
+    def any_kind(self, depth: int = 0) -> Kind:
+        roll = self.random.random()
+        if roll < 0.7:
+            return Kind(self.any_dtype())
+        if roll < 0.93 or depth:
+            return Kind(self.any_dtype(), (self.random.choice((2, 2, 3, 4)),))
+        return Kind(self.any_dtype(), self.random.choice(((2, 2), (2, 3), (3, 3))))
+
+    def annotation(self, kind: Kind) -> str:
+        if kind == STRUCT:
+            return "S"
+        if not kind.shape:
+            return f"qd.{kind.dtype}"
+        word = "vector" if len(kind.shape) == 1 else "matrix"
+        return f"qd.types.{word}({', '.join(map(str, kind.shape))}, qd.{kind.dtype})"
+
+    def fresh(self, prefix: str) -> str:
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def visible(self, writable: bool = False) -> list[Variable]:
+        every = [variable for scope in self.scopes for variable in scope]
+        if writable:
+            return [variable for variable in every if variable.writable and not (variable.shared and self.own_index)]
+        reduced = self.own_index is not None
+        return [variable for variable in every if not (reduced and variable.shared and variable.writable)]
+
+    # expressions
+
+    def literal(self, floating: bool) -> Expression:
+        if floating:
+            value = self.random.choice((0.5, 1.0, 2.0, -1.5, 0.1, 3.25, -7.75, 100.0, 1e-3))
+            return Expression(repr(value), Kind(self.options["default_fp"]), literal=True)
+        value = self.random.choice((0, 1, 2, 3, 5, 7, 10, 100, 255, 1000, -1, -3, -8, 65536, 2**31 - 1, -(2**31)))
+        return Expression(f"({value})" if value < 0 else str(value), Kind(self.options["default_ip"]), literal=True)
+
+    def typed_literal(self, dtype: str) -> Expression:
+        if dtype in FLOATS:
+            return Expression(f"qd.{dtype}({self.literal(True).text})", Kind(dtype))
+        top = 2 ** (BITS[dtype] - (dtype[0] == "i")) - 1
+        value = self.random.choice((0, 1, 2, 7, 100, top, top // 2))
+        return Expression(f"qd.{dtype}({value})", Kind(dtype))
+
+    def clamped(self, expression: Expression, low: float = -100.0) -> Expression:
+        """A float within the range of every integer type."""
+        return Expression(
+            f"qd.max(qd.min({expression.text}, 100.5), {low})", Kind(self.promote(expression.dtype, self.options["default_fp"]))
+        )
+
+    def to_dtype(self, expression: Expression, dtype: str) -> Expression:
+        """A cast whose value the language defines."""
+        shape = expression.kind.shape
+        if expression.dtype in FLOATS and dtype not in FLOATS and dtype != "u1":
+            expression = self.clamped(expression, 0.25 if dtype[0] == "u" else -100.5)
+        return Expression(f"qd.cast({expression.text}, qd.{dtype})", Kind(dtype, shape))
+
+    def assignable(self, expression: Expression, dtype: str) -> Expression:
+        """An expression that may be stored as `dtype`, often by an implicit conversion."""
+        if expression.dtype in FLOATS and dtype not in FLOATS:
+            return self.clamped(expression, 0.25 if dtype[0] == "u" else -100.5)
+        return expression
+
+    def scalar(self, depth: int, dtype: str | None = None) -> Expression:
+        """An expression of any scalar type, or of `dtype`."""
+        if dtype is not None:
+            made = self.scalar(depth)
+            return made if made.dtype == dtype and not made.literal else self.to_dtype(made, dtype)
+        if depth <= 0 or self.random.random() < 0.15:
+            return self.leaf()
+        make = self.random.choice(
+            (self.arithmetic, self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.unary, self.conversion,
+             self.choice, self.logic, self.of_vector, self.extreme, self.call, self.power, self.counting)
+        )  # fmt: skip
+        return make(depth - 1)
+
+    def leaf(self) -> Expression:
+        variables = [variable for variable in self.visible() if variable.kind != STRUCT]
+        roll = self.random.random()
+        if roll < 0.5 and variables:
+            variable = self.random.choice(variables)
+            return self.component(Expression(variable.name, variable.kind, literal=variable.static))
+        if roll < 0.62:
+            structs = [variable for variable in self.visible() if variable.kind == STRUCT]
+            if structs:
+                name, kind = self.random.choice(list(self.members.items()))
+                return self.component(Expression(f"{self.random.choice(structs).name}.{name}", kind))
+        if roll < 0.8:
+            element = self.element()
+            if element is not None:
+                return self.component(element)
+        return self.typed_literal(self.any_dtype()) if roll > 0.93 else self.literal(self.random.random() < 0.4)
+
+    def component(self, expression: Expression) -> Expression:
+        """A scalar of a vector or matrix."""
+        shape = expression.kind.shape
+        if not shape:
+            return expression
+        indices = ", ".join(self.index(extent) for extent in shape)
+        if len(shape) == 1 and self.random.random() < 0.4:
+            return Expression(f"{expression.text}.{'xyzw'[self.random.randrange(shape[0])]}", Kind(expression.dtype))
+        return Expression(f"{expression.text}[{indices}]", Kind(expression.dtype))
+
+    def index(self, extent: int) -> str:
+        """An index within range: a constant, or a run-time value."""
+        if self.random.random() < 0.5 or not self.visible():
+            return str(self.random.randrange(extent))
+        integers = [variable for variable in self.visible() if variable.kind.dtype in INTEGERS and not variable.kind.shape]
+        if not integers:
+            return str(self.random.randrange(extent))
+        return f"qd.cast({self.random.choice(integers).name} % {extent}, qd.i32)"
+
+    def element(self, write: bool = False) -> Expression | None:
+        """An element of a container that this place may read, or write."""
+        allowed = [c for c in self.containers if self.may_access(c, write)]
+        if not allowed:
+            return None
+        container = self.random.choice(allowed)
+        if self.own_index is not None and container.use == "own":
+            return Expression(f"{container.name}[{self.own_index}]", container.kind)
+        return Expression(f"{container.name}[{', '.join(self.index(extent) for extent in container.shape)}]", container.kind)
+
+    def may_access(self, container: Container, write: bool) -> bool:
+        if self.own_index is None:
+            return container.use == "free"
+        return container.use == "own" if write else container.use in ("own", "read")
+
+    def runtime(self, depth: int) -> Expression:
+        """A scalar that is no literal."""
+        made = self.scalar(depth)
+        return made if not made.literal else self.typed_literal(made.dtype)
+
+    def integer(self, depth: int) -> Expression:
+        made = self.runtime(depth)
+        return made if made.dtype in INTEGERS else self.to_dtype(made, self.random.choice(INTEGERS))
+
+    def floating(self, depth: int) -> Expression:
+        made = self.runtime(depth)
+        return made if made.dtype in FLOATS else self.to_dtype(made, self.random.choice(FLOATS))
+
+    def condition(self, depth: int) -> Expression:
+        return self.comparison(depth) if self.random.random() < 0.8 else self.runtime(depth)
+
+    def arithmetic(self, depth: int) -> Expression:
+        left, right, op = self.runtime(depth), self.scalar(depth), self.random.choice("+ - * + - * / // %".split())
+        if self.random.random() < 0.3:
+            left, right = right, left
+        dtype = self.promote(self.real(left.dtype), self.real(right.dtype)) if op == "/" else self.promote(left.dtype, right.dtype)
+        return Expression(f"({left.text} {op} {right.text})", Kind(dtype))
+
+    def bits(self, depth: int) -> Expression:
+        left, right = self.integer(depth), self.integer(depth)
+        return Expression(f"({left.text} {self.random.choice('&|^')} {right.text})", Kind(self.promote(left.dtype, right.dtype)))
+
+    def shift(self, depth: int) -> Expression:
+        left, right = self.integer(depth), self.integer(depth)
+        if self.random.random() < 0.2:
+            return Expression(f"qd.bit_shr({left.text}, {right.text})", left.kind)
+        return Expression(f"({left.text} {self.random.choice(('<<', '>>'))} {right.text})", left.kind)
+
+    def power(self, depth: int) -> Expression:
+        base, exponent = self.integer(depth), self.integer(depth)
+        return Expression(f"({base.text} ** ({exponent.text} & 7))", base.kind)
+
+    def counting(self, depth: int) -> Expression:
+        return Expression(f"qd.math.{self.random.choice(('popcnt', 'clz', 'ffs'))}({self.integer(depth).text})", Kind("i32"))
+
+    def comparison(self, depth: int) -> Expression:
+        left, right = self.runtime(depth), self.scalar(depth)
+        op = self.random.choice("< <= > >= == !=".split())
+        if self.random.random() < 0.1:
+            third = self.scalar(depth)
+            return Expression(f"({left.text} {op} {right.text} < {third.text})", Kind("u1"))
+        return Expression(f"({left.text} {op} {right.text})", Kind("u1"))
+
+    def unary(self, depth: int) -> Expression:
+        made = self.runtime(depth)
+        numeric = self.options["default_ip"] if made.dtype == "u1" else made.dtype
+        if made.dtype in FLOATS:
+            form = self.random.choice(("-{}", "abs({})", "qd.floor({})", "qd.ceil({})", "qd.round({})", "qd.sqrt(abs({}))"))
+            return Expression(f"({form.format(made.text)})", made.kind)
+        form = self.random.choice(("-{}", "~{}", "abs({})", "(not {})"))
+        dtype = "u1" if "not" in form else made.dtype if form[0] == "~" else numeric
+        return Expression(f"({form.format(made.text)})", Kind(dtype))
+
+    def conversion(self, depth: int) -> Expression:
+        made = self.runtime(depth)
+        if made.dtype in ("i32", "u32", "i64", "u64") and self.random.random() < 0.15:
+            twin = {"i32": "f32", "u32": "i32", "i64": "f64", "u64": "i64"}[made.dtype]
+            return Expression(f"qd.bit_cast({made.text}, qd.{twin})", Kind(twin))
+        return self.to_dtype(made, self.any_dtype())
+
+    def choice(self, depth: int) -> Expression:
+        condition, first, second = self.condition(depth), self.scalar(depth), self.scalar(depth)
+        dtype = self.promote(first.dtype, second.dtype, numeric=False)
+        if self.random.random() < 0.4:
+            return Expression(f"qd.select({self.comparison(depth).text}, {first.text}, {second.text})", Kind(dtype))
+        return Expression(f"({first.text} if {condition.text} else {second.text})", Kind(dtype))
+
+    def logic(self, depth: int) -> Expression:
+        left, right = self.comparison(depth), self.comparison(depth)
+        if self.random.random() < 0.3:
+            left, right = self.integer(depth), self.integer(depth)
+        dtype = self.promote(left.dtype, right.dtype, numeric=False)
+        return Expression(f"({left.text} {self.random.choice(('and', 'or'))} {right.text})", Kind(dtype))
+
+    def extreme(self, depth: int) -> Expression:
+        word = self.random.choice(("max", "min", "qd.max", "qd.min"))
+        if self.random.random() < 0.5:
+            left, right = self.integer(depth), self.integer(depth)
+        else:
+            left, right = self.floating(depth), self.literal(True)
+        return Expression(f"{word}({left.text}, {right.text})", Kind(self.promote(left.dtype, right.dtype)))
+
+    def vector(self, depth: int, shape: tuple[int, ...] | None = None) -> Expression:
+        """A vector or matrix expression."""
+        known = [Expression(v.name, v.kind) for v in self.visible() if v.kind.shape and shape in (None, v.kind.shape)]
+        element = self.element()
+        if element is not None and element.kind.shape and shape in (None, element.kind.shape):
+            known.append(element)
+        if known and (depth <= 0 or self.random.random() < 0.4):
+            return self.random.choice(known)
+        shape = shape or (self.random.choice((2, 3, 4)),)
+        if depth <= 0 or self.random.random() < 0.3:
+            return self.fresh_vector(depth, shape)
+        left = self.vector(depth - 1, shape)
+        roll = self.random.random()
+        if roll < 0.15:
+            return Expression(f"(-{left.text})", Kind(self.promote(left.dtype, left.dtype), shape))
+        if roll < 0.25:
+            return self.to_dtype(left, self.any_dtype())
+        if roll < 0.32 and len(shape) == 1:
+            letters = "".join(self.random.choice("xyzw"[: shape[0]]) for _ in range(shape[0]))
+            return Expression(f"{left.text}.{letters}", left.kind) if left.text.isidentifier() else left
+        if roll < 0.4 and len(shape) == 2 and shape[0] == shape[1]:
+            right = self.vector(depth - 1, shape)
+            return Expression(f"({left.text} @ {right.text})", Kind(self.promote(left.dtype, right.dtype), shape))
+        right = self.vector(depth - 1, shape) if self.random.random() < 0.6 else self.scalar(depth - 1)
+        op = self.random.choice("+ - * / // %".split())
+        dtype = self.promote(self.real(left.dtype), self.real(right.dtype)) if op == "/" else self.promote(left.dtype, right.dtype)
+        return Expression(f"({left.text} {op} {right.text})", Kind(dtype, shape))
+
+    def fresh_vector(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        dtype = self.any_dtype()
+        count = 1
+        for extent in shape:
+            count *= extent
+        items = [self.scalar(min(depth, 1), dtype).text for _ in range(count)]
+        if len(shape) == 1:
+            return Expression(f"qd.Vector([{', '.join(items)}])", Kind(dtype, shape))
+        rows = [f"[{', '.join(items[k : k + shape[1]])}]" for k in range(0, count, shape[1])]
+        return Expression(f"qd.Matrix([{', '.join(rows)}])", Kind(dtype, shape))
+
+    def of_vector(self, depth: int) -> Expression:
+        """A scalar of vectors."""
+        vector = self.vector(depth)
+        numeric = self.promote(vector.dtype, vector.dtype)
+        roll = self.random.random()
+        if roll < 0.35:
+            return self.component(vector)
+        if roll < 0.6:
+            return Expression(f"{vector.text}.sum()", Kind(numeric))
+        if roll < 0.75 and len(vector.kind.shape) == 1:
+            other = self.vector(depth, vector.kind.shape)
+            return Expression(f"{vector.text}.dot({other.text})", Kind(self.promote(vector.dtype, other.dtype)))
+        if roll < 0.85 and vector.dtype in INTEGERS:
+            return Expression(f"{vector.text}.{self.random.choice(('max', 'min'))}()", Kind(vector.dtype))
+        return Expression(f"{vector.text}.norm_sqr()", Kind(numeric))
+
+    def call(self, depth: int) -> Expression:
+        """A call of a func with a scalar result."""
+        callable_ = [f for f in self.functions if not f[3].shape and f[3] != STRUCT and not any(f[2])]
+        if not callable_:
+            return self.arithmetic(depth)
+        name, parameters, _, result = self.random.choice(callable_)
+        arguments = [self.of_kind(parameter, depth) for parameter in parameters]
+        return Expression(f"{name}({', '.join(arguments)})", result)
+
+    def of_kind(self, kind: Kind, depth: int) -> str:
+        """Text of a value of this type."""
+        if kind == STRUCT:
+            structs = [variable.name for variable in self.visible() if variable.kind == STRUCT]
+            if structs and self.random.random() < 0.6:
+                return self.random.choice(structs)
+            return f"S({', '.join(self.of_kind(member, min(depth, 1)) for member in self.members.values())})"
+        if kind.shape:
+            made = self.vector(depth, kind.shape)
+            return made.text if made.dtype == kind.dtype else self.to_dtype(made, kind.dtype).text
+        return self.scalar(depth, kind.dtype).text
