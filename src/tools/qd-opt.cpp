@@ -1,8 +1,11 @@
 // qd-opt: reads qd IR, runs passes by name, and prints what comes out: IR, or what the CPU target makes of it
 //
 //   qd-opt kernel.mlir --qd-split-tasks
-//   qd-opt kernel.mlir --pipeline --emit-llvm      all passes, then LLVM IR as the emitter writes it
-//   qd-opt kernel.mlir --pipeline --emit-asm --cpu=skylake-avx512
+//   qd-opt kernel.mlir --pipeline --emit=llvm                                    all passes, then LLVM IR as the emitter writes it
+//   qd-opt kernel.mlir --pipeline --emit=asm --target=x64 --cpu=skylake-avx512
+//   qd-opt kernel.mlir --pipeline --emit=binary -o kernel.so --times
+#include "backends/stages.h"
+#include "backends/target.h"
 #include "ir/dialect.h"
 #include "passes/pipeline.h"
 
@@ -31,6 +34,13 @@ struct Arguments {
   cl::opt<bool> debug{"debug-checks", cl::desc("With --pipeline: as for debug=True")};
   cl::opt<bool> splitInput{"split-input-file", cl::desc("Take each part between // ----- lines for itself")};
   cl::opt<bool> verifyDiagnostics{"verify-diagnostics", cl::desc("Compare errors with expected-error comments")};
+  cl::opt<std::string> emit{"emit", cl::desc("Print a later stage instead of IR: llvm, optimised, asm, binary")};
+  cl::opt<std::string> output{"o", cl::desc("Where to write"), cl::init("-")};
+  cl::opt<std::string> target{"target", cl::desc("cpu (this processor), x64, arm64, null"), cl::init("cpu")};
+  cl::opt<std::string> cpu{"cpu", cl::desc("Processor of the target, as LLVM names it")};
+  cl::opt<int> lanes{"lanes", cl::desc("Lanes of parallel loops; 0: chosen for each"), cl::init(0)};
+  cl::opt<bool> strictMath{"strict-math", cl::desc("As for fast_math=False")};
+  cl::opt<bool> times{"times", cl::desc("Print what each stage took")};
   PassPipelineCLParser passes{"", "Passes to run, in this order"};
 };
 
@@ -47,6 +57,26 @@ LogicalResult transform(ModuleOp module, const Arguments &arguments) {
   return qd::passes::run(module, qd::passes::TargetTraits(), options);
 }
 
+/// Code generation: prints the stage that --emit asks for.
+LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostream &output) {
+  std::unique_ptr<qd::backends::Target> target = qd::backends::findTarget(arguments.target, arguments.cpu);
+  if (!target)
+    return module.emitError("no such target: ") << arguments.target;
+  qd::backends::TargetOptions options;
+  options.lanes = arguments.lanes;
+  options.fastMath = !arguments.strictMath;
+  // lld resets all command-line options when it is done.
+  bool wantsBinary = arguments.emit == "binary", wantsTimes = arguments.times;
+  qd::backends::Stages stages("kernel", "", arguments.emit, &output);
+  qd::artifact::Artifact artifact;
+  LogicalResult result = target->emit(module, options, stages, artifact);
+  if (wantsBinary)
+    output << llvm::StringRef(reinterpret_cast<const char *>(artifact.binary.data()), artifact.binary.size());
+  if (wantsTimes)
+    stages.printTimes(llvm::errs());
+  return result;
+}
+
 LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Arguments &arguments, llvm::raw_ostream &output) {
   DialectRegistry registry;
   registry.insert<qd::ir::QdDialect>();
@@ -58,6 +88,8 @@ LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Argument
     OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(*sources, ParserConfig(&ctx));
     if (!module || failed(transform(*module, arguments)))
       return failure();
+    if (!arguments.emit.empty())
+      return emit(*module, arguments, output);
     module->print(output);
     output << '\n';
     return success();
@@ -88,9 +120,15 @@ int main(int argc, char **argv) {
     llvm::errs() << message << '\n';
     return 1;
   }
-  auto perPart = [&](std::unique_ptr<llvm::MemoryBuffer> part, llvm::raw_ostream &output) {
-    return process(std::move(part), arguments, output);
+  std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(arguments.output, &message);
+  if (!output) {
+    llvm::errs() << message << '\n';
+    return 1;
+  }
+  output->keep();
+  auto perPart = [&](std::unique_ptr<llvm::MemoryBuffer> part, llvm::raw_ostream &stream) {
+    return process(std::move(part), arguments, stream);
   };
   llvm::StringRef marker = arguments.splitInput ? kDefaultSplitMarker : "";
-  return failed(splitAndProcessBuffer(std::move(buffer), perPart, llvm::outs(), marker, marker));
+  return failed(splitAndProcessBuffer(std::move(buffer), perPart, output->os(), marker, marker));
 }

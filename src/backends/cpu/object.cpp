@@ -1,0 +1,108 @@
+#include "backends/cpu/object.h"
+
+#include "lld/Common/CommonLinkerContext.h"
+#include "lld/Common/Driver.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <fcntl.h>
+#include <mutex>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+LLD_HAS_DRIVER(elf)
+
+namespace qd::backends::cpu {
+
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind) {
+  llvm::SmallVector<char, 0> result;
+  llvm::raw_svector_ostream output(result);
+  llvm::legacy::PassManager pipeline;
+  auto type = kind == OutputKind::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(pipeline, output, nullptr, type, /*DisableVerify=*/true))
+    return llvm::createStringError("this processor has no code generator");
+  pipeline.run(module);
+  return result;
+}
+
+namespace {
+
+class Descriptor {
+public:
+  explicit Descriptor(int value) : value(value) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+
+  void reset() {
+    if (value >= 0)
+      close(value);
+    value = -1;
+  }
+  int get() const { return value; }
+  /// A path under which lld can open it.
+  std::string getPath() const { return "/proc/self/fd/" + std::to_string(value); }
+
+private:
+  int value;
+};
+
+bool writeAll(int descriptor, llvm::StringRef bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return false;
+    bytes = bytes.drop_front(size_t(count));
+  }
+  return true;
+}
+
+std::vector<uint8_t> readAll(int descriptor) {
+  std::vector<uint8_t> bytes;
+  for (;;) {
+    size_t size = bytes.size();
+    bytes.resize(size + (64 << 10));
+    ssize_t count = read(descriptor, bytes.data() + size, bytes.size() - size);
+    bytes.resize(size + size_t(std::max<ssize_t>(count, 0)));
+    if (count == 0 || (count < 0 && errno != EINTR))
+      return bytes;
+  }
+}
+
+} // namespace
+
+// lld reads and writes files. The object is a memfd. The library goes through a pipe: lld replaces regular files by renaming, which no
+// descriptor survives, and a temporary folder is one more thing that may be full or read-only.
+llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::StringRef object) {
+  Descriptor input(memfd_create("object", MFD_CLOEXEC));
+  int ends[2];
+  if (input.get() < 0 || !writeAll(input.get(), object) || pipe2(ends, O_CLOEXEC) != 0)
+    return llvm::createStringError("no memory for an object file");
+  Descriptor reading(ends[0]), writing(ends[1]);
+  std::string inputPath = input.getPath(), outputPath = writing.getPath();
+  const char *arguments[] = {"ld.lld",           "-shared",        "--threads=1", "-z", "norelro",          "-z",
+                             "noseparate-code",  "--no-rosegment", "--strip-all", "-o", outputPath.c_str(), inputPath.c_str()};
+  std::vector<uint8_t> library;
+  std::thread reader([&] { library = readAll(reading.get()); });
+  std::string messages;
+  llvm::raw_string_ostream stream(messages);
+  bool linked;
+  {
+    // lld keeps its state in globals.
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    linked = lld::elf::link(arguments, stream, stream, /*exitEarly=*/false, /*disableOutput=*/false);
+    lld::CommonLinkerContext::destroy();
+  }
+  writing.reset();
+  reader.join();
+  if (!linked || library.empty())
+    return llvm::createStringError("lld: " + messages);
+  return library;
+}
+
+} // namespace qd::backends::cpu

@@ -1,0 +1,110 @@
+#include "backends/cpu/optimise.h"
+
+#include "devlib/bitcode.h"
+
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/DeadStoreElimination.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+namespace qd::backends::cpu {
+
+llvm::Error linkDeviceLibrary(llvm::Module &module, llvm::ArrayRef<int> lanes) {
+  for (int count : lanes) {
+    std::string_view bitcode = devlib::getBitcode(count);
+    // Lazily: function bodies that nothing calls are never read.
+    auto library = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext());
+    if (!library)
+      return library.takeError();
+    (*library)->setTargetTriple(module.getTargetTriple());
+    (*library)->setDataLayout(module.getDataLayout());
+    auto internalise = [](llvm::Module &linked, const llvm::StringSet<> &names) {
+      llvm::internalizeModule(linked, [&](const llvm::GlobalValue &value) { return !value.hasName() || !names.count(value.getName()); });
+    };
+    if (llvm::Linker::linkModules(module, std::move(*library), llvm::Linker::LinkOnlyNeeded, internalise))
+      return llvm::createStringError("the device library cannot be linked");
+  }
+  return llvm::Error::success();
+}
+
+void setProcessor(llvm::Module &module, const Processor &processor, llvm::TargetMachine &machine) {
+  module.setTargetTriple(processor.triple);
+  module.setDataLayout(machine.createDataLayout());
+  std::string width = std::to_string(processor.traits.vectorBytes * 8);
+  for (llvm::Function &function : module) {
+    if (function.isIntrinsic())
+      continue;
+    function.addFnAttr("target-cpu", processor.name);
+    function.addFnAttr("target-features", processor.features);
+    // Some processors are tuned for narrower registers by default; our loops are written for the widest.
+    function.addFnAttr("prefer-vector-width", width);
+    function.addFnAttr("min-legal-vector-width", width);
+    function.setDoesNotThrow();
+  }
+}
+
+/// What runs over each function. Tuned for compile time: each pass is linear in practice, and there for what it does to emitted code:
+/// locals become values (SROA), what the emitter computes twice is computed once (EarlyCSE), uniform work leaves the loops (LICM), short
+/// loops of constant length are unrolled. Vectorisation is the emitter's.
+static llvm::FunctionPassManager buildFunctionPipeline() {
+  llvm::FunctionPassManager pipeline;
+  pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  pipeline.addPass(llvm::SimplifyCFGPass());
+  pipeline.addPass(llvm::InstCombinePass());
+
+  llvm::LoopPassManager hoisting;
+  hoisting.addPass(llvm::LoopRotatePass());
+  hoisting.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoisting), /*UseMemorySSA=*/true));
+  llvm::LoopPassManager unrolling;
+  unrolling.addPass(llvm::IndVarSimplifyPass());
+  unrolling.addPass(llvm::LoopFullUnrollPass());
+  pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
+
+  // Unrolling makes component indices constant: their arrays become values only now.
+  pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  pipeline.addPass(llvm::InstCombinePass());
+  pipeline.addPass(llvm::DSEPass());
+  pipeline.addPass(llvm::SimplifyCFGPass());
+  pipeline.addPass(llvm::ADCEPass());
+  return pipeline;
+}
+
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+  llvm::LoopAnalysisManager loopAnalyses;
+  llvm::FunctionAnalysisManager functionAnalyses;
+  llvm::CGSCCAnalysisManager cgsccAnalyses;
+  llvm::ModuleAnalysisManager moduleAnalyses;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(moduleAnalyses);
+  builder.registerCGSCCAnalyses(cgsccAnalyses);
+  builder.registerFunctionAnalyses(functionAnalyses);
+  builder.registerLoopAnalyses(loopAnalyses);
+  builder.crossRegisterProxies(loopAnalyses, functionAnalyses, cgsccAnalyses, moduleAnalyses);
+
+  llvm::ModulePassManager pipeline;
+  pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
+  pipeline.addPass(llvm::GlobalDCEPass());
+  if (optLevel > 0)
+    pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
+  pipeline.run(module, moduleAnalyses);
+}
+
+} // namespace qd::backends::cpu

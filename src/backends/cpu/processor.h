@@ -1,0 +1,28 @@
+// processor.h: the processor to compile for
+#pragma once
+
+#include "passes/target_traits.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+#include <string>
+
+namespace qd::backends::cpu {
+
+struct Processor {
+  llvm::Triple triple;
+  std::string name;     ///< "skylake-avx512"
+  std::string features; ///< "+avx2,-avx512f"
+  passes::TargetTraits traits;
+};
+
+/// The processor that runs this.
+const Processor &getHost();
+/// A processor by architecture ("x64", "arm64") and name; no name: the oldest that the package supports.
+Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name);
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel);
+
+} // namespace qd::backends::cpu

@@ -1,0 +1,98 @@
+// target.cpp: the CPU target: lowered IR → LLVM IR → shared library
+#include "backends/cpu/target.h"
+
+#include "backends/cpu/object.h"
+#include "backends/cpu/optimise.h"
+#include "backends/cpu/processor.h"
+#include "backends/stages.h"
+#include "codegen/llvm/emit.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace qd::backends::cpu {
+namespace {
+
+class CpuTarget : public Target {
+public:
+  explicit CpuTarget(Processor processor) : processor(std::move(processor)) {}
+
+  const passes::TargetTraits &getTraits() const override { return processor.traits; }
+
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) const override {
+    llvm::LLVMContext ctx;
+    // Names are for people who read dumps.
+    ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
+    codegen::Emission emission = codegen::emitModule(source, ctx, processor.traits, {options.fastMath, options.parallel, options.lanes});
+    if (!emission.module)
+      return mlir::failure();
+    if (!options.replay.empty() && mlir::failed(replay(source, options.replay, ctx, emission.module)))
+      return mlir::failure();
+    llvm::Module &module = *emission.module;
+    artifact.sites = std::move(emission.sites);
+    artifact.scratchBytes = emission.scratchBytes;
+    artifact.results = std::move(emission.results);
+    artifact.resultBytes = emission.resultBytes;
+    artifact.hasPrint = emission.hasPrint;
+    if (!stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
+      return mlir::success();
+
+    std::unique_ptr<llvm::TargetMachine> machine = makeTargetMachine(processor, options.optLevel);
+    setProcessor(module, processor, *machine);
+    if (llvm::Error error = linkDeviceLibrary(module, emission.devlibLanes))
+      return source.emitError(llvm::toString(std::move(error)));
+    setProcessor(module, processor, *machine);
+    stages.finish("device library");
+    optimise(module, *machine, options.optLevel);
+    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
+      return mlir::success();
+
+    if (stages.wants("asm")) {
+      auto assembly = emitAssembly(module, options);
+      if (!assembly)
+        return source.emitError(llvm::toString(assembly.takeError()));
+      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly->data(), assembly->size()); }))
+        return mlir::success();
+    }
+    auto object = emitObject(module, *machine, OutputKind::Object);
+    if (!object)
+      return source.emitError(llvm::toString(object.takeError()));
+    stages.finish("instruction selection");
+    auto library = linkSharedLibrary({object->data(), object->size()});
+    if (!library)
+      return source.emitError(llvm::toString(library.takeError()));
+    stages.finish("lld");
+    artifact.backend = "cpu";
+    artifact.binary = std::move(*library);
+    return mlir::success();
+  }
+
+private:
+  /// Instruction selection changes the module, so it gets a copy here.
+  llvm::Expected<llvm::SmallVector<char, 0>> emitAssembly(const llvm::Module &module, const TargetOptions &options) const {
+    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
+    return emitObject(*copy, *makeTargetMachine(processor, options.optLevel), OutputKind::Assembly);
+  }
+
+  static mlir::LogicalResult replay(mlir::ModuleOp source, const std::string &path, llvm::LLVMContext &ctx,
+                                    std::unique_ptr<llvm::Module> &module) {
+    llvm::SMDiagnostic error;
+    module = llvm::parseIRFile(path, error, ctx);
+    if (!module)
+      return source.emitError(path + ": " + error.getMessage());
+    return mlir::success();
+  }
+
+  Processor processor;
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeTarget(Processor processor) { return std::make_unique<CpuTarget>(std::move(processor)); }
+
+} // namespace qd::backends::cpu

@@ -1,0 +1,41 @@
+// target.h: the compile half of a backend: lowered IR → binary. The run half is device.cpp of the same folder.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "passes/target_traits.h"
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <memory>
+
+namespace mlir {
+class ModuleOp;
+}
+
+namespace qd::backends {
+
+class Stages;
+
+struct TargetOptions {
+  bool fastMath = true;
+  bool parallel = true;
+  int optLevel = 1;   ///< 0 compiles fastest
+  int lanes = 0;      ///< lanes of every parallel loop; 0: chosen for each loop
+  std::string replay; ///< .ll file that takes the place of the emitted LLVM IR
+};
+
+class Target {
+public:
+  virtual ~Target() = default;
+  virtual const passes::TargetTraits &getTraits() const = 0;
+  /// Fills in what the artifact has after code generation: backend, binary, sites, scratchBytes, results, hasPrint. Errors are diagnostics
+  /// of the module's context. Success without a binary means that `stages` stopped.
+  virtual mlir::LogicalResult emit(mlir::ModuleOp module, const TargetOptions &options, Stages &stages,
+                                   artifact::Artifact &artifact) const = 0;
+};
+
+/// "cpu" (this processor), "x64" or "arm64" (some processor of that kind; `cpu` names it as LLVM does), "null". Null for any other name.
+std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu = "");
+
+} // namespace qd::backends

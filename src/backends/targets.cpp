@@ -1,0 +1,17 @@
+// targets.cpp: the list of targets
+#include "backends/cpu/target.h"
+#include "backends/null/target.h"
+
+namespace qd::backends {
+
+std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu) {
+  if (name == "cpu")
+    return cpu::makeTarget(cpu::getHost());
+  if (name == "x64" || name == "arm64")
+    return cpu::makeTarget(cpu::describeProcessor(name, cpu));
+  if (name == "null")
+    return null::makeTarget();
+  return nullptr;
+}
+
+} // namespace qd::backends
