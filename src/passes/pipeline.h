@@ -14,6 +14,7 @@ namespace qd::passes {
 struct PipelineOptions {
   bool debug = false;       ///< user's assertions, division by zero
   bool checkBounds = false; ///< indices of containers and matrices
+  bool privatise = true;    ///< reductions and small containers of a loop get private stand-ins
   bool verify = false;      ///< the verifier after each pass
 };
 

@@ -84,8 +84,8 @@ llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::StringRef object) {
     return llvm::createStringError("no memory for an object file");
   Descriptor reading(ends[0]), writing(ends[1]);
   std::string inputPath = input.getPath(), outputPath = writing.getPath();
-  const char *arguments[] = {"ld.lld",           "-shared",        "--threads=1", "-z", "norelro",          "-z",
-                             "noseparate-code",  "--no-rosegment", "--strip-all", "-o", outputPath.c_str(), inputPath.c_str()};
+  const char *arguments[] = {"ld.lld",          "-shared",        "--threads=1", "-z", "norelro",          "-z",
+                             "noseparate-code", "--no-rosegment", "--strip-all", "-o", outputPath.c_str(), inputPath.c_str()};
   std::vector<uint8_t> library;
   std::thread reader([&] { library = readAll(reading.get()); });
   std::string messages;

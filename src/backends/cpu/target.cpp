@@ -24,7 +24,8 @@ public:
 
   const passes::TargetTraits &getTraits() const override { return processor.traits; }
 
-  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) const override {
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
+                           artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
     // Names are for people who read dumps.
     ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());

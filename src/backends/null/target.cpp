@@ -14,7 +14,8 @@ class NullTarget : public Target {
 public:
   const passes::TargetTraits &getTraits() const override { return traits; }
 
-  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) const override {
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
+                           artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
     codegen::Emission emission = codegen::emitModule(source, ctx, traits, {options.fastMath, options.parallel, options.lanes});
     if (!emission.module)

@@ -1,0 +1,125 @@
+// compiler_module.cpp: the extension module `_compiler`, loaded when a kernel is neither in memory nor on disk
+#include "backends/target.h"
+#include "compile.h"
+#include "support/error.h"
+#include "support/options.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <mutex>
+
+namespace nb = nanobind;
+
+namespace qd::bindings {
+namespace {
+
+support::OptionValue readOption(nb::handle value) {
+  if (PyBool_Check(value.ptr()))
+    return value.ptr() == Py_True;
+  if (PyLong_Check(value.ptr()))
+    return nb::cast<int64_t>(value);
+  if (PyFloat_Check(value.ptr()))
+    return nb::cast<double>(value);
+  return nb::cast<std::string>(nb::str(value));
+}
+
+/// Options that the compiler does not know are the frontend's matter, or nobody's.
+support::Options readOptions(nb::dict given) {
+  support::Options options;
+  for (auto [name, value] : given) {
+    int row = support::Options::find(nb::cast<std::string>(name));
+    if (row >= 0 && !value.is_none())
+      options.set(row, readOption(value));
+  }
+  return options;
+}
+
+std::string readSourceText(nb::handle source) {
+  nb::object lines = nb::getattr(source, "lines", nb::none());
+  return lines.is_none() ? "" : nb::cast<std::string>(nb::str("").attr("join")(lines));
+}
+
+nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
+  nb::list frames;
+  for (const artifact::SourcePlace &place : places)
+    frames.append(nb::make_tuple(place.file, place.function, place.line, place.column, place.endLine, place.endColumn));
+  return frames;
+}
+
+[[noreturn]] void raise(const CompileFailure &failure) {
+  const frontend::Diagnostic &diagnostic = failure.diagnostic;
+  if (failure.kind == CompileFailure::Kind::Memory) {
+    PyErr_NoMemory();
+  } else if (failure.kind == CompileFailure::Kind::Internal) {
+    PyErr_SetString(PyExc_RuntimeError, diagnostic.message.c_str());
+  } else {
+    std::string className = diagnostic.className.empty() ? "QuadrantsCompilationError" : diagnostic.className;
+    nb::object exception =
+        nb::module_::import_("quadrants._errors").attr("compile_error")(className, diagnostic.message, makeFrames(diagnostic.frames));
+    PyErr_SetObject(exception.type().ptr(), exception.ptr());
+  }
+  throw nb::python_error();
+}
+
+frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple arguments, nb::handle results, nb::dict options) {
+  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr()};
+}
+
+/// The last compile, for reports and benchmarks.
+std::mutex reportMutex;
+CompileReport lastReport;
+
+nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
+                  const std::string &target) {
+  std::unique_ptr<backends::Target> found = backends::findTarget(target);
+  if (!found)
+    throw nb::value_error(("there is no target named " + target).c_str());
+  CompileReport report;
+  CompileFailure failure;
+  std::vector<uint8_t> bytes;
+  {
+    std::optional<nb::gil_scoped_release> released;
+    support::Options values = readOptions(options);
+    std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
+    auto leavePython = [&] { released.emplace(); };
+    std::optional<artifact::Artifact> artifact =
+        compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found, text, leavePython, report, failure);
+    if (artifact)
+      bytes = artifact::serialize(*artifact);
+    std::lock_guard<std::mutex> lock(reportMutex);
+    lastReport = std::move(report);
+  }
+  if (bytes.empty())
+    raise(failure);
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options) {
+  CompileFailure failure;
+  std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options), failure);
+  if (!text)
+    raise(failure);
+  return std::move(*text);
+}
+
+nb::tuple getReport() {
+  std::lock_guard<std::mutex> lock(reportMutex);
+  nb::list times;
+  for (const backends::Stages::Time &time : lastReport.times)
+    times.append(nb::make_tuple(time.stage, time.seconds));
+  return nb::make_tuple(lastReport.kernel, times);
+}
+
+} // namespace
+} // namespace qd::bindings
+
+NB_MODULE(_compiler, m) {
+  using namespace nb::literals;
+  m.doc() = "The compiler of Quadrants: Python source to machine code.";
+  m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
+        "A serialised artifact. Raises what the user did wrong.");
+  m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
+        "The frontend's IR as text.");
+  m.def("last_report", qd::bindings::getReport, "The kernel compiled last, and its stages with the seconds that each took.");
+}

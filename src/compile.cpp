@@ -1,0 +1,186 @@
+// compile.cpp: the whole compiler, in the order in which it happens
+#include "compile.h"
+
+#include "backends/target.h"
+#include "ir/dialect.h"
+#include "passes/pipeline.h"
+#include "passes/source_places.h"
+#include "support/large_stack.h"
+#include "support/options.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace qd {
+
+using support::Option;
+
+namespace {
+
+/// What LLVM calls fatal becomes an exception: no input may end the process.
+struct InternalError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void throwInternalError(void *, const char *reason, bool) { throw InternalError(reason); }
+
+void installFatalErrorHandler() {
+  static const bool once = [] {
+    llvm::install_fatal_error_handler(throwInternalError);
+    llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
+    return true;
+  }();
+  (void)once;
+}
+
+/// A context of its own for each compile: making one costs less than sharing would. Keeps the first error that the stages report.
+class CompileContext {
+public:
+  CompileContext() : context(mlir::MLIRContext::Threading::DISABLED) {
+    context.loadDialect<ir::QdDialect>();
+    context.printOpOnDiagnostic(false);
+    context.getDiagEngine().registerHandler([this](mlir::Diagnostic &problem) {
+      if (problem.getSeverity() != mlir::DiagnosticSeverity::Error || !first.message.empty())
+        return;
+      first.className = "QuadrantsCompilationError";
+      first.message = problem.str();
+      passes::collectPlaces(problem.getLocation(), first.frames);
+    });
+  }
+
+  mlir::MLIRContext &get() { return context; }
+  frontend::Diagnostic &getFirstError() { return first; }
+
+private:
+  mlir::MLIRContext context;
+  frontend::Diagnostic first;
+};
+
+passes::PipelineOptions makePipelineOptions(const support::Options &options) {
+  passes::PipelineOptions result;
+  result.debug = options.getBool(Option::debug);
+  result.checkBounds = result.debug || options.getBool(Option::check_out_of_bound);
+  result.privatise = options.getBool(Option::make_thread_local);
+  result.verify = options.getBool(Option::verify);
+  return result;
+}
+
+backends::TargetOptions makeTargetOptions(const support::Options &options) {
+  backends::TargetOptions result;
+  result.fastMath = options.getBool(Option::fast_math);
+  result.parallel = options.getBool(Option::make_cpu_multithreading_loop);
+  result.optLevel = int(options.getInt(Option::opt_level));
+  llvm::StringRef replay = options.getText(Option::replay);
+  if (replay.ends_with(".ll"))
+    result.replay = replay.str();
+  return result;
+}
+
+/// The option replay: an edited stage takes the place of the compiled one.
+mlir::OwningOpRef<mlir::ModuleOp> replay(const support::Options &options, mlir::OwningOpRef<mlir::ModuleOp> module) {
+  const std::string &path = options.getText(Option::replay);
+  if (!llvm::StringRef(path).ends_with(".mlir"))
+    return module;
+  mlir::MLIRContext *ctx = module->getContext();
+  return mlir::parseSourceFile<mlir::ModuleOp>(path, mlir::ParserConfig(ctx));
+}
+
+bool isLowered(mlir::ModuleOp module) {
+  return module.walk([](ir::TaskOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
+}
+
+CompileFailure describeInternalError(const backends::Stages &stages, llvm::StringRef reason) {
+  std::string text =
+      ("internal error while compiling kernel '" + stages.getKernel() + "', after stage '" + stages.getLastFinished() + "': " + reason)
+          .str();
+  text += stages.getFolder().empty() ? "; set QD_DUMP=<folder> to get the stages as files" : "; the stages are in " + stages.getFolder();
+  return {CompileFailure::Kind::Internal, {"", text, {}}};
+}
+
+/// Everything after the frontend.
+bool lower(mlir::ModuleOp module, const support::Options &options, const backends::Target &target, backends::Stages &stages,
+           artifact::Artifact &artifact) {
+  if (!isLowered(module) && mlir::failed(passes::run(module, target.getTraits(), makePipelineOptions(options))))
+    return false;
+  if (!stages.finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module.print(output); }))
+    return true;
+  // From here on every outermost loop is a task, and what crosses tasks has a slot.
+
+  return mlir::succeeded(target.emit(module, makeTargetOptions(options), stages, artifact));
+}
+
+} // namespace
+
+std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
+                                                const backends::Target &target, llvm::StringRef sourceText,
+                                                llvm::function_ref<void()> leavePython, CompileReport &report, CompileFailure &failure) {
+  installFatalErrorHandler();
+  CompileContext context;
+  artifact::Artifact artifact;
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
+  if (!module)
+    return std::nullopt;
+  // From here on the module holds no reference to a Python object.
+  leavePython();
+
+  const std::string &onlyKernel = options.getText(Option::dump_kernel);
+  bool isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel;
+  backends::Stages stages(artifact.kernel, isWatched ? options.getText(Option::dump) : "",
+                          isWatched ? options.getText(Option::stop_after) : "");
+  stages.dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
+  bool succeeded = stages.finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
+
+  std::optional<std::string> crash;
+  bool outOfMemory = false;
+  // Nested regions are walked by recursion, and LLVM recurses over expressions.
+  support::runOnLargeStack([&] {
+    try {
+      if (isWatched)
+        module = replay(options, std::move(module));
+      if (succeeded)
+        succeeded = module && lower(*module, options, target, stages, artifact);
+    } catch (const std::bad_alloc &) {
+      outOfMemory = true;
+    } catch (const std::exception &error) {
+      crash = error.what();
+    }
+    module = nullptr;
+  });
+  stages.dump("5_times.txt", [&](llvm::raw_ostream &output) { stages.printTimes(output); });
+  report = {artifact.kernel, stages.getTimes()};
+
+  if (outOfMemory)
+    failure.kind = CompileFailure::Kind::Memory;
+  else if (crash)
+    failure = describeInternalError(stages, *crash);
+  else if (stages.isStopped())
+    failure = {CompileFailure::Kind::Stopped, {"", "stopped after stage '" + stages.getLastFinished() + "'", {}}};
+  else if (!succeeded && context.getFirstError().frames.empty())
+    failure = describeInternalError(stages, context.getFirstError().message);
+  else if (!succeeded)
+    failure = {CompileFailure::Kind::User, std::move(context.getFirstError())};
+  else
+    return artifact;
+  return std::nullopt;
+}
+
+std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure) {
+  CompileContext context;
+  artifact::Artifact artifact;
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
+  if (!module)
+    return std::nullopt;
+  if (mlir::failed(mlir::verify(*module))) {
+    failure = {CompileFailure::Kind::Internal, std::move(context.getFirstError())};
+    return std::nullopt;
+  }
+  std::string text;
+  llvm::raw_string_ostream output(text);
+  module->print(output);
+  return text;
+}
+
+} // namespace qd

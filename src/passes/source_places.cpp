@@ -1,0 +1,24 @@
+#include "passes/source_places.h"
+
+using namespace mlir;
+
+namespace qd::passes {
+
+static void collect(Location loc, StringRef function, std::vector<artifact::SourcePlace> &places) {
+  if (auto call = dyn_cast<CallSiteLoc>(loc)) {
+    collect(call.getCaller(), {}, places);
+    collect(call.getCallee(), {}, places);
+  } else if (auto name = dyn_cast<NameLoc>(loc)) {
+    collect(name.getChildLoc(), name.getName(), places);
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    if (!fused.getLocations().empty())
+      collect(fused.getLocations().front(), function, places);
+  } else if (auto range = dyn_cast<FileLineColRange>(loc)) {
+    places.push_back({range.getFilename().str(), function.str(), range.getStartLine(), range.getStartColumn(), range.getEndLine(),
+                      range.getEndColumn()});
+  }
+}
+
+void collectPlaces(Location loc, std::vector<artifact::SourcePlace> &places) { collect(loc, {}, places); }
+
+} // namespace qd::passes
