@@ -456,9 +456,10 @@ def rewrite(source: FunctionSource, roles: dict[str, str], by_reference: Callabl
         body = Rewriter(source, roles, by_reference, references).block(copy.deepcopy(source.tree.body))[0]
     tree = copy.copy(source.tree)
     arguments = copy.deepcopy(tree.args)
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    arguments.args += arguments.kwonlyargs  # all are given by position
+    for argument in (*arguments.posonlyargs, *arguments.args):
         argument.annotation = None
-    arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    arguments.defaults, arguments.kwonlyargs, arguments.kw_defaults = [], [], []
     entry = [_place(_parameter_place(name), tree) for name in sorted(references & set(roles))]
     inner = _place(ast.FunctionDef(tree.name, arguments, entry + body, [], None), tree)
     outer_names = ["_qd", *function.__code__.co_freevars]

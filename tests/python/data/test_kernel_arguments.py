@@ -1,0 +1,218 @@
+"""What kernels accept as arguments, what they refuse, and what they return."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True, params=["cpu", "python"])
+def runtime(request):
+    qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+def test_scalars_are_converted():
+    @qd.kernel
+    def take(a: qd.i32, b: qd.f32, c: qd.u8) -> tuple[qd.i32, qd.f32, qd.u8]:
+        return a, b, c
+
+    assert take(np.int64(3), True, 300) == (3, 1.0, 44)
+    assert take(True, np.float64(0.5), -1) == (1, 0.5, 255)
+    assert take(3_000_000_000, 1, 2)[0] == 3_000_000_000 - 2**32
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(1), "1", None, [1]])
+def test_values_that_are_no_integers_are_refused(value):
+    @qd.kernel
+    def take(a: qd.i32):
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"Argument \(0,\) \(type=.*\) cannot be converted into required type i32"):
+        take(value)
+    take(1)
+
+
+def test_calls_that_do_not_fit_the_signature():
+    @qd.kernel
+    def take(n: qd.i32, k: qd.i32):
+        pass
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Missing argument 'k'"):
+        take(1)
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Unexpected argument 'm'"):
+        take(1, 2, m=3)
+    with pytest.raises(qd.QuadrantsSyntaxError, match=r"Too many arguments. Expected \(n : i32, k : i32\), got \(1, 2, 3\)"):
+        take(1, 2, 3)
+
+
+def test_keywords_and_defaults():
+    @qd.kernel
+    def take(a: qd.i32, b: qd.i32 = 5, *, c: qd.i32 = 7) -> qd.i32:
+        return a * 100 + b * 10 + c
+
+    assert take(1) == 157 and take(1, c=2) == 152 and take(b=1, a=2) == 217
+
+
+def test_vectors_and_matrices():
+    @qd.kernel
+    def double(v: qd.types.vector(3, qd.f32)) -> qd.types.vector(3, qd.f32):
+        return v * 2
+
+    for given in (qd.Vector([1, 2, 3]), [1, 2, 3], (1, 2, 3), np.array([1.0, 2, 3])):
+        result = double(given)
+        assert isinstance(result, qd.Vector) and result.to_list() == [2, 4, 6]
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"shape \(3,\) is expected, got one of shape \(2,\)"):
+        double([1, 2])
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot be converted into required type"):
+        double(3)
+
+    @qd.kernel
+    def whole(v: qd.types.vector(2, qd.i32)) -> qd.i32:
+        return v[0]
+
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot be converted into required type i32"):
+        whole([1.5, 2.5])
+
+
+def test_structs_go_in_and_out():
+    pair = qd.types.struct(a=qd.i32, v=qd.types.vector(2, qd.f32))
+
+    @qd.kernel
+    def grow(p: pair) -> pair:
+        return pair(a=p.a + 1, v=p.v * 2)
+
+    for given in (pair(1, [2, 3]), {"a": 1, "v": [2, 3]}):
+        assert grow(given).to_dict() == {"a": 2, "v": [4, 6]}
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot be converted into required type"):
+        grow({"a": 1})
+
+
+@pytest.mark.parametrize(
+    "annotation, value, kind, text",
+    [
+        (dict(dtype=qd.f32), lambda: qd.ndarray(qd.f64, 3), TypeError, "Expect element type f32 for argument x, but get f64"),
+        (dict(ndim=1), lambda: qd.ndarray(qd.f32, (2, 2)), ValueError, r"required ndim=1, but 2d ndarray with shape \(2, 2\) is provided"),
+        (dict(dtype=qd.types.vector(3, qd.f32)), lambda: qd.Vector.ndarray(2, qd.f32, 3), ValueError, r"type: VectorType\[3, f32\]"),
+        (dict(needs_grad=True), lambda: qd.ndarray(qd.f32, 3), ValueError, "required needs_grad=True, but False is provided"),
+        (dict(dtype=qd.f32), lambda: np.zeros(3), ValueError, "required array has dtype=f32, array with dtype=f64 is provided"),
+        (dict(ndim=2), lambda: np.zeros(3), ValueError, "required array has ndim=2, array with 1 dimensions is provided"),
+        (
+            dict(dtype=qd.types.vector(3, qd.f64), ndim=1), lambda: np.zeros((2, 4)), ValueError,
+            r"required element_shape=\(3,\), array with element shape of \(4,\) is provided",
+        ),
+        (dict(), lambda: [1, 2], qd.QuadrantsRuntimeTypeError, "Invalid type for argument x"),
+        (dict(), lambda: None, qd.QuadrantsRuntimeTypeError, "Invalid type for argument x"),
+        (dict(), lambda: qd.field(qd.f32, 3), qd.QuadrantsRuntimeTypeError, "cannot be converted into required type"),
+        (dict(), lambda: np.zeros(3, np.complex64), TypeError, "unsupported array dtype complex64"),
+        (dict(), lambda: np.zeros(3, ">f4"), TypeError, "byte order"),
+        (dict(), lambda: np.zeros((4, 4))[::2, ::2], ValueError, "Non contiguous numpy arrays are not supported"),
+    ],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused(annotation, value, kind, text):
+    @qd.kernel
+    def take(x: qd.types.ndarray(**annotation)):
+        pass
+
+    with pytest.raises(kind, match=text):
+        take(value())
+
+
+def test_numpy_arrays_are_used_in_place():
+    @qd.kernel
+    def fill(x: qd.types.NDArray[qd.i32, 2], value: qd.i32):
+        for i, j in x:
+            x[i, j] = value + i * 10 + j
+
+    array = np.zeros((2, 3), np.int32)
+    fill(array, 100)
+    assert array.tolist() == [[100, 101, 102], [110, 111, 112]]
+    nd = qd.ndarray(qd.i32, (2, 3))
+    fill(nd, 0)
+    assert nd.to_numpy().tolist() == [[0, 1, 2], [10, 11, 12]]
+
+
+def test_vector_elements_of_numpy_arrays():
+    @qd.kernel
+    def norms(x: qd.types.ndarray(dtype=qd.types.vector(2, qd.f32), ndim=1), out: qd.types.NDArray[qd.f32, 1]):
+        for i in x:
+            out[i] = x[i].norm()
+
+    out = np.zeros(2, np.float32)
+    norms(np.array([[3, 4], [6, 8]], np.float32), out)
+    assert out.tolist() == [5, 10]
+
+
+def test_dataclasses_with_arrays():
+    @dataclasses.dataclass(frozen=True)
+    class State:
+        x: qd.types.NDArray[qd.f32, 1]
+        scale: qd.f32
+
+    @qd.kernel
+    def step(s: State):
+        for i in s.x:
+            s.x[i] = s.x[i] * s.scale
+
+    array = np.ones(4, np.float32)
+    step(State(array, 2.0))
+    nd = qd.ndarray(qd.f32, 4)
+    nd.fill(1)
+    step(State(nd, 3.0))
+    assert array.tolist() == [2] * 4 and nd.to_numpy().tolist() == [3] * 4
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="'s'.*State.*int"):
+        step(1)
+
+
+def test_ndarrays_are_no_templates():
+    @qd.kernel
+    def take(x: qd.template()):
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="Ndarray shouldn't be passed in via"):
+        take(qd.ndarray(qd.f32, 1))
+
+
+def test_optional_arrays():
+    @qd.kernel
+    def total(x: qd.types.NDArray[qd.i32, 1] | None) -> qd.i32:
+        result = 0
+        if qd.static(x is not None):
+            for i in range(3):
+                result += x[i]
+        return result
+
+    assert total(np.arange(3, dtype=np.int32)) == 3 and total(None) == 0
+
+
+def test_methods_need_a_decorated_class():
+    class Plain:
+        @qd.kernel
+        def run(self):
+            pass
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Please decorate class Plain with @qd.data_oriented"):
+        Plain().run()
+
+
+def test_a_kernel_needs_a_runtime():
+    @qd.kernel
+    def run():
+        pass
+
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"call `qd.init\(\)` first"):
+        run()
+
+
+def test_debug_mode_refuses_integers_out_of_range():
+    @qd.kernel
+    def take(a: qd.u8) -> qd.u8:
+        return a
+
+    qd.init(arch=qd.cfg.arch if qd.cfg else qd.python, debug=True, offline_cache=False)
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="'a' = 300 is out of the range of u8"):
+        take(300)

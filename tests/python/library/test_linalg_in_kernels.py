@@ -1,0 +1,149 @@
+"""Small linear algebra and random numbers in kernels, on every backend, against NumPy."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+RANDOM = np.random.default_rng(11)
+
+
+@pytest.fixture(params=["cpu", "python"])
+def count(request):
+    """Starts the runtime on a backend; gives how many matrices to try (the interpreter is slow)."""
+    qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
+    yield 1000 if request.param == "cpu" else 4
+    qd.reset()
+
+
+def matrices(n, count, dtype):
+    A = RANDOM.standard_normal((count, n, n))
+    A[0], A[1], A[2] = np.zeros((n, n)), np.eye(n), np.ones((n, n))
+    return A.astype(dtype.to_string().replace("f", "float"))
+
+
+def transposed(A):
+    return np.swapaxes(A, 1, 2)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(qd.f32, 1e-5), (qd.f64, 1e-12)], ids=str)
+@pytest.mark.parametrize("n", [2, 3])
+def test_svd_of_every_element(count, n, dtype, tolerance):
+    F, U, S, V = (qd.Matrix.field(n, n, dtype, shape=count) for _ in range(4))
+    A = matrices(n, count, dtype)
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run():
+        for i in F:
+            U[i], S[i], V[i] = qd.svd(F[i])
+
+    run()
+    u, s, v = (x.to_numpy().astype(np.float64) for x in (U, S, V))
+    assert abs(u @ s @ transposed(v) - A).max() < 5 * tolerance  # entries are up to 5
+    assert abs(transposed(u) @ u - np.eye(n)).max() < tolerance and abs(transposed(v) @ v - np.eye(n)).max() < tolerance
+    assert abs(abs(np.diagonal(s, axis1=1, axis2=2)) - np.linalg.svd(A.astype(np.float64))[1]).max() < 5 * tolerance
+
+
+def test_polar_decomposition_of_every_element(count):
+    F, R, P = (qd.Matrix.field(3, 3, qd.f64, shape=count) for _ in range(3))
+    A = matrices(3, count, qd.f64)
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run():
+        for i in F:
+            R[i], P[i] = qd.polar_decompose(F[i])
+
+    run()
+    r, p = R.to_numpy(), P.to_numpy()
+    assert abs(r @ p - A).max() < 1e-11 and abs(np.linalg.det(r) - 1).max() < 1e-11 and abs(p - transposed(p)).max() < 1e-11
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_symmetric_eigenvalues_of_every_element(count, n):
+    F, Q = qd.Matrix.field(n, n, qd.f64, shape=count), qd.Matrix.field(n, n, qd.f64, shape=count)
+    w = qd.Vector.field(n, qd.f64, shape=count)
+    A = matrices(n, count, qd.f64)
+    A = A + transposed(A)
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run():
+        for i in F:
+            w[i], Q[i] = qd.sym_eig(F[i])
+
+    run()
+    values, vectors = w.to_numpy(), Q.to_numpy()
+    assert abs(values - np.linalg.eigvalsh(A)).max() < 1e-11
+    assert abs(vectors * values[:, None, :] @ transposed(vectors) - A).max() < 1e-10
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_solving_for_every_element(count, n):
+    F, b, x = qd.Matrix.field(n, n, qd.f64, shape=count), qd.Vector.field(n, qd.f64, shape=count), qd.Vector.field(n, qd.f64, shape=count)
+    A = matrices(n, count, qd.f64) + 10 * np.eye(n)
+    F.from_numpy(A)
+    b.from_numpy(RANDOM.standard_normal((count, n)))
+
+    @qd.kernel
+    def run():
+        for i in F:
+            x[i] = qd.solve(F[i], b[i])
+
+    run()
+    assert np.allclose(np.einsum("nij,nj->ni", A, x.to_numpy()), b.to_numpy(), atol=1e-10)
+
+
+def test_eigenvalues_of_two_by_two(count):
+    @qd.kernel
+    def real_parts(a: float, b: float, c: float, d: float) -> qd.types.vector(2, float):
+        values, _ = qd.eig(qd.Matrix([[a, b], [c, d]]))
+        return qd.Vector([values[0, 0], values[1, 0]])
+
+    assert np.allclose(np.asarray(real_parts(2, 1, 1, 3)), [3.618034, 1.381966], atol=1e-6)
+    assert np.allclose(np.asarray(real_parts(1, 0, 0, 2)), [2, 1]) and np.allclose(np.asarray(real_parts(0, -1, 1, 0)), 0)
+
+
+def test_unsupported_sizes_are_compile_errors(count):
+    @qd.kernel
+    def run():
+        U, S, V = qd.svd(qd.Matrix([[1.0] * 4] * 4))
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="SVD only supports 2×2 and 3×3 matrices."):
+        run()
+
+
+def test_normal_random_numbers(count):
+    x = qd.field(qd.f32, shape=count * 100)
+
+    @qd.kernel
+    def run():
+        for i in x:
+            x[i] = qd.randn()
+
+    run()
+    values = x.to_numpy()
+    assert np.isfinite(values).all() and abs(values.mean()) < 5 / np.sqrt(len(values)) and abs(values.std() - 1) < 5 / np.sqrt(len(values))
+
+
+def test_shading_functions(count):
+    m = qd.math
+
+    @qd.kernel
+    def run() -> qd.types.vector(8, float):
+        r = m.reflect(m.vec2(1.0, -1.0), m.vec2(0.0, 1.0))
+        return qd.Vector(
+            [
+                m.mix(1.0, 3.0, 0.5),
+                m.clamp(5.0, 0.0, 1.0),
+                m.step(0.5, 0.25),
+                m.smoothstep(0.0, 1.0, 0.25),
+                m.sign(-3.0),
+                m.fract(-0.25),
+                r[0],
+                r[1],
+            ]
+        )
+
+    assert np.asarray(run()).tolist() == [2, 1, 0, 0.15625, -1, 0.75, 1, 1]
