@@ -7,6 +7,7 @@
 
 #include "launch/specialise.h"
 #include "launch/state.h"
+#include "launch/tensor_object.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -61,6 +62,9 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   if (!PyTuple_Check(prepared.get()) || PyTuple_GET_SIZE(prepared.get()) != kernel.parameterCount)
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
+  for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
+    if (isTensor(items[i]))
+      requireAlive(getTensor(items[i]));
   PyObject *result;
   if (tryLaunch(kernel, items, result))
     return result;

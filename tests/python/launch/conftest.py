@@ -1,0 +1,44 @@
+"""Kernels whose machine code is written by hand, so that these tests look at launches and at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hand_made
+import pytest
+
+import quadrants as qd
+
+
+class Compiler:
+    """Stands in for the compiler: gives out what was attached to a kernel, and counts."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.calls = 0
+
+    def attach(self, kernel: Any, made: hand_made.HandMade | Callable[[tuple[Any, ...]], hand_made.HandMade]) -> Any:
+        """Gives a kernel its code; a function is asked at each compilation, with the arguments."""
+        kernel.made = made
+        return kernel
+
+    def compile_kernel(self, kernel: Any, arguments: tuple[Any, ...]) -> bytes:
+        self.calls += 1
+        made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
+        return hand_made.serialize(made, hand_made.build_library(made.source, self.folder))
+
+
+@pytest.fixture(scope="session")
+def library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("libraries")
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, library_folder: Path) -> Iterator[Compiler]:
+    stand_in = Compiler(library_folder)
+    monkeypatch.setattr("quadrants._compile.compile_kernel", stand_in.compile_kernel)
+    qd.init(offline_cache=False, log_level="error")
+    yield stand_in
+    qd.reset()

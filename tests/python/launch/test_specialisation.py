@@ -1,0 +1,228 @@
+"""When a launch needs other code than the one before: whatever the code looked at is looked at again."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import pytest
+from hand_made import DYNAMIC, HandMade, Input
+
+import quadrants as qd
+
+NOTHING = "void qd_kernel(QdKernelContext *c) {}"
+COUNT_UP = "void qd_kernel(QdKernelContext *c) { **(float **)c->arguments += 1; }"
+LIMIT = 3
+TABLE = [1, 2]
+
+
+def test_changed_global_is_seen_and_its_return_is_remembered(compiler: Any) -> None:
+    @qd.kernel
+    def f() -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (None, ("global", "LIMIT")))]))
+    counts = []
+    for value in (3, 3, 4, 3, 4, 3.0):
+        globals()["LIMIT"] = value
+        f()
+        counts.append(compiler.calls)
+    globals()["LIMIT"] = 3
+    assert counts == [1, 1, 2, 2, 2, 3]
+
+
+def test_list_changed_in_place_is_seen(compiler: Any) -> None:
+    @qd.kernel
+    def f() -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (None, ("global", "TABLE")))]))
+    f()
+    TABLE.append(3)
+    f()
+    TABLE.pop()
+    f()
+    assert compiler.calls == 2
+
+
+def test_changed_closure_cell_is_seen(compiler: Any) -> None:
+    step = 1
+
+    @qd.kernel
+    def f() -> None:
+        step  # noqa: B018
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (None, ("closure", "step")))]))
+    f()
+    step = 2
+    f()
+    step = 1
+    f()
+    assert compiler.calls == 2
+
+
+def test_changed_attribute_of_a_module_is_seen(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("settings")
+    module.size = 8  # type: ignore[attr-defined]
+    monkeypatch.setitem(globals(), "settings", module)
+
+    @qd.kernel
+    def f() -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (None, ("global", "settings"), ("attribute", "size")))]))
+    f()
+    module.size = 9  # type: ignore[attr-defined]
+    f()
+    f()
+    assert compiler.calls == 2
+
+
+def test_changed_global_of_a_called_function_is_seen(compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = types.ModuleType("other")
+    exec("N = 1\ndef stage(): return N\n", other.__dict__)
+    monkeypatch.setitem(globals(), "stage", other.stage)
+
+    @qd.kernel
+    def f() -> None:
+        pass
+
+    stage = (None, ("global", "stage"))
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("function", stage), ("value", (*stage, ("global", "N")))]))
+    f()
+    other.N = 2  # type: ignore[attr-defined]
+    f()
+    f()
+    assert compiler.calls == 2
+
+
+def test_name_that_appears_is_seen(compiler: Any) -> None:
+    @qd.data_oriented
+    class Model:
+        @qd.kernel
+        def f(self) -> None:
+            pass
+
+    compiler.attach(Model.f, HandMade(NOTHING, dependencies=[("type", (0,)), ("absent", (0, ("attribute", "extra")))]))
+    plain, extended = Model(), Model()
+    extended.extra = 1  # type: ignore[attr-defined]
+    plain.f()
+    plain.f()
+    assert compiler.calls == 1
+    compiler.attach(Model.f, HandMade(NOTHING, dependencies=[("value", (0, ("attribute", "extra")))]))
+    extended.f()
+    plain.f()
+    assert compiler.calls == 2
+
+
+def test_rebound_member_is_used_at_the_next_launch(compiler: Any) -> None:
+    @qd.data_oriented
+    class Model:
+        def __init__(self) -> None:
+            self.x = qd.ndarray(qd.f32, (4,))
+
+        @qd.kernel
+        def f(self) -> None:
+            pass
+
+    def make(arguments: tuple[Any, ...]) -> HandMade:
+        dtype = arguments[0].x.dtype.name
+        member = Input((0, ("attribute", "x")), 0, dtype, extents=(DYNAMIC,), component_stride=4)
+        return HandMade(COUNT_UP, [member], [("type", (0,))])
+
+    compiler.attach(Model.f, make)
+    model = Model()
+    old = model.x
+    model.f()
+    model.x = qd.ndarray(qd.f32, (7,))
+    model.f()
+    assert (old[0], model.x[0], compiler.calls) == (1, 1, 1)
+    model.x = qd.ndarray(qd.i32, (4,))
+    model.f()
+    assert compiler.calls == 2
+    model.x = old
+    model.f()
+    assert (old[0], compiler.calls) == (2, 2)
+
+
+def test_property_added_to_the_class_takes_over_from_the_instance(compiler: Any) -> None:
+    @qd.data_oriented
+    class Model:
+        def __init__(self) -> None:
+            self.n = 1
+
+        @qd.kernel
+        def f(self) -> None:
+            pass
+
+    compiler.attach(Model.f, HandMade(NOTHING, dependencies=[("value", (0, ("attribute", "n")))]))
+    model = Model()
+    model.f()
+    model.f()
+    Model.n = property(lambda self: 2)  # type: ignore[assignment]
+    model.f()
+    assert compiler.calls == 2
+
+
+def test_members_are_found_in_slots_and_class_attributes(compiler: Any) -> None:
+    @qd.data_oriented
+    class Model:
+        __slots__ = ("x",)
+        n = 5
+
+        @qd.kernel
+        def f(self) -> None:
+            pass
+
+    member = Input((0, ("attribute", "x")), 0, "f32", extents=(DYNAMIC,), component_stride=4)
+    compiler.attach(Model.f, HandMade(COUNT_UP, [member], [("value", (0, ("attribute", "n")))]))
+    model = Model()
+    model.x = qd.ndarray(qd.f32, (4,))
+    for _ in range(3):
+        model.f()
+    assert (model.x[0], compiler.calls) == (3, 1)
+    Model.n = 6
+    model.f()
+    assert compiler.calls == 2
+
+
+def test_equal_template_values_share_code(compiler: Any) -> None:
+    @qd.kernel
+    def f(n: qd.template()) -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (0,))]))
+    for value in (1000, int("1000"), (1, "a"), tuple([1, "a"]), 1000, 2.0, True):
+        f(value)
+    assert compiler.calls == 4
+
+
+def test_reset_drops_code_and_containers(compiler: Any) -> None:
+    @qd.kernel
+    def f(x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> None:
+        pass
+
+    compiler.attach(f, HandMade(COUNT_UP, [Input((0,), 0, "f32", extents=(DYNAMIC,), component_stride=4)]))
+    dead = qd.ndarray(qd.f32, (4,))
+    f(dead)
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"qd\.init\(\)"):
+        f(dead)
+    qd.init(offline_cache=False)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="created before"):
+        f(dead)
+    alive = qd.ndarray(qd.f32, (4,))
+    f(alive)
+    assert (alive[0], compiler.calls) == (1, 2)
+
+
+def test_kernel_holds_no_containers(compiler: Any) -> None:
+    @qd.kernel
+    def f(x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> None:
+        pass
+
+    compiler.attach(f, HandMade(COUNT_UP, [Input((0,), 0, "f32", extents=(DYNAMIC,), component_stride=4)]))
+    array = qd.ndarray(qd.f32, (4,))
+    f(array)
+    assert sys.getrefcount(array) == 2
