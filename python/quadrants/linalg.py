@@ -48,7 +48,7 @@ def _orthogonalise(a, b, u, v):
     d = b.norm_sqr() - a.norm_sqr()
     h = qd.abs(d) + qd.sqrt(d * d + 4.0 * p * p)
     t = qd.select(d < 0, -2.0, 2.0) * p / qd.max(h, _TINY)
-    c = 1.0 / qd.sqrt(1.0 + t * t)
+    c = qd.rsqrt(1.0 + t * t)
     s = t * c
     return a * c - b * s, a * s + b * c, u * c - v * s, u * s + v * c
 
@@ -66,7 +66,7 @@ def _order(a, b, u, v):
 def _givens(x, y):
     """Cosine and sine of the rotation that takes (x, y) to (r, 0); the identity where both are zero."""
     r2 = x * x + y * y
-    inv = 1.0 / qd.sqrt(qd.max(r2, _TINY))
+    inv = qd.rsqrt(qd.max(r2, _TINY))
     zero = r2 < _TINY
     return qd.select(zero, 1.0, x * inv), qd.select(zero, 0.0, y * inv)
 
@@ -87,8 +87,8 @@ def _column(A, j: qd.template()):
 def _svd2(A):
     k = _scale(A)
     a, b = _column(A, 0) / k, _column(A, 1) / k
-    one = a[0] * 0.0 + 1.0
-    u, v = qd.Vector([one, one * 0.0]), qd.Vector([one * 0.0, one])
+    one, zero = qd.one(a[0]), qd.zero(a[0])
+    u, v = qd.Vector([one, zero]), qd.Vector([zero, one])
     a, b, u, v = _orthogonalise(a, b, u, v)
     a, b, u, v = _order(a, b, u, v)
     c, s = _givens(a[0], a[1])
@@ -107,8 +107,7 @@ def _svd2(A):
 def _svd3(A, sweeps: qd.template()):
     k = _scale(A)
     a, b, c = _column(A, 0) / k, _column(A, 1) / k, _column(A, 2) / k
-    one = a[0] * 0.0 + 1.0
-    zero = one * 0.0
+    one, zero = qd.one(a[0]), qd.zero(a[0])
     u, v, w = qd.Vector([one, zero, zero]), qd.Vector([zero, one, zero]), qd.Vector([zero, zero, one])
     for _ in range(sweeps):
         a, b, u, v = _orthogonalise(a, b, u, v)
@@ -172,7 +171,7 @@ def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template
     f = M[p, q]
     d = M[q, q] - M[p, p]
     t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
-    c = 1.0 / qd.sqrt(1.0 + t * t)
+    c = qd.rsqrt(1.0 + t * t)
     s = t * c
     for k in qd.static(range(M.n)):
         x, y = M[k, p], M[k, q]
@@ -300,7 +299,7 @@ def solve(A, b, dt: qd.template() = None):
 def _eliminate(M: qd.template(), R: qd.template()):
     """Make M diagonal by row operations, which R takes too; returns the sign of the row exchanges."""
     n = qd.static(M.n)
-    sign = M[0, 0] * 0.0 + 1.0
+    sign = qd.one(M[0, 0])
     for k in range(n):
         best = k
         for r in range(k + 1, n):
