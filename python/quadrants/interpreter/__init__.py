@@ -70,6 +70,9 @@ def _run(kernel: Any, arguments: tuple[Any, ...]) -> Any:
     roles = {p.name: _ROLES.get(p.kind, "parameter") for p in kernel.parameters}
     given = [hosts.argument(p, position, value) for position, (p, value) in enumerate(zip(kernel.parameters, arguments, strict=False))]
     value = hosts.executable(kernel.__wrapped__, roles, _evaluator)(*given)
+    if kernel.results is None and value is not None:
+        text = "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32"
+        raise _errors.QuadrantsSyntaxError(text)
     if kernel.results is None:
         return None
     if value is None:

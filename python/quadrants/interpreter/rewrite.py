@@ -328,7 +328,7 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node.target, ast.Name):
             role = self.role(node.target.id)
             if role is None:
-                known = node.target.id not in self.stored and self.captured(node.target.id) is not MISSING
+                known = self.captured(node.target.id) is not MISSING
                 text = f'"{node.target.id}": captured value is constant' if known else f'Name "{node.target.id}" is not defined'
                 self.fail(text, node.target, QuadrantsSyntaxError if known else QuadrantsNameError)
             self.check_assignable(node.target, role)
@@ -461,14 +461,14 @@ def rewrite(source: FunctionSource, roles: dict[str, str], by_reference: Callabl
         argument.annotation = None
     arguments.defaults, arguments.kwonlyargs, arguments.kw_defaults = [], [], []
     entry = [_place(_parameter_place(name), tree) for name in sorted(references & set(roles))]
-    inner = _place(ast.FunctionDef(tree.name, arguments, entry + body, [], None), tree)
+    inner = _place(ast.FunctionDef("_qd_function", arguments, entry + body, [], None), tree)
     outer_names = ["_qd", *function.__code__.co_freevars]
     outer = ast.FunctionDef(
         "_qd_factory", ast.arguments([], [ast.arg(name) for name in outer_names], None, [], [], None, []), [inner], [], None
     )
     module = ast.fix_missing_locations(ast.Module([_place(outer, tree)], []))
     factory = next(item for item in compile(module, source.file, "exec").co_consts if isinstance(item, CodeType))
-    code = next(item for item in factory.co_consts if isinstance(item, CodeType))
+    code = next(item for item in factory.co_consts if isinstance(item, CodeType)).replace(co_name=tree.name)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     cells["_qd"] = CellType(evaluator)
     return FunctionType(code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars))

@@ -1,6 +1,6 @@
 """Random typed programs of the kernel language whose results do not depend on the order of parallel iterations.
 
-What is kept out, because the language leaves it open: conversions of floats out of the integer's range, the sign of zero of `max` and `min`,
+What is kept out, because the language leaves it open: conversions of floats out of the integer range, the sign of zero of `max` and `min`,
 bits of a NaN, transcendental functions, float sums across parallel iterations. In a parallel loop an iteration writes elements of its own
 index only; what iterations share is changed by commutative integer atomics whose results nobody reads.
 """

@@ -1,0 +1,128 @@
+"""Kernels on `arch=qd.python` run under Python's own tools."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def interpreter() -> Iterator[None]:
+    """Starts the interpreter."""
+    qd.init(arch=qd.python)
+    yield
+    qd.reset()
+
+
+@qd.func
+def twice(x):
+    y = x * 2
+    return y
+
+
+@qd.kernel
+def work(n: qd.i32) -> qd.i32:
+    s = 0
+    for i in range(n):
+        s += twice(i)
+    return s
+
+
+FIRST = work.__wrapped__.__code__.co_firstlineno
+
+
+def test_tracing_sees_the_lines_of_kernels_and_funcs():
+    lines = set()
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename == __file__ and event == "line":
+            lines.add((frame.f_code.co_name, frame.f_lineno))
+        return trace
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert work(3) == 6
+    finally:
+        sys.settrace(old)
+    assert {("work", FIRST + k) for k in (2, 3, 4, 5)} <= lines
+    assert {name for name, _ in lines} >= {"work", "twice"}
+
+
+def test_breakpoint_stops_in_the_kernel_with_its_variables(monkeypatch):
+    seen = []
+
+    def stop(*_, **__):
+        frame = sys._getframe(1)
+        seen.append((frame.f_code.co_name, frame.f_locals["s"].item(), frame.f_locals["n"].item()))
+
+    monkeypatch.setattr(sys, "breakpointhook", stop)
+
+    @qd.kernel
+    def stopping(n: qd.i32):
+        s = n * 2
+        breakpoint()
+
+    stopping(4)
+    assert seen == [("stopping", 8, 4)]
+
+
+def test_variables_are_numpy_scalars_of_their_type():
+    seen = {}
+
+    def look(x):
+        seen["type"] = type(x).__name__
+
+    @qd.kernel
+    def looking(x: qd.f16):
+        y = x + 1
+        look(y)
+
+    looking(1.5)
+    assert seen == {"type": "float16"}
+
+
+def test_an_exception_of_python_code_arrives_unchanged():
+    def fail(x):
+        raise LookupError("from the user's function")
+
+    @qd.kernel
+    def failing():
+        fail(1)
+
+    with pytest.raises(LookupError, match="from the user's function"):
+        failing()
+    assert work(2) == 2
+
+
+def test_torch_is_not_needed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert work(3) == 6
+
+
+def test_random_numbers_follow_the_seed():
+    @qd.kernel
+    def draw() -> qd.f32:
+        return qd.random()
+
+    first = []
+    for seed in (1, 1, 2):
+        qd.init(arch=qd.python, random_seed=seed)
+        first.append(draw())
+    assert first[0] == first[1] != first[2]
+
+
+def test_recursion_of_real_funcs_is_deep():
+    @qd.real_func
+    def count(n: qd.i32) -> qd.i32:
+        if n == 0:
+            return 0
+        return count(n - 1) + 1
+
+    @qd.kernel
+    def deep(n: qd.i32) -> qd.i32:
+        return count(n)
+
+    assert deep(1000) == 1000

@@ -1,0 +1,198 @@
+"""What kernels refuse: the class of the error, a part of its text, and the line that it names (spec 1 S16)."""
+
+import pytest
+from language_support import define, run
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+SYNTAX, TYPE, NAME, ANY = qd.QuadrantsSyntaxError, qd.QuadrantsTypeError, qd.QuadrantsNameError, qd.QuadrantsCompilationError
+V2, V3 = "v = qd.Vector([1, 2])\n", "w = qd.Vector([1, 2, 3])\n"
+
+# (last line is the wrong one, class, part of the message)
+BODIES = [
+    # names and scopes
+    ("y = undefined_name", NAME, 'Name "undefined_name" is not defined'),
+    ("if n > 0:\n    z = 1\ny = z", NAME, 'Name "z" is not defined'),
+    ("for i in range(3):\n    z = i\ny = z", NAME, 'Name "z" is not defined'),
+    ("n = 5", SYNTAX, 'Kernel argument "n" is immutable in the kernel'),
+    ("n += 5", SYNTAX, 'Kernel argument "n" is immutable in the kernel'),
+    (
+        "i = 1\nfor i in range(3):\n    pass",
+        SYNTAX,
+        "Variable 'i' is already declared in the outer scope and cannot be used as loop variable",
+    ),
+    ("for i in range(3):\n    i = 5", SYNTAX, "loop variable"),
+    ("for i in range(3):\n    i += 5", SYNTAX, "loop variable"),
+    ("x = qd.static(1)\nx = 2", SYNTAX, "Variable 'x' cannot be assigned. Maybe it is not a Quadrants object?"),
+    ("x = 1\nx = qd.static(2)", SYNTAX, "Recreating variables is not allowed"),
+    ("x = 1\nx: qd.f32 = 2", SYNTAX, "Static assign cannot have type overloading"),
+    ("x: qd.f32 = qd.static(2)", SYNTAX, "Static assign cannot be used on annotated assignment"),
+    ("captured += 1", SYNTAX, "captured value is constant"),
+    # statements
+    ("try:\n    pass\nexcept Exception:\n    pass", SYNTAX, 'Unsupported node "Try"'),
+    ("raise ValueError()", SYNTAX, 'Unsupported node "Raise"'),
+    ("import math", SYNTAX, 'Unsupported node "Import"'),
+    ("global captured", SYNTAX, 'Unsupported node "Global"'),
+    ("class A:\n    pass", SYNTAX, 'Unsupported node "ClassDef"'),
+    ("yield n", SYNTAX, 'Unsupported node "Yield"'),
+    ("a, b = qd.Vector([1, 2, 3])", SYNTAX, "The number of targets is not equal to value length"),
+    ("a, b = n", SYNTAX, "Cannot unpack type:"),
+    ("a, b = qd.Matrix([[1, 2], [3, 4]])", SYNTAX, "Matrices with more than one columns cannot be unpacked"),
+    ("other_kernel(n)", SYNTAX, "Kernels cannot call other kernels. I.e., nested kernels are not allowed."),
+    # literals and types
+    ("x = 3000000000", TYPE, "exceeded the range of default_ip: i32"),
+    ("x = qd.u8(300)", TYPE, "Integer literal 300 exceeded the range of specified dtype: u8"),
+    ("x = qd.i32(1.5)", TYPE, "Floating-point literals must be annotated with a floating-point type. For type casting, use `qd.cast`."),
+    ("x = qd.i32(n, n)", SYNTAX, "A primitive type can only decorate a single expression."),
+    ("x = qd.i32(qd.Vector([1, 2]))", SYNTAX, "A primitive type cannot decorate an expression with a compound type."),
+    ("x = 'text'", TYPE, "Invalid constant scalar data type: <class 'str'>"),
+    ("x = f & 1", TYPE, r"unsupported operand type\(s\) for '&': 'f32' and 'i32'"),
+    ("x = f << 1", TYPE, r"unsupported operand type\(s\) for '<<': 'f32' and 'i32'"),
+    ("x = ~f", TYPE, "'bit_not' takes integral inputs only, however 'f32' is provided"),
+    ("x = qd.math.popcnt(f)", TYPE, "takes integral inputs only"),
+    ("x = qd.bit_cast(f, qd.i64)", TYPE, "bit_cast"),
+    ("x = n ** -1", ANY, r"Negative exponent in pow\(int, int\) is not allowed"),
+    # vectors
+    ("x = qd.Vector(3)", TYPE, "An Matrix/Vector can only be initialized with an array-like object"),
+    (V2 + V3 + "x = v + w", TYPE, r"unsupported operand type\(s\) for '\+': '\[Tensor \(2\) i32\]' and '\[Tensor \(3\) i32\]'"),
+    (V2 + V3 + "v = w", TYPE, r"cannot assign '\[Tensor \(3\) i32\]' to '\[Tensor \(2\) i32\]'"),
+    (V2 + "x = 1\nx = v", TYPE, "cannot assign"),
+    (V2 + "if v:\n    pass", TYPE, r"conditions must be an integer; found \[Tensor \(2\) i32\]"),
+    (V2 + "x = v.z", SYNTAX, r"vec2 only has attributes=\('x', 'y'\), got=\('z',\)"),
+    (V2 + "x = v[0, 1]", ANY, "Expected 1 indices, got 2."),
+    (V2 + "x = v[f]", TYPE, "indices must be integers, however 'f32' is provided as index 0"),
+    (V2 + "x = v[5]", ANY, "out of range"),
+    (V2 + "x = v.transpose()", TYPE, r"`transpose\(\)` cannot apply to a vector"),
+    ("m = qd.Matrix([[1, 2], [3, 4]])\nx = m @ qd.Vector([1, 2, 3])", TYPE, "dimension mismatch"),
+    ("x = qd.Matrix([[1, 2, 3], [4, 5, 6]]).inverse()", TYPE, r"expected a square matrix, got shape \(2, 3\)"),
+    (V2 + "x = 1 if v > 0 else 2", SYNTAX, 'Please use "qd.select" instead.'),
+    # containers
+    ("x = field1[1, 2]", ANY, "Field with dim 1 accessed with indices of dim 2"),
+    ("x = field2[1]", ANY, "Field with dim 2 accessed with indices of dim 1"),
+    ("x = field1[f]", TYPE, "indices must be integers"),
+    ("x = field1[9]", ANY, "out of range"),
+    ("x = field1[0:2]", SYNTAX, "Slicing is not supported on qd.field"),
+    ("qd.atomic_add(n, 1)", SYNTAX, "cannot use a non-writable target as the first operand of 'atomic_add'"),
+    ("qd.atomic_add(field1, 1)", SYNTAX, "cannot use a"),
+    ("qd.atomic_and(fieldf[0], 1)", TYPE, "requires integer operands"),
+    # loops
+    ("for i in range(1, 2, 3, 4):\n    pass", ANY, "Range should have"),
+    ("for i in field2:\n    pass", SYNTAX, r"Number of struct-for indices does not match loop variable dimensionality \(1 != 2\)"),
+    ("for i in qd.ndrange(2, 3):\n    pass", SYNTAX, "Ndrange for loop with number of the loop variables not equal to the dimension"),
+    ("for i in n:\n    pass", ANY, "Cannot loop over the object"),
+    ("for i, j in qd.ndrange(2, 3, axes=(1, 1)):\n    pass", SYNTAX, r"qd.ndrange\(axes=\(1, 1\)\) is not a permutation of range\(2\)"),
+    ("for i in qd.ndrange(2.5):\n    pass", TYPE, r"Every argument of ndrange should be an integer scalar or a tuple/list of \(int, int\)"),
+    ("qd.loop_config(nonsense=1)", TYPE, "got an unexpected keyword argument"),
+    # static scope
+    ("if qd.static(n > 1):\n    pass", ANY, "Input to qd.static must be compile-time constants or global pointers"),
+    ("if n is None:\n    pass", SYNTAX, 'Operator "is" in Quadrants scope is not supported'),
+    ("if n in [1, 2]:\n    pass", SYNTAX, '"In" is only supported inside `qd.static`.'),
+    ("qd.static_assert(n > 1)", TYPE, "Static assert with non-static condition"),
+    # calls
+    ("func2(n)", SYNTAX, "Missing argument 'b'."),
+    ("func2(n, 1, 2)", SYNTAX, "Too many arguments."),
+    ("func2(n, c=2)", SYNTAX, "Unexpected argument 'c'."),
+    ("func2(n, 1, a=2)", SYNTAX, "Multiple values for argument 'a'."),
+    ("forever(n)", ANY, "recursive"),
+    ("import_math.sin(f)", TYPE, "Did you mean to use `qd.sin` instead of `math.sin`?"),
+    ("takes_vec3(qd.Vector([1, 2]))", TYPE, "is expected to be a Matrix with n 3, but got 2"),
+    ("x = S(1, 2, 3)", SYNTAX, "S"),
+    ("x = S(c=2)", SYNTAX, "c"),
+    ("s = S(1)\nx = s.zz", ANY, "has no attribute 'zz'"),
+]
+
+PREAMBLE = """
+import math as import_math
+captured = 1
+field1, field2, fieldf = fields
+
+@qd.kernel
+def other_kernel(n: qd.i32):
+    pass
+
+@qd.func
+def func2(a, b):
+    return a + b
+
+@qd.func
+def forever(n):
+    return forever(n) + 1
+
+@qd.func
+def takes_vec3(v: qd.types.vector(3, qd.i32)):
+    return v.sum()
+
+@qd.dataclass
+class S:
+    a: qd.i32
+"""
+
+
+@pytest.mark.parametrize("body, kind, text", BODIES, ids=[body.splitlines()[-1] for body, _, _ in BODIES])
+def test_mistake_is_refused_with_its_line(body, kind, text):
+    fields = (qd.field(qd.i32, shape=4), qd.field(qd.i32, shape=(4, 4)), qd.field(qd.f32, shape=4))
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    module = define(f"{PREAMBLE}\n@qd.kernel\ndef k(n: qd.i32, f: qd.f32):\n{lines}", fields=fields)
+    with pytest.raises(kind, match=text) as caught:
+        module["k"](1, 1.5)
+    assert ", in k:" in str(caught.value) and "^" in str(caught.value)
+    assert "Traceback" not in str(caught.value) and len(str(caught.value).splitlines()) <= 12
+
+
+@pytest.mark.parametrize(
+    "signature, body, text",
+    [
+        ("(n: qd.i32)", "return n", "A kernel with a return value must be annotated with a return type"),
+        ("(n: qd.i32) -> qd.i32", "x = n", "Kernel has a return type but does not have a return statement"),
+        ("(n: qd.i32) -> qd.types.vector(3, qd.i32)", "return qd.Vector([1, 2])", "3"),
+        ("(n: qd.i32) -> (qd.i32, qd.i32)", "return n", "2"),
+    ],
+)
+def test_results_fit_their_annotation(signature, body, text):
+    module = define(f"@qd.kernel\ndef k{signature}:\n    {body}\n")
+    with pytest.raises(qd.QuadrantsCompilationError, match=text):
+        module["k"](1)
+
+
+def test_error_in_a_func_names_the_func_and_its_caller():
+    module = define(
+        "@qd.func\ndef inner(v):\n    return v + undefined_name\n\n@qd.kernel\ndef k(n: qd.i32):\n    x = 1\n    y = inner(n)\n"
+    )
+    with pytest.raises(qd.QuadrantsNameError, match=r"(?s)line 8, in k:.*inner\(n\).*line 3, in inner:.*undefined_name.*\^") as caught:
+        module["k"](1)
+    assert caught.value.line == 3 and caught.value.kernel_name == "k"
+
+
+@pytest.mark.parametrize(
+    "arguments, named, text",
+    [
+        ((), {}, "Missing argument 'n'."),
+        ((1, 2), {}, "Too many arguments."),
+        ((1,), {"m": 2}, "Unexpected argument 'm'."),
+        ((1,), {"n": 2}, "Multiple values"),
+    ],
+)
+def test_wrong_calls_are_refused(arguments, named, text):
+    module = define("@qd.kernel\ndef k(n: qd.i32):\n    pass\n")
+    with pytest.raises(qd.QuadrantsSyntaxError, match=text):
+        module["k"](*arguments, **named)
+
+
+@pytest.mark.parametrize("value", [1.5, "1", None, [1]])
+def test_wrong_scalars_are_refused(value):
+    module = define("@qd.kernel\ndef k(n: qd.i32):\n    pass\n")
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot be converted into required type i32"):
+        module["k"](value)
+
+
+def test_a_failing_specialisation_does_not_poison_others():
+    module = define("@qd.kernel\ndef k(n: qd.template()) -> qd.i32:\n    qd.static_assert(n > 1, 'small')\n    return n\n")
+    with pytest.raises(qd.QuadrantsCompilationError, match="small"):
+        module["k"](1)
+    assert module["k"](2) == 2
+
+
+def test_static_arms_may_hold_mistakes_that_are_not_taken():
+    assert run("return 1 if qd.static(True) else undefined_name") == 1
