@@ -1,0 +1,188 @@
+// body.h: the emitter of one LLVM function
+//
+// BodyEmitter walks structured IR and appends LLVM instructions, for one lane or several. Begin reading at emitOp (body.cpp). Its members
+// are spread over files by subject: control.cpp (masks), memory.cpp (locals and containers), operators.cpp and math.cpp, vectors.cpp,
+// atomics.cpp, functions.cpp, sites.cpp. Tasks (tasks.cpp) set it up.
+//
+// Masks: `mask` is null while all lanes are active; with one lane it is always null. What is emitted under a mask must not have effects in
+// inactive lanes; regions whose mask may be empty are jumped over, so uniform accesses need no mask.
+#pragma once
+
+#include "codegen/llvm/module_emitter.h"
+#include "codegen/llvm/uniformity.h"
+#include "codegen/llvm/values.h"
+
+#include "llvm/IR/IRBuilder.h"
+
+#include <deque>
+#include <optional>
+
+namespace qd::codegen {
+
+class BodyEmitter {
+public:
+  BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsigned lanes, const BodyFacts &facts);
+
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+  mlir::LogicalResult emitOp(mlir::Operation *op);
+
+  //--- Values ---
+  const Components &getValue(mlir::Value value);
+  Component getScalar(mlir::Value value) { return getValue(value)[0]; }
+  void setValue(mlir::Value value, Components components) { values[value] = std::move(components); }
+  /// A scalar that all lanes share; the value must be uniform.
+  llvm::Value *getUniform(mlir::Value value);
+  llvm::Type *widen(llvm::Type *scalar) const;
+  /// The component in every lane, as a vector (one lane: the scalar).
+  llvm::Value *toVector(const Component &component);
+  /// A component of which lane i holds element i of `value`.
+  Component makeVarying(llvm::Value *value) { return {value, lanes == 1 ? LaneKind::uniform() : LaneKind::varying()}; }
+  /// One lane of a component.
+  llvm::Value *getLane(const Component &component, llvm::Value *lane);
+  llvm::Value *splat(llvm::Value *scalar);
+  Component castIndex(const Component &component, mlir::Type from, llvm::Type *to);
+
+  //--- Places ---
+  LocalStorage *makeLocal(mlir::Type pointee, llvm::ArrayRef<LaneKind> kinds, llvm::StringRef name = "");
+  llvm::AllocaInst *makeSlot(llvm::Type *type, llvm::StringRef name = "");
+  Place getPlace(mlir::Value ref);
+  void setPlace(mlir::Value ref, Place place) { places[ref] = std::move(place); }
+  Tensor getTensor(mlir::Value tensor);
+  void setTensor(mlir::Value value, Tensor tensor) { tensors[value] = tensor; }
+  Place getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  llvm::Value *getExtent(const Tensor &tensor, int64_t axis);
+  Components load(const Place &place);
+  void store(const Place &place, const Components &value, bool masked);
+  /// A scalar in memory that is no container: arguments, captured values.
+  llvm::Value *loadPlain(mlir::Type scalar, llvm::Value *pointer, bool invariant);
+  void storePlain(mlir::Type scalar, llvm::Value *value, llvm::Value *pointer);
+  llvm::Value *getContextField(unsigned index);
+
+  //--- Operators on LLVM values (scalars or vectors) of the language's types ---
+  llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
+  llvm::Value *emitBinary(ir::BinaryKind kind, mlir::Type lhsType, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
+  llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
+  llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
+  llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
+  Component combine(ir::BinaryKind kind, mlir::Type type, const Component &lhs, const Component &rhs);
+  Component select(const Component &condition, const Component &a, const Component &b);
+  /// All lanes combined, in a fixed order.
+  llvm::Value *reduceLanes(ir::AtomicKind kind, mlir::Type type, llvm::Value *vector);
+
+  //--- Masks ---
+  llvm::Value *getMask(); ///< never null
+  llvm::Value *isAny(llvm::Value *mask);
+  llvm::Value *getFirstLane(llvm::Value *mask);
+  llvm::Value *getLastLane(llvm::Value *mask);
+  /// Emits `body` once for each active lane, in order; `body` gets the lane's number (a constant with one lane).
+  void forEachActiveLane(llvm::function_ref<void(llvm::Value *lane)> body);
+  void forEachSetLane(llvm::Value *lanesMask, llvm::function_ref<void(llvm::Value *lane)> body);
+  llvm::BasicBlock *makeBlock(const llvm::Twine &name);
+  bool isTerminated() const { return builder.GetInsertBlock()->getTerminator() != nullptr; }
+  /// Jumps to `target` unless the block has ended already.
+  void branchTo(llvm::BasicBlock *target);
+  void moveTo(llvm::BasicBlock *block) { builder.SetInsertPoint(block); }
+
+  /// One iteration of a loop: `next` is where `continue` goes.
+  mlir::LogicalResult emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
+  /// A scalar loop over 0 … count - 1.
+  void emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
+
+  //--- State ---
+  ModuleEmitter &module;
+  llvm::Function *function;
+  const unsigned lanes;
+  const BodyFacts *facts;
+  llvm::IRBuilder<> builder;
+  llvm::Value *context = nullptr;
+  llvm::Value *mask = nullptr;
+  /// The flattened index of the iteration in lane 0, or null in serial code; with random numbers only.
+  Component iteration;
+  llvm::AllocaInst *randomCalls = nullptr;
+  int task = 0;
+  /// Supplies what is defined outside of this function: places, containers and values of the enclosing task.
+  std::function<mlir::LogicalResult(mlir::Value)> resolve;
+  /// Ends the function early, after a failed check.
+  std::function<void()> leaveFailed;
+  /// Ends the kernel at a qd.return of its own.
+  std::function<void(ir::ReturnOp)> leaveKernel;
+
+private:
+  struct Scope {
+    enum class Kind { Function, Loop, Iteration } kind;
+    llvm::BasicBlock *exit;
+    llvm::Value *live = nullptr; ///< slot of the mask of lanes that are still in the scope, when lanes leave it one by one
+  };
+
+  // control.cpp
+  mlir::LogicalResult emitIf(ir::IfOp op);
+  mlir::LogicalResult emitFor(ir::ForOp op);
+  mlir::LogicalResult emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
+  mlir::LogicalResult emitWhile(ir::WhileOp op);
+  void emitDeparture(mlir::Operation *op, Scope::Kind target);
+  mlir::LogicalResult emitReturn(ir::ReturnOp op);
+  mlir::LogicalResult emitMasked(llvm::Value *condition, mlir::Region &region);
+  void narrowAfter(mlir::Operation *op, llvm::Value *before);
+  llvm::Value *makeLive(llvm::StringRef name);
+  bool isCheap(mlir::Region &region);
+
+  // memory.cpp
+  Components loadMemory(const Place &place);
+  void storeMemory(const Place &place, const Components &value);
+  Components loadLocal(const Place &place);
+  void storeLocal(const Place &place, const Components &value, bool masked);
+  llvm::Value *getPointers(const Place &place, int64_t offset);
+  llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
+  llvm::Value *fromMemory(mlir::Type scalar, llvm::Value *value);
+  llvm::Value *toMemory(mlir::Type scalar, llvm::Value *value);
+
+  // vectors.cpp
+  mlir::LogicalResult emitVectorOp(mlir::Operation *op);
+  Components emitMatmul(ir::MatmulOp op);
+  Component choose(llvm::ArrayRef<Component> components, const Component &index);
+
+  // operators.cpp, math.cpp
+  Components emitConstant(mlir::TypedAttr value);
+  Components emitElementwise(mlir::Operation *op);
+  llvm::Value *callDevlib(llvm::StringRef name, mlir::Type type, llvm::ArrayRef<llvm::Value *> operands);
+  llvm::Value *emitMath(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
+  llvm::Value *emitFloatParts(bool mantissa, llvm::Value *value);
+  Component emitRandom(mlir::Type type);
+
+  // atomics.cpp
+  Components emitAtomic(ir::AtomicOp op);
+  Component emitCompareExchange(ir::CompareExchangeOp op);
+  Component emitAtomicScalar(ir::AtomicOp op, const Place &place, mlir::Type type, const Component &value);
+  llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
+
+  // functions.cpp
+  mlir::LogicalResult emitCall(ir::CallOp op);
+  mlir::LogicalResult emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
+  mlir::LogicalResult emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
+
+  // sites.cpp
+  mlir::LogicalResult emitPrint(ir::PrintOp op);
+  mlir::LogicalResult emitAssert(ir::AssertOp op);
+  llvm::Value *packOperands(mlir::ValueRange operands, llvm::Value *lane);
+
+  llvm::DenseMap<mlir::Value, Components> values;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Value, Tensor> tensors;
+  std::deque<LocalStorage> storages;
+  llvm::SmallVector<Scope, 8> scopes;
+
+public:
+  /// Where a qd.return of the function instance that is being emitted puts its values; both null in a kernel.
+  struct Returns {
+    LocalStorage *slots = nullptr; ///< one component after the other, when there are several returns or an early one
+    Components *values = nullptr;  ///< the only return stands at the end: its values
+  };
+  LocalStorage *makeResults(ir::FuncOp callee, const BodyFacts &calleeFacts);
+  mlir::LogicalResult emitFunctionBody(ir::FuncOp callee, Returns returns, llvm::BasicBlock *exit);
+
+private:
+  Returns returns;
+};
+
+} // namespace qd::codegen

@@ -1,0 +1,170 @@
+#include "codegen/llvm/emit.h"
+
+#include "codegen/llvm/module_emitter.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+/// The alias lists grow with the square of the number of containers; beyond this they are left out.
+constexpr size_t kMostAliasScopes = 64;
+
+uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> &results) {
+  uint32_t offset = 0;
+  for (Type type : types) {
+    artifact::Artifact::Result &result = results.emplace_back();
+    result.type = ir::getValueType(type);
+    result.offset = offset;
+    offset += uint32_t(result.type.componentCount() * int64_t(support::getByteSize(result.type.scalar)) + 7) / 8 * 8;
+  }
+  return offset;
+}
+
+ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options)
+    : source(source), ctx(ctx), traits(traits), options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)),
+      uniformity(source) {}
+
+llvm::Type *ModuleEmitter::getType(Type scalar) const {
+  if (scalar.isF16())
+    return llvm::Type::getHalfTy(ctx);
+  if (scalar.isF32())
+    return llvm::Type::getFloatTy(ctx);
+  if (scalar.isF64())
+    return llvm::Type::getDoubleTy(ctx);
+  return llvm::Type::getIntNTy(ctx, scalar.getIntOrFloatBitWidth());
+}
+
+llvm::Type *ModuleEmitter::getMemoryType(Type scalar) const { return scalar.isInteger(1) ? llvm::Type::getInt8Ty(ctx) : getType(scalar); }
+
+uint32_t ModuleEmitter::addScratch(uint32_t bytes) {
+  uint32_t offset = (emission.scratchBytes + 7) / 8 * 8;
+  emission.scratchBytes = offset + bytes;
+  return offset;
+}
+
+llvm::FunctionType *ModuleEmitter::getApiType(ApiField field) const {
+  llvm::Type *none = llvm::Type::getVoidTy(ctx), *pointer = llvm::PointerType::get(ctx, 0);
+  llvm::Type *i32 = llvm::Type::getInt32Ty(ctx), *i64 = llvm::Type::getInt64Ty(ctx);
+  switch (field) {
+  case kParallelFor:
+    return llvm::FunctionType::get(none, {pointer, pointer, i64, i64, i32}, false);
+  case kFail:
+  case kPrint:
+    return llvm::FunctionType::get(none, {pointer, i32, pointer}, false);
+  case kAllocateTemporary:
+    return llvm::FunctionType::get(pointer, {pointer, i64}, false);
+  }
+  llvm_unreachable("all members are listed");
+}
+
+llvm::Function *ModuleEmitter::getDevlib(StringRef name, Type type, unsigned lanes, llvm::Type *result, ArrayRef<llvm::Type *> operands) {
+  std::string symbol = ("qd_" + name + "_" + llvm::Twine(support::getName(ir::getScalarType(type))) + "x" + llvm::Twine(lanes)).str();
+  devlibLanes.insert(int(lanes));
+  auto callee = module->getOrInsertFunction(symbol, llvm::FunctionType::get(result, operands, false));
+  auto *function = cast<llvm::Function>(callee.getCallee());
+  function->setDoesNotAccessMemory();
+  function->setDoesNotThrow();
+  function->setWillReturn();
+  return function;
+}
+
+//--- Aliases ---
+
+void ModuleEmitter::collectAliasScopes() {
+  bool hasArrays = false;
+  source->walk([&](ir::TensorArgumentOp argument) {
+    if (argument.getField())
+      fieldScopes.try_emplace(argument.getOffset(), int(fieldScopes.size()));
+    else
+      hasArrays = true;
+  });
+  arrayScope = int(fieldScopes.size());
+  scratchScope = arrayScope + 1;
+  size_t count = fieldScopes.size() + 2;
+  if (count > kMostAliasScopes) {
+    fieldScopes.clear();
+    arrayScope = scratchScope = -1;
+    return;
+  }
+  llvm::MDBuilder metadata(ctx);
+  llvm::MDNode *domain = metadata.createAnonymousAliasScopeDomain("memory");
+  std::vector<llvm::Metadata *> scopes;
+  for (size_t i = 0; i < count; ++i)
+    scopes.push_back(metadata.createAnonymousAliasScope(domain, "container"));
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<llvm::Metadata *> others = scopes;
+    others.erase(others.begin() + ptrdiff_t(i));
+    scopeLists.push_back(llvm::MDNode::get(ctx, scopes[i]));
+    otherLists.push_back(llvm::MDNode::get(ctx, others));
+  }
+}
+
+int ModuleEmitter::getAliasScope(ir::TensorArgumentOp argument) {
+  if (!argument.getField())
+    return arrayScope;
+  auto found = fieldScopes.find(argument.getOffset());
+  return found == fieldScopes.end() ? -1 : found->second;
+}
+
+void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
+  if (scope < 0 || size_t(scope) >= scopeLists.size())
+    return;
+  instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, scopeLists[size_t(scope)]);
+  instruction->setMetadata(llvm::LLVMContext::MD_noalias, otherLists[size_t(scope)]);
+}
+
+//--- The kernel ---
+
+LogicalResult ModuleEmitter::emit() {
+  ir::KernelOp kernel;
+  for (Operation &op : *source.getBody())
+    if (auto found = dyn_cast<ir::KernelOp>(op))
+      kernel = found;
+  if (!kernel)
+    return source.emitError("has no kernel");
+  llvm::SmallVector<Type, 4> resultTypes;
+  for (Attribute type : kernel.getResultTypes())
+    resultTypes.push_back(cast<TypeAttr>(type).getValue());
+  emission.resultBytes = layoutResults(resultTypes, emission.results);
+  emission.scratchBytes = kernel.getScratchBytes();
+  collectAliasScopes();
+  countCalls();
+
+  llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
+  auto *entry = llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {pointer}, false),
+                                       llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module);
+  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(ctx, "entry", entry));
+  llvm::BasicBlock *exit = llvm::BasicBlock::Create(ctx, "exit", entry);
+  int index = 0;
+  for (Operation &op : kernel.getBody().front()) {
+    auto task = dyn_cast<ir::TaskOp>(op);
+    if (!task)
+      return op.emitError("stands in a kernel outside of a task");
+    llvm::Function *function = emitTask(*this, task, index++);
+    if (!function || hasFailed)
+      return failure();
+    llvm::BasicBlock *next = llvm::BasicBlock::Create(ctx, "next", entry, exit);
+    builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
+    builder.SetInsertPoint(next);
+  }
+  builder.CreateBr(exit);
+  builder.SetInsertPoint(exit);
+  builder.CreateRetVoid();
+  return success();
+}
+
+Emission emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options) {
+  ModuleEmitter emitter(module, ctx, traits, options);
+  if (failed(emitter.emit()))
+    return {};
+  Emission emission = std::move(emitter.emission);
+  emission.devlibLanes.assign(emitter.devlibLanes.begin(), emitter.devlibLanes.end());
+  emission.module = std::move(emitter.module);
+  return emission;
+}
+
+} // namespace qd::codegen

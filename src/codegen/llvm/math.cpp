@@ -1,0 +1,128 @@
+// math.cpp: mathematical functions: LLVM intrinsics where a target has instructions, the device library for the rest
+#include "codegen/llvm/body.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+llvm::Value *BodyEmitter::callDevlib(llvm::StringRef name, Type type, ArrayRef<llvm::Value *> operands) {
+  // The library computes in f32 and f64; f16 goes through f32.
+  if (type.isF16()) {
+    Type single = Float32Type::get(type.getContext());
+    llvm::SmallVector<llvm::Value *, 2> widened;
+    for (llvm::Value *operand : operands)
+      widened.push_back(operand->getType()->isFPOrFPVectorTy() ? emitCast(type, single, operand) : operand);
+    return emitCast(single, type, callDevlib(name, single, widened));
+  }
+  llvm::Type *result = operands[0]->getType();
+  auto vector = dyn_cast<llvm::FixedVectorType>(result);
+  llvm::SmallVector<llvm::Type *, 2> types;
+  for (llvm::Value *operand : operands)
+    types.push_back(operand->getType());
+  return builder.CreateCall(module.getDevlib(name, type, vector ? vector->getNumElements() : 1, result, types), operands);
+}
+
+llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *value) {
+  auto intrinsic = [&](llvm::Intrinsic::ID id) { return builder.CreateUnaryIntrinsic(id, value); };
+  bool fast = module.options.fastMath;
+  switch (kind) {
+  case ir::UnaryKind::sqrt:
+    return intrinsic(llvm::Intrinsic::sqrt);
+  case ir::UnaryKind::rsqrt:
+    // Under fast_math LLVM makes an estimate and a Newton step of it.
+    if (fast)
+      return builder.CreateFDiv(llvm::ConstantFP::get(value->getType(), 1.0), intrinsic(llvm::Intrinsic::sqrt));
+    return callDevlib("rsqrt", type, value);
+  case ir::UnaryKind::floor:
+    return intrinsic(llvm::Intrinsic::floor);
+  case ir::UnaryKind::ceil:
+    return intrinsic(llvm::Intrinsic::ceil);
+  case ir::UnaryKind::trunc:
+    return intrinsic(llvm::Intrinsic::trunc);
+  case ir::UnaryKind::isnan:
+    return builder.createIsFPClass(value, llvm::fcNan);
+  case ir::UnaryKind::isinf:
+    return builder.createIsFPClass(value, llvm::fcInf);
+  case ir::UnaryKind::sin:
+    return callDevlib(fast ? "fast_sin" : "sin", type, value);
+  case ir::UnaryKind::cos:
+    return callDevlib(fast ? "fast_cos" : "cos", type, value);
+  case ir::UnaryKind::mantissa:
+  case ir::UnaryKind::exponent: {
+    bool mantissa = kind == ir::UnaryKind::mantissa;
+    if (!type.isF16())
+      return emitFloatParts(mantissa, value);
+    Type single = Float32Type::get(type.getContext());
+    llvm::Value *part = emitFloatParts(mantissa, emitCast(type, single, value));
+    return mantissa ? emitCast(single, type, part) : part;
+  }
+  default:
+    // The rows that remain are routines of the device library by their own names.
+    return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, value);
+  }
+}
+
+/// frexp: the mantissa in [0.5, 1), or the exponent. Zero, infinities and NaN are their own mantissa, with exponent 0.
+llvm::Value *BodyEmitter::emitFloatParts(bool mantissa, llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  bool isDouble = type->getScalarType()->isDoubleTy();
+  llvm::Type *bitsType = type->getWithNewType(builder.getIntNTy(isDouble ? 64 : 32));
+  unsigned fraction = isDouble ? 52 : 23;
+  int bias = isDouble ? 1022 : 126, scaleLog = isDouble ? 54 : 25;
+  auto integer = [&](uint64_t number) { return llvm::ConstantInt::get(bitsType, number); };
+  uint64_t exponentMask = isDouble ? 0x7ff : 0xff;
+
+  // Subnormal numbers are brought into range first.
+  llvm::Value *magnitude = builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
+  llvm::Value *isSmall = builder.CreateFCmpOLT(magnitude, llvm::ConstantFP::get(type, isDouble ? 0x1p-1022 : 0x1p-126));
+  llvm::Value *scaled = builder.CreateFMul(value, llvm::ConstantFP::get(type, isDouble ? 0x1p54 : 0x1p25));
+  llvm::Value *normal = builder.CreateSelect(isSmall, scaled, value);
+  llvm::Value *bits = builder.CreateBitCast(normal, bitsType);
+  llvm::Value *isSpecial = builder.createIsFPClass(value, llvm::FPClassTest(llvm::fcNan | llvm::fcInf | llvm::fcZero));
+  if (mantissa) {
+    llvm::Value *kept = builder.CreateAnd(bits, integer(~(exponentMask << fraction) & (isDouble ? ~uint64_t(0) : 0xffffffffu)));
+    llvm::Value *result = builder.CreateBitCast(builder.CreateOr(kept, integer(uint64_t(bias) << fraction)), type);
+    return builder.CreateSelect(isSpecial, value, result);
+  }
+  llvm::Value *exponent = builder.CreateAnd(builder.CreateLShr(bits, integer(fraction)), integer(exponentMask));
+  llvm::Value *shift = builder.CreateSelect(isSmall, integer(uint64_t(bias + scaleLog)), integer(uint64_t(bias)));
+  exponent = builder.CreateSelect(isSpecial, integer(0), builder.CreateSub(exponent, shift));
+  return builder.CreateIntCast(exponent, bitsType->getWithNewBitWidth(32), /*isSigned=*/true);
+}
+
+/// Philox numbers, keyed by seed and launch, counted by iteration, call and task: the same on any number of lanes and threads.
+Component BodyEmitter::emitRandom(Type type) {
+  Type drawn = type;
+  MLIRContext *ctx = type.getContext();
+  support::ScalarType scalar = ir::getScalarType(type);
+  if (scalar == support::ScalarType::F16)
+    drawn = Float32Type::get(ctx);
+  else if (support::isInteger(scalar))
+    drawn = IntegerType::get(ctx, support::getByteSize(scalar) == 8 ? 64 : 32, IntegerType::Unsigned);
+  llvm::Value *calls = builder.CreateLoad(widen(builder.getInt32Ty()), randomCalls);
+  llvm::Value *step = splat(builder.getInt32(1));
+  if (mask)
+    step = builder.CreateZExt(mask, step->getType());
+  builder.CreateStore(builder.CreateAdd(calls, step), randomCalls);
+
+  llvm::Value *index = iteration.value ? toVector(iteration) : splat(builder.getInt64(0));
+  llvm::SmallVector<llvm::Value *, 5> operands = {index, calls, getContextField(kRandomSeed), getContextField(kLaunchIndex),
+                                                  builder.getInt32(uint32_t(task))};
+  llvm::SmallVector<llvm::Type *, 5> types;
+  for (llvm::Value *operand : operands)
+    types.push_back(operand->getType());
+  llvm::Function *routine = module.getDevlib("random", drawn, lanes, widen(module.getType(drawn)), types);
+  llvm::Value *number = builder.CreateCall(routine, operands);
+  if (type.isInteger(1))
+    number = builder.CreateTrunc(number, widen(builder.getInt1Ty()));
+  else
+    number = emitCast(drawn, type, number);
+  // A rounded half may reach 1.
+  if (type.isF16())
+    number = builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, number, llvm::ConstantFP::get(number->getType(), 0x1.ffcp-1));
+  return makeVarying(number);
+}
+
+} // namespace qd::codegen

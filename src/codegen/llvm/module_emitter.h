@@ -1,0 +1,84 @@
+// module_emitter.h: what the emitters of all functions of a kernel share
+#pragma once
+
+#include "codegen/llvm/emit.h"
+#include "codegen/llvm/uniformity.h"
+#include "ir/dialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+#include <map>
+#include <set>
+
+namespace qd::codegen {
+
+/// Members of QdKernelContext (runtime/kernel_abi.h) in order.
+enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed };
+/// Members of QdRuntimeApi in order.
+enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary };
+
+class ModuleEmitter {
+public:
+  ModuleEmitter(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options);
+
+  mlir::LogicalResult emit();
+
+  llvm::Type *getType(mlir::Type scalar) const;
+  /// The type in memory: u1 takes a byte.
+  llvm::Type *getMemoryType(mlir::Type scalar) const;
+  int64_t getByteSize(mlir::Type scalar) const { return int64_t(support::getByteSize(ir::getScalarType(scalar))); }
+
+  /// A slot of the scratch block for what the emitter hands from function to function.
+  uint32_t addScratch(uint32_t bytes);
+  int getSite(mlir::Operation *op);
+  llvm::Function *getDevlib(llvm::StringRef name, mlir::Type type, unsigned lanes, llvm::Type *result,
+                            llvm::ArrayRef<llvm::Type *> operands);
+  /// An outlined instance of a function; null (with a diagnostic) on failure.
+  llvm::Function *getInstance(ir::FuncOp function, llvm::ArrayRef<LaneKind> kinds, unsigned lanes);
+  ir::FuncOp lookup(ir::CallOp call) const;
+  /// Whether calls of the function are worth a function of their own.
+  bool isOutlined(ir::FuncOp function);
+  /// Operations of a region, counted by components, with those of the functions that it calls.
+  int64_t getSize(mlir::Region &region);
+  /// Whether the region, or a function called from it, holds an operation that `matches`.
+  bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);
+
+  /// The alias scope of a container argument: one for each field, one for all arrays together. -1: none.
+  int getAliasScope(ir::TensorArgumentOp argument);
+  int getScratchScope() const { return scratchScope; }
+  void setAlias(llvm::Instruction *instruction, int scope);
+
+  llvm::FunctionType *getApiType(ApiField field) const;
+
+  mlir::ModuleOp source;
+  llvm::LLVMContext &ctx;
+  const passes::TargetTraits &traits;
+  const EmitOptions &options;
+  std::unique_ptr<llvm::Module> module;
+  Uniformity uniformity;
+  Emission emission;
+  std::set<int> devlibLanes;
+  std::vector<mlir::Operation *> openFunctions; ///< instances that are being emitted: a call of one is a recursion
+  bool hasFailed = false;                       ///< an error was reported where no result could be handed back
+
+private:
+  void collectAliasScopes();
+  void countCalls();
+
+  std::map<std::string, llvm::Function *> instances;
+  llvm::DenseMap<mlir::Operation *, int> sites;
+  llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
+  llvm::DenseMap<mlir::Operation *, int64_t> functionSizes;
+  llvm::DenseMap<mlir::Operation *, bool> outlined;
+  std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
+  int arrayScope = -1, scratchScope = -1;
+  std::vector<llvm::MDNode *> scopeLists, otherLists;
+};
+
+/// Tasks (task.cpp): `i1 task(context)`, true when the kernel ends with it.
+llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
+
+} // namespace qd::codegen

@@ -1,0 +1,286 @@
+// operators.cpp: operators and conversions, element by element
+//
+// Integers wrap; shift counts are taken modulo the width; divisions never trap; conversions of floats out of range give some value, never
+// poison (freeze), because what follows from poison is anything at all.
+#include "codegen/llvm/body.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+static bool isSignedType(Type type) { return type.isSignedInteger(); }
+
+static Component makeConstant(llvm::Type *type, Attribute value) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return {llvm::ConstantFP::get(type, number.getValue())};
+  return {llvm::ConstantInt::get(type, cast<IntegerAttr>(value).getValue())};
+}
+
+Components BodyEmitter::emitConstant(TypedAttr value) {
+  llvm::Type *type = module.getType(ir::getScalar(value.getType()));
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (!dense)
+    return {makeConstant(type, value)};
+  Components components;
+  if (isa<FloatType>(dense.getElementType()))
+    for (const APFloat &number : dense.getValues<APFloat>())
+      components.push_back({llvm::ConstantFP::get(type, number)});
+  else
+    for (const APInt &number : dense.getValues<APInt>())
+      components.push_back({llvm::ConstantInt::get(type, number)});
+  return components;
+}
+
+static std::optional<int64_t> getConstant(const Component &component) {
+  auto constant = dyn_cast<llvm::ConstantInt>(component.value);
+  if (!constant || component.kind.isVarying() || constant->getBitWidth() > 64)
+    return std::nullopt;
+  return constant->getSExtValue();
+}
+
+Component BodyEmitter::combine(ir::BinaryKind kind, Type type, const Component &lhs, const Component &rhs) {
+  if (lanes == 1)
+    return {emitBinary(kind, type, type, lhs.value, rhs.value)};
+  LaneKind lanesOf = isa<IntegerType>(type) && !type.isInteger(1)
+                         ? getIntegerKind(kind, {lhs.kind, getConstant(lhs)}, {rhs.kind, getConstant(rhs)})
+                         : getPlainKind(lhs.kind, rhs.kind);
+  if (lanesOf.isScalar())
+    return {emitBinary(kind, type, type, lhs.value, rhs.value), lanesOf};
+  return {emitBinary(kind, type, type, toVector(lhs), toVector(rhs)), lanesOf};
+}
+
+Component BodyEmitter::select(const Component &condition, const Component &a, const Component &b) {
+  if (condition.kind.isUniform() && a.kind == b.kind)
+    return {builder.CreateSelect(condition.value, a.value, b.value), a.kind};
+  llvm::Value *chooser = condition.kind.isUniform() ? condition.value : toVector(condition);
+  return makeVarying(builder.CreateSelect(chooser, toVector(a), toVector(b)));
+}
+
+Components BodyEmitter::emitElementwise(Operation *op) {
+  size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
+  auto at = [count](const Components &components, size_t i) -> const Component & { return components[components.size() == count ? i : 0]; };
+  Components result;
+  if (auto choice = dyn_cast<ir::SelectOp>(op)) {
+    const Components condition = getValue(choice.getCondition()), a = getValue(choice.getTrueValue()), b = getValue(choice.getFalseValue());
+    Type type = ir::getScalar(choice.getCondition().getType());
+    Type truth = IntegerType::get(op->getContext(), 1);
+    for (size_t i = 0; i < count; ++i) {
+      Component chooser = at(condition, i);
+      if (!type.isInteger(1))
+        chooser = chooser.kind.isUniform() ? Component{emitCast(type, truth, chooser.value)}
+                                           : makeVarying(emitCast(type, truth, toVector(chooser)));
+      result.push_back(select(chooser, a[i], b[i]));
+    }
+    return result;
+  }
+  Type scalar = ir::getScalar(op->getOperand(0).getType()), resultScalar = ir::getScalar(op->getResult(0).getType());
+  if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
+    const Components lhs = getValue(binary.getLhs()), rhs = getValue(binary.getRhs());
+    Type rhsScalar = ir::getScalar(binary.getRhs().getType());
+    for (size_t i = 0; i < count; ++i) {
+      const Component &a = at(lhs, i), &b = at(rhs, i);
+      if (scalar == rhsScalar)
+        result.push_back(combine(binary.getBinaryKind(), scalar, a, b));
+      else if (a.kind.isUniform() && b.kind.isUniform())
+        result.push_back({emitBinary(binary.getBinaryKind(), scalar, rhsScalar, a.value, b.value)});
+      else
+        result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), scalar, rhsScalar, toVector(a), toVector(b))));
+    }
+    return result;
+  }
+  const Components operand = getValue(op->getOperand(0));
+  for (const Component &component : operand) {
+    LaneKind kind = component.kind.isUniform() ? LaneKind::uniform() : LaneKind::varying();
+    if (isa<ir::CastOp>(op))
+      kind = getCastKind(component.kind, isa<IntegerType>(scalar) && isa<IntegerType>(resultScalar), scalar.getIntOrFloatBitWidth(),
+                         resultScalar.getIntOrFloatBitWidth());
+    llvm::Value *value = kind.isScalar() ? component.value : toVector(component);
+    if (auto unary = dyn_cast<ir::UnaryOp>(op))
+      value = emitUnary(unary.getUnaryKind(), scalar, value);
+    else if (isa<ir::CastOp>(op))
+      value = emitCast(scalar, resultScalar, value);
+    else
+      value = builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultScalar)));
+    // A narrowed stride may be another number: it counts modulo the width.
+    if (kind.isScalar() && !kind.isUniform() && resultScalar.getIntOrFloatBitWidth() < 32)
+      result.push_back(makeVarying(emitCast(scalar, resultScalar, toVector(component))));
+    else
+      result.push_back({value, kind});
+  }
+  return result;
+}
+
+//--- Operators ---
+
+static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
+  using P = llvm::CmpInst;
+  bool isFloat = isa<FloatType>(type), isSigned = isSignedType(type);
+  auto pick = [&](P::Predicate onFloat, P::Predicate onSigned, P::Predicate onUnsigned) {
+    return isFloat ? onFloat : isSigned ? onSigned : onUnsigned;
+  };
+  switch (kind) {
+  case ir::BinaryKind::lt:
+    return pick(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
+  case ir::BinaryKind::le:
+    return pick(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
+  case ir::BinaryKind::gt:
+    return pick(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
+  case ir::BinaryKind::ge:
+    return pick(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
+  case ir::BinaryKind::eq:
+    return pick(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
+  default:
+    return pick(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
+  }
+}
+
+/// log2 of a positive constant power of two, or -1.
+static int getPowerOfTwo(llvm::Value *value) {
+  auto constant = dyn_cast<llvm::Constant>(value);
+  if (constant && constant->getType()->isVectorTy())
+    constant = constant->getSplatValue();
+  auto integer = dyn_cast_or_null<llvm::ConstantInt>(constant);
+  return integer && integer->getValue().isPowerOf2() && !integer->getValue().isSignMask() ? integer->getValue().exactLogBase2() : -1;
+}
+
+llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
+  bool isFloat = isa<FloatType>(type), isSigned = isSignedType(type);
+  llvm::Type *llvmType = lhs->getType();
+  switch (kind) {
+  case ir::BinaryKind::add:
+    return isFloat ? builder.CreateFAdd(lhs, rhs) : builder.CreateAdd(lhs, rhs);
+  case ir::BinaryKind::sub:
+    return isFloat ? builder.CreateFSub(lhs, rhs) : builder.CreateSub(lhs, rhs);
+  case ir::BinaryKind::mul:
+    return isFloat ? builder.CreateFMul(lhs, rhs) : builder.CreateMul(lhs, rhs);
+  case ir::BinaryKind::div:
+    return builder.CreateFDiv(lhs, rhs);
+  case ir::BinaryKind::raw_div:
+    return isFloat ? builder.CreateFDiv(lhs, rhs) : callDevlib("raw_div", type, {lhs, rhs});
+  case ir::BinaryKind::floor_div:
+    if (int shift = isFloat ? -1 : getPowerOfTwo(rhs); shift >= 0)
+      return isSigned ? builder.CreateAShr(lhs, uint64_t(shift)) : builder.CreateLShr(lhs, uint64_t(shift));
+    return callDevlib("floor_div", type, {lhs, rhs});
+  case ir::BinaryKind::mod:
+    if (!isFloat && getPowerOfTwo(rhs) >= 0)
+      return builder.CreateAnd(lhs, builder.CreateSub(rhs, llvm::ConstantInt::get(llvmType, 1)));
+    return callDevlib("floor_mod", type, {lhs, rhs});
+  case ir::BinaryKind::raw_mod:
+    return callDevlib("raw_mod", type, {lhs, rhs});
+  case ir::BinaryKind::pow: {
+    if (type == rhsType)
+      return callDevlib("pow", type, {lhs, rhs});
+    MLIRContext *ctx = type.getContext();
+    Type wide = IntegerType::get(ctx, 64, IntegerType::Signed);
+    if (isFloat && isa<IntegerType>(rhsType) && rhsType.getIntOrFloatBitWidth() <= 32)
+      return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
+    if (isFloat)
+      return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
+    return emitCast(wide, type, callDevlib("pow", wide, {emitCast(type, wide, lhs), emitCast(rhsType, wide, rhs)}));
+  }
+  case ir::BinaryKind::atan2:
+    return callDevlib("atan2", type, {lhs, rhs});
+  case ir::BinaryKind::min:
+    if (isFloat)
+      return builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, lhs, rhs);
+    return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, lhs, rhs);
+  case ir::BinaryKind::max:
+    if (isFloat)
+      return builder.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, lhs, rhs);
+    return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, lhs, rhs);
+  case ir::BinaryKind::bit_and:
+    return builder.CreateAnd(lhs, rhs);
+  case ir::BinaryKind::bit_or:
+    return builder.CreateOr(lhs, rhs);
+  case ir::BinaryKind::bit_xor:
+    return builder.CreateXor(lhs, rhs);
+  case ir::BinaryKind::shl:
+  case ir::BinaryKind::shr:
+  case ir::BinaryKind::bit_shr: {
+    llvm::Value *count = builder.CreateIntCast(rhs, llvmType, /*isSigned=*/false);
+    count = builder.CreateAnd(count, llvm::ConstantInt::get(llvmType, llvmType->getScalarSizeInBits() - 1));
+    if (kind == ir::BinaryKind::shl)
+      return builder.CreateShl(lhs, count);
+    return kind == ir::BinaryKind::shr && isSigned ? builder.CreateAShr(lhs, count) : builder.CreateLShr(lhs, count);
+  }
+  case ir::BinaryKind::lt:
+  case ir::BinaryKind::le:
+  case ir::BinaryKind::gt:
+  case ir::BinaryKind::ge:
+  case ir::BinaryKind::eq:
+  case ir::BinaryKind::ne:
+    return builder.CreateCmp(getPredicate(kind, type), lhs, rhs);
+  }
+  llvm_unreachable("all rows of builtins.def are listed");
+}
+
+llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *value) {
+  bool isFloat = isa<FloatType>(type);
+  llvm::Type *llvmType = value->getType();
+  switch (kind) {
+  case ir::UnaryKind::neg:
+    return isFloat ? builder.CreateFNeg(value) : builder.CreateNeg(value);
+  case ir::UnaryKind::abs:
+    if (isFloat)
+      return builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
+    return isSignedType(type) ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, value, builder.getFalse()) : value;
+  case ir::UnaryKind::bit_not:
+    return builder.CreateNot(value);
+  case ir::UnaryKind::logical_not:
+    return isFloat ? builder.CreateFCmpOEQ(value, llvm::ConstantFP::getZero(llvmType))
+                   : builder.CreateICmpEQ(value, llvm::ConstantInt::get(llvmType, 0));
+  case ir::UnaryKind::popcnt:
+    return builder.CreateIntCast(builder.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, value), llvmType->getWithNewBitWidth(32), false);
+  case ir::UnaryKind::clz:
+    return builder.CreateIntCast(builder.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, value, builder.getFalse()),
+                                 llvmType->getWithNewBitWidth(32), false);
+  case ir::UnaryKind::ffs: {
+    llvm::Type *result = llvmType->getWithNewBitWidth(32);
+    llvm::Value *zeros =
+        builder.CreateIntCast(builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, value, builder.getFalse()), result, false);
+    return builder.CreateSelect(builder.CreateIsNull(value), llvm::ConstantInt::get(result, 0),
+                                builder.CreateAdd(zeros, llvm::ConstantInt::get(result, 1)));
+  }
+  default:
+    return emitMath(kind, type, value);
+  }
+}
+
+llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
+  if (from == to)
+    return value;
+  llvm::Type *target = value->getType()->getWithNewType(module.getType(to));
+  if (isa<FloatType>(from)) {
+    if (isa<FloatType>(to))
+      return builder.CreateFPCast(value, target);
+    if (to.isInteger(1))
+      return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
+    unsigned bits = to.getIntOrFloatBitWidth();
+    if (bits == 64 && to.isUnsignedInteger()) {
+      // Above 2^63 the signed conversion sees the value less 2^63; below zero it wraps.
+      llvm::Value *border = llvm::ConstantFP::get(value->getType(), from.isF16() ? 65504.0 : 9223372036854775808.0);
+      llvm::Value *low = builder.CreateFreeze(builder.CreateFPToSI(value, target));
+      if (from.isF16())
+        return low;
+      llvm::Value *high = builder.CreateFreeze(builder.CreateFPToSI(builder.CreateFSub(value, border), target));
+      high = builder.CreateXor(high, llvm::ConstantInt::get(target, uint64_t(1) << 63));
+      return builder.CreateSelect(builder.CreateFCmpOGE(value, border), high, low);
+    }
+    // Narrow integers wrap, so the conversion goes through a wider one.
+    unsigned wideBits = bits == 32 && to.isUnsignedInteger() ? 64 : std::max(bits, 32u);
+    llvm::Value *wide = builder.CreateFreeze(builder.CreateFPToSI(value, target->getWithNewBitWidth(wideBits)));
+    return builder.CreateTrunc(wide, target);
+  }
+  bool isSigned = isSignedType(from);
+  if (isa<FloatType>(to))
+    return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);
+  if (to.isInteger(1))
+    return builder.CreateIsNotNull(value);
+  return builder.CreateIntCast(value, target, isSigned);
+}
+
+} // namespace qd::codegen

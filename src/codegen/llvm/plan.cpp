@@ -1,0 +1,185 @@
+// plan.cpp: how many lanes a parallel loop gets, and how it is cut into chunks
+//
+// Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on any machine of one
+// vector width.
+#include "codegen/llvm/task.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+namespace {
+
+/// A loop whose bounds are not constants counts as this many rounds.
+constexpr double kUnknownRounds = 16;
+/// Cycles of work that are worth handing to a thread: about 20 µs.
+constexpr double kChunkCycles = 60000;
+/// Beyond this size the code of a loop body is emitted once, always under a mask.
+constexpr int64_t kSeparateTailSize = 1500;
+
+/// Weights in cycles of one vector operation, roughly.
+class CostModel {
+public:
+  explicit CostModel(ModuleEmitter &module) : module(module) {}
+
+  double getCost(Region &region) {
+    double cost = 0;
+    if (region.empty())
+      return cost;
+    for (Operation &op : region.front()) {
+      if (auto loop = dyn_cast<ir::ForOp>(op)) {
+        cost += getRounds(loop) * (getCost(loop.getBody()) + 2);
+      } else if (auto loop = dyn_cast<ir::WhileOp>(op)) {
+        cost += kUnknownRounds * (getCost(loop.getConditionRegion()) + getCost(loop.getBody()) + 2);
+      } else if (auto branch = dyn_cast<ir::IfOp>(op)) {
+        cost += 1 + getCost(branch.getThenRegion()) + getCost(branch.getElseRegion());
+      } else if (auto call = dyn_cast<ir::CallOp>(op)) {
+        ir::FuncOp callee = module.lookup(call);
+        if (callee && !known.contains(callee)) {
+          known[callee] = 0;
+          double calleeCost = getCost(callee.getBody());
+          known[callee] = calleeCost;
+        }
+        cost += callee ? known[callee] : 0;
+      } else {
+        cost += getOpCost(&op);
+      }
+    }
+    return cost;
+  }
+
+  static double getRounds(ir::ForOp loop) {
+    double rounds = 1;
+    for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
+      std::optional<int64_t> low = getInteger(lower), high = getInteger(upper);
+      rounds *= low && high ? double(std::max<int64_t>(*high - *low, 0)) : kUnknownRounds;
+    }
+    return rounds;
+  }
+
+  static std::optional<int64_t> getInteger(Value value) {
+    auto constant = value.getDefiningOp<ir::ConstantOp>();
+    auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+    return integer ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
+  }
+
+private:
+  static double getOpCost(Operation *op) {
+    double components =
+        op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
+    if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
+      using K = ir::UnaryKind;
+      switch (unary.getUnaryKind()) {
+      case K::neg:
+      case K::abs:
+      case K::bit_not:
+      case K::logical_not:
+      case K::floor:
+      case K::ceil:
+      case K::trunc:
+        return components;
+      case K::sqrt:
+      case K::rsqrt:
+        return 8 * components;
+      default:
+        return 20 * components;
+      }
+    }
+    if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
+      using K = ir::BinaryKind;
+      switch (binary.getBinaryKind()) {
+      case K::div:
+        return 8 * components;
+      case K::floor_div:
+      case K::mod:
+      case K::raw_div:
+      case K::raw_mod:
+        return 16 * components;
+      case K::pow:
+      case K::atan2:
+        return 30 * components;
+      default:
+        return components;
+      }
+    }
+    if (isa<ir::AtomicOp>(op))
+      return 64 * components;
+    if (isa<ir::LoadOp, ir::StoreOp>(op)) {
+      Value ref = op->getOperand(op->getNumOperands() - 1);
+      while (auto component = ref.getDefiningOp<ir::ComponentOp>())
+        ref = component.getRef();
+      return ref.getDefiningOp<ir::LocalOp>() ? 0 : 4 * components;
+    }
+    if (auto matmul = dyn_cast<ir::MatmulOp>(op))
+      return 2 * components * double(cast<VectorType>(matmul.getLhs().getType()).getShape().back());
+    if (isa<ir::RandomOp>(op))
+      return 60;
+    return isa<ir::CastOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
+  }
+
+  ModuleEmitter &module;
+  llvm::DenseMap<Operation *, double> known;
+};
+
+/// The widest scalar that the body computes with: floats when there are any, because integers are mostly indices then.
+int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
+  int64_t widestFloat = 0, widestInteger = 4;
+  module.containsDeep(region, [&](Operation *op) {
+    for (Type type : op->getResultTypes()) {
+      if (!ir::isValue(type))
+        continue;
+      Type scalar = ir::getScalar(type);
+      if (isa<FloatType>(scalar))
+        widestFloat = std::max(widestFloat, module.getByteSize(scalar));
+      else if (!isa<ir::ConstantOp, ir::ExtentOp>(op))
+        widestInteger = std::max(widestInteger, module.getByteSize(scalar));
+    }
+    return false;
+  });
+  return std::max<int64_t>(widestFloat ? widestFloat : widestInteger, 4);
+}
+
+/// Whether lanes would only get into each other's way: updates of scattered places and next to nothing else.
+bool isScatter(ir::ForOp loop) {
+  int64_t updates = 0, others = 0;
+  loop.getBody().walk([&](Operation *op) {
+    if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
+      auto element = atomic.getRef().getDefiningOp<ir::ElementOp>();
+      updates += element && !element.getIndices().empty();
+    } else if (auto store = dyn_cast<ir::StoreOp>(op)) {
+      others += 4;
+    } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::SelectOp, ir::CallOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
+      ++others;
+    }
+  });
+  return updates > 0 && others <= 3 * updates;
+}
+
+} // namespace
+
+LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
+  LoopPlan plan;
+  Region &body = loop.getBody();
+  std::optional<double> total = 1;
+  for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
+    std::optional<int64_t> low = CostModel::getInteger(lower), high = CostModel::getInteger(upper);
+    total = total && low && high ? std::optional(*total * double(std::max<int64_t>(*high - *low, 0))) : std::nullopt;
+  }
+  if (module.options.lanes)
+    plan.lanes = unsigned(module.options.lanes);
+  else if (!isScatter(loop) && !(total && *total <= 2) &&
+           !module.containsDeep(body, [](Operation *op) { return isa<ir::PrintOp, ir::CompareExchangeOp>(op); }))
+    plan.lanes = unsigned(std::max<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1));
+  plan.lanes = std::min(plan.lanes, 16u);
+
+  double perVector = CostModel(module).getCost(body) * 0.5 + 2;
+  double iterations = kChunkCycles / perVector * double(plan.lanes);
+  plan.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
+  plan.separateTail = plan.lanes > 1 && module.getSize(body) <= kSeparateTailSize;
+  unsigned rank = loop.getRank();
+  std::optional<int64_t> low = CostModel::getInteger(loop.getLower()[rank - 1]), high = CostModel::getInteger(loop.getUpper()[rank - 1]);
+  plan.perLaneIndices = plan.lanes > 1 && rank > 1 && low && high && *high - *low < int64_t(plan.lanes);
+  return plan;
+}
+
+} // namespace qd::codegen

@@ -1,0 +1,86 @@
+// task.h: the parts of a parallel task
+#pragma once
+
+#include "codegen/llvm/body.h"
+
+namespace qd::codegen {
+
+/// How a parallel loop is cut and widened; known before any of it is emitted.
+struct LoopPlan {
+  unsigned lanes = 1;
+  /// Iterations of a chunk that make for enough work to hand out.
+  int64_t grain = 1024;
+  /// Full vectors without a mask and the rest under one; else one masked copy of the code, because it is large.
+  bool separateTail = true;
+  /// The innermost axis is shorter than a vector: each lane computes its indices by division.
+  bool perLaneIndices = false;
+};
+
+LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop);
+
+/// A stand-in for a target of the whole loop (qd.accumulator, qd.private_copy) and its memory.
+struct Reduction {
+  mlir::Operation *op = nullptr;
+  ir::AtomicKind kind = ir::AtomicKind::add;
+  mlir::Type element;
+  uint32_t slot = 0;                 ///< scratch slot of the pointer to the partial results
+  LocalStorage *registers = nullptr; ///< accumulator: inside the loop function
+  bool isCopy() const { return llvm::isa<ir::PrivateCopyOp>(op); }
+};
+
+/// Emits a parallel task into `body`, the emitter of the task's function.
+class ParallelTask {
+public:
+  ParallelTask(ModuleEmitter &module, BodyEmitter &body, ir::TaskOp task, int index)
+      : module(module), body(body), builder(body.builder), task(task), index(index) {}
+
+  mlir::LogicalResult emit();
+
+private:
+  struct Axis {
+    Component lower, step;
+    llvm::Value *extent = nullptr; ///< number of iterations, i64
+    mlir::Type type;
+  };
+
+  // task.cpp
+  llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in);
+  llvm::Value *getChunkSize(llvm::Value *total);
+  void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
+  llvm::Function *emitLoopFunction(bool privateCopies);
+  mlir::LogicalResult emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
+  mlir::LogicalResult emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
+  mlir::LogicalResult emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
+  void setUpResolve(BodyEmitter &in);
+  llvm::Value *getSlotPointer(BodyEmitter &in, uint32_t slot);
+  void storeCaptures();
+
+  // reductions.cpp
+  void collectReductions();
+  void beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies);
+  void endChunk(BodyEmitter &in, llvm::Value *chunk);
+  int64_t getBytes(mlir::Type element) const { return ir::getComponentCount(element) * module.getByteSize(ir::getScalar(element)); }
+  llvm::Value *getCopySlots(llvm::Value *total, llvm::Value *&worthwhile);
+  void allocate(uint32_t slot, llvm::Value *bytes);
+  void combineAccumulators(llvm::Value *chunks);
+  void mergeCopies(llvm::Value *chunks);
+  llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target);
+  llvm::Function *emitMerge(const Reduction &copy);
+  Tensor getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number);
+
+  ModuleEmitter &module;
+  BodyEmitter &body;
+  llvm::IRBuilder<> &builder;
+  ir::TaskOp task;
+  int index;
+  ir::ForOp loop;
+  LoopPlan plan;
+  const BodyFacts *facts = nullptr;
+  bool drawsRandom = false;
+  std::vector<Reduction> reductions;
+  uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
+  /// Values computed by the task before its loop → their scratch slots.
+  std::vector<std::pair<mlir::Value, uint32_t>> captures;
+};
+
+} // namespace qd::codegen

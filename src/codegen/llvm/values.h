@@ -1,0 +1,56 @@
+// values.h: what the emitter keeps for a value, a place and a container of the language
+#pragma once
+
+#include "codegen/llvm/lane_kind.h"
+#include "ir/dialect.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace llvm {
+class AllocaInst;
+class Value;
+} // namespace llvm
+
+namespace qd::codegen {
+
+/// One scalar of a value for all lanes: an LLVM scalar when uniform or linear (then the value in lane 0), a vector when varying.
+struct Component {
+  llvm::Value *value = nullptr;
+  LaneKind kind = LaneKind::uniform();
+};
+using Components = llvm::SmallVector<Component, 4>;
+
+/// A container: its QdTensorArgument, and whether this task keeps a private copy of its data.
+struct Tensor {
+  ir::TensorType type;
+  llvm::Value *descriptor = nullptr; ///< pointer to the QdTensorArgument
+  llvm::Value *data = nullptr;
+  int scope = -1;         ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
+  bool isPrivate = false; ///< nobody else touches the data: atomics need not be atomic
+};
+
+/// Where a local lives: one slot per component, or one array for all.
+struct LocalStorage {
+  llvm::SmallVector<llvm::Value *, 4> slots;
+  llvm::SmallVector<LaneKind, 4> kinds;
+  llvm::Value *array = nullptr;
+};
+
+/// A place. Locals: a component (or all) of a storage. Memory: an address in lane 0 and how it goes on in the other lanes.
+struct Place {
+  mlir::Type pointee;
+  // Locals.
+  const LocalStorage *local = nullptr;
+  int component = -1;       ///< -1: all, or chosen by `chosen`
+  Component chosen;         ///< index of the component at run time, when `chosen.value` is set
+  bool isReference = false; ///< a local of a caller: lanes that are not active here may see it, so that stores are always masked
+  // Memory.
+  llvm::Value *base = nullptr;          ///< scalar pointer; the address in lane 0 unless varying
+  LaneKind lanes = LaneKind::uniform(); ///< linear: bytes from lane to lane
+  llvm::Value *offsets = nullptr;       ///< varying: byte offsets to add to the base, <W x i32> or <W x i64>
+  int64_t componentStride = 0;
+  int scope = -1;
+  bool isPrivate = false;
+};
+
+} // namespace qd::codegen
