@@ -24,12 +24,17 @@ static constexpr time_t kTouchInterval = 3600;
 
 namespace {
 
-/// The end of every entry: the digest covers all bytes before it.
+/// The end of every entry: the digest covers all bytes before it and the key, so that an entry under the wrong name is no entry.
 struct Footer {
   uint64_t magic;
   uint64_t bytes;
   support::Digest digest;
 };
+
+support::Digest computeEntryDigest(const std::vector<uint8_t> &bytes, size_t size, const support::Digest &key) {
+  support::Digest both[2] = {support::computeDigest(bytes.data(), size), key};
+  return support::computeDigest(both, sizeof both);
+}
 
 struct File {
   int number;
@@ -75,7 +80,7 @@ bool makeFolders(const std::string &path) {
 }
 
 /// Reads a whole entry and checks it; empty when it is damaged.
-std::vector<uint8_t> readEntry(int file) {
+std::vector<uint8_t> readEntry(int file, const support::Digest &key) {
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size < int64_t(sizeof(Footer)) ||
       status.st_size > kMaxEntryBytes)
@@ -92,7 +97,7 @@ std::vector<uint8_t> readEntry(int file) {
   Footer footer;
   size_t size = bytes.size() - sizeof footer;
   memcpy(&footer, bytes.data() + size, sizeof footer);
-  if (footer.magic != kMagic || footer.bytes != size || footer.digest != support::computeDigest(bytes.data(), size))
+  if (footer.magic != kMagic || footer.bytes != size || footer.digest != computeEntryDigest(bytes, size, key))
     return {};
   bytes.resize(size);
   return bytes;
@@ -184,7 +189,7 @@ void DiskCache::find(const support::Digest &key, const std::function<bool(Artifa
     File file(openat(prefix, variant.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (file.number < 0)
       continue; // a clean in another process was faster
-    std::vector<uint8_t> bytes = readEntry(file.number);
+    std::vector<uint8_t> bytes = readEntry(file.number, key);
     Artifact artifact;
     bool isWhole = !bytes.empty();
     if (isWhole)
@@ -210,7 +215,7 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
   if (root < 0)
     return;
   std::vector<uint8_t> bytes = serialize(artifact);
-  Footer footer{kMagic, bytes.size(), support::computeDigest(bytes.data(), bytes.size())};
+  Footer footer{kMagic, bytes.size(), computeEntryDigest(bytes, bytes.size(), key)};
   std::string name = support::toHex(key);
   std::string prefixName = name.substr(0, 2);
   // The name of a variant is its content: two processes that compiled the same write the same file.
