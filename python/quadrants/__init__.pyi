@@ -1,5 +1,6 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
+from . import _runtime as _runtime
 from ._builtins import Builtin
 from ._options import Config
 from ._dtypes import f16 as f16

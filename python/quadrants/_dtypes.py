@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _runtime
+from . import _options
+from ._runtime import DataType, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
 
 __all__ = [
     "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16",
     "int32", "int64", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-DataType = _runtime.DataType
-f16, f32, f64 = _runtime.f16, _runtime.f32, _runtime.f64
-i8, i16, i32, i64 = _runtime.i8, _runtime.i16, _runtime.i32, _runtime.i64
-u1, u8, u16, u32, u64 = _runtime.u1, _runtime.u8, _runtime.u16, _runtime.u32, _runtime.u64
 float16, float32, float64 = f16, f32, f64
 int8, int16, int32, int64 = i8, i16, i32, i64
 uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
