@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -216,6 +216,13 @@ class Evaluator:
         if isinstance(target, (list, tuple, dict, set, type(None))):
             return self.declare(value)
         raise QuadrantsSyntaxError(f"A variable that stands for {type(target)} cannot be assigned. Maybe it is not a Quadrants object?")
+
+    def join_types(self, value: Any, other: Callable[..., tuple[Any, ...]], position: int, *variables: Any) -> Any:
+        """A variable that both branches of an `if` declare, in the common type; `other` is the branch that was not taken."""
+        self.dry += 1
+        found = read(other(*variables)[position])
+        self.dry -= 1
+        return self.place_of(_unify(value[()], found)) if is_place(value) else _unify(value, found)
 
     def convert(self, value: Any, kind: Any) -> Any:
         """The value of an annotated declaration."""

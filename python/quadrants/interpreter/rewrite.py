@@ -32,6 +32,8 @@ _REFUSED = (
     ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With,
 )  # fmt: skip
 
+_JUMPS = (ast.Return, ast.Break, ast.Continue)
+
 
 def literal(value: Any) -> ast.expr:
     """A constant of the generated code."""
@@ -54,8 +56,8 @@ class Rewriter(ast.NodeTransformer):
         self.by_reference = by_reference
         self.references = references
         self.scopes = [{name: "place" if role == "value" and name in references else role for name, role in roles.items()}]
-        stores = (node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        self.stored = {*roles, *stores}  # what Python takes for locals, whatever the block
+        self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
+        self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
         self.temporaries = 0
 
@@ -360,16 +362,41 @@ class Rewriter(ast.NodeTransformer):
                 break
         return out or [_place(ast.Pass(), body[0])] if body else [], self.scopes.pop()
 
-    def visit_If(self, node: ast.If) -> ast.stmt:
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        static = self.is_static_call(node.test)
         test = self.helper("truth", self.visit(node.test), at=node.test)
-        body, declared = self.block(node.body)
-        orelse, other = self.block(node.orelse)
-        if node.orelse:
-            # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
-            ways = [names for names, part in ((declared, node.body), (other, node.orelse)) if not _leaves(part)]
-            for name in set.intersection(*(set(names) for names in ways)) if ways else ():
-                self.scopes[-1].setdefault(name, ways[0][name])
-        return _place(ast.If(test, body, orelse), node)
+        originals = [copy.deepcopy(part) for part in (node.body, node.orelse)]
+        blocks = [self.block(part) for part in (node.body, node.orelse)]
+        out: list[ast.stmt] = [_place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
+        # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
+        ways = [names for (_, names), part in zip(blocks, originals, strict=True) if not _leaves(part)]
+        end = (node.end_lineno, node.end_col_offset)
+        used = {name.id for name in self.names if (name.lineno, name.col_offset) > end}
+        combine = set.union if static else set.intersection  # of a compile-time `if` one branch is the only way
+        joined = sorted(combine(*(set(names) for names in ways)) & used) if ways and (node.orelse or static) else []
+        if (
+            joined
+            and not static
+            and len(ways) == 2
+            and not any(isinstance(inner, _JUMPS) for part in originals for top in part for inner in ast.walk(top))
+        ):
+            out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way]) for way in (0, 1)]
+        for name in joined:
+            self.scopes[-1].setdefault(name, next(names[name] for names in ways if name in names))
+        return out
+
+    def join(self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt]) -> ast.stmt:
+        """Ends one branch by giving the joined variables their common type: the other branch, as a function, is run for its types."""
+        function = self.temporary()
+        parameters = sorted({name for scope in self.scopes for name in scope})
+        result = ast.Return(ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load()))
+        arguments = ast.arguments([], [ast.arg(name) for name in parameters], None, [], [], None, [])
+        for position, name in enumerate(names):
+            variables = [ast.Name(item, ast.Load()) for item in (name, function)]
+            locals_ = [ast.Name(parameter, ast.Load()) for parameter in parameters]
+            value = self.helper("join_types", *variables, literal(position), *locals_, at=node)
+            taken.append(_place(ast.Assign([ast.Name(name, ast.Store())], value), node))
+        return _place(ast.FunctionDef(function, arguments, [*self.block(other)[0], result], [], None), node)
 
     def visit_While(self, node: ast.While) -> ast.stmt:
         test = self.helper("loop_truth", self.visit(node.test), at=node.test)

@@ -190,3 +190,25 @@ def test_evaluation_order_is_left_to_right():
 
     work()
     assert x.to_numpy().tolist() == [1, 22, 3, 0]
+
+
+@pytest.mark.parametrize("n", [0, 7])
+def test_name_joined_from_two_branches_has_the_common_type(n):
+    body = "if n > 3:\n    y = 1\n    v = qd.Vector([1, 2])\nelse:\n    y = 2.5\n    v = qd.Vector([0.5, 1.5])\nreturn y / 2 + v[0] / 4"
+    assert run(body, "qd.f32", n=("qd.i32", n)) == (0.75 if n > 3 else 1.375)
+
+
+@pytest.mark.parametrize("n", [-2, 0, 7])
+def test_names_join_through_nested_branches(n):
+    body = """total = 0
+if n > 3:
+    total += 1
+    if n > 5:
+        y = n
+    else:
+        y = 2
+else:
+    total += 10
+    y = 2.5
+return y / 2 + total"""
+    assert run(body, "qd.f32", n=("qd.i32", n)) == (4.5 if n > 3 else 11.25)

@@ -111,3 +111,7 @@ def test_functions_chosen_at_compile_time():
         return s
 
     assert work(5) == 1025
+
+
+def test_names_of_the_taken_branch_are_known_afterwards():
+    assert run("if qd.static(True):\n    y = n * 2\nelse:\n    y = undefined_name\nreturn y", n=("qd.i32", 4)) == 8
