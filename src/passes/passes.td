@@ -20,4 +20,20 @@ def SplitTasks : QdPass<"qd-split-tasks"> {
   }];
 }
 
+def DemoteAtomics : QdPass<"qd-demote-atomics"> {
+  let summary = "atomic(place, value) => store(op(load(place), value), place) where one iteration alone updates the place.";
+  let description = [{
+    Serial tasks; locals of an iteration; elements whose indices contain all indices of the parallel loop, each on the same axis with the
+    same constant shift in all atomics on that container.
+  }];
+}
+
+def PrivatiseReductions : QdPass<"qd-privatise-reductions"> {
+  let summary = "atomic(place, value) => atomic(accumulator(place), value); atomic(x[i], value) => atomic(private_copy(x)[i], value).";
+  let description = [{
+    Places and containers that the loop touches by atomics of one kind alone, whose old values nobody uses. `sub` becomes `add` of the
+    negative.
+  }];
+}
+
 #endif

@@ -24,6 +24,11 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
   pipeline.addPass(createSplitTasks());
   // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.
 
+  // Before the reductions: what needs no atomics needs no private stand-in either.
+  pipeline.addPass(createDemoteAtomics());
+  if (options.privatise)
+    pipeline.addPass(createPrivatiseReductions());
+
   return pipeline.run(module);
 }
 

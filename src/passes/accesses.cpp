@@ -1,0 +1,106 @@
+#include "passes/accesses.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+/// Fields that are known to overlap others are one memory.
+constexpr uint64_t kOverlappingFields = ~uint64_t(0);
+
+static uint64_t getTensorId(TensorArgumentOp argument) {
+  auto type = cast<ir::TensorType>(argument.getType());
+  bool isArray = llvm::is_contained(type.getExtents(), layout::kDynamic);
+  return argument.getField() || isArray ? argument.getOffset() : kOverlappingFields;
+}
+
+Root findRoot(Value place) {
+  for (;;) {
+    Operation *definition = place.getDefiningOp();
+    if (!definition)
+      return {};
+    if (auto component = dyn_cast<ComponentOp>(definition))
+      place = component.getRef();
+    else if (auto element = dyn_cast<ElementOp>(definition))
+      place = element.getTensor();
+    else if (auto accumulator = dyn_cast<AccumulatorOp>(definition))
+      place = accumulator.getTarget();
+    else if (auto copy = dyn_cast<PrivateCopyOp>(definition))
+      place = copy.getTarget();
+    else if (auto argument = dyn_cast<TensorArgumentOp>(definition))
+      return {Root::Kind::Tensor, getTensorId(argument)};
+    else if (auto scratch = dyn_cast<ScratchOp>(definition))
+      return {Root::Kind::Scratch, scratch.getOffset()};
+    else if (isa<LocalOp>(definition))
+      return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
+    else
+      return {};
+  }
+}
+
+ElementOp findElement(Value place) {
+  while (auto component = place.getDefiningOp<ComponentOp>())
+    place = component.getRef();
+  return place.getDefiningOp<ElementOp>();
+}
+
+FunctionAccesses::FunctionAccesses(ModuleOp module) : ctx(module.getContext()) {
+  for (FuncOp function : module.getOps<FuncOp>())
+    functions[function.getSymNameAttr()] = function;
+}
+
+const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
+  auto [entry, isNew] = summaries.try_emplace(name);
+  FuncOp function = isNew ? functions.lookup(StringAttr::get(ctx, name)) : FuncOp();
+  if (!function)
+    return entry->second;
+  Summary summary;
+  function.walk([&](Operation *op) {
+    if (auto argument = dyn_cast<TensorArgumentOp>(op))
+      summary.touched.insert(getTensorId(argument));
+    if (isa<AtomicOp, CompareExchangeOp>(op)) {
+      Root root = findRoot(op->getOperand(0));
+      if (root.kind == Root::Kind::Tensor)
+        summary.atomics.insert(root.id);
+    }
+    if (auto call = dyn_cast<CallOp>(op)) {
+      const Summary &callee = get(call.getCallee());
+      summary.touched.insert(callee.touched.begin(), callee.touched.end());
+      summary.atomics.insert(callee.atomics.begin(), callee.atomics.end());
+      // What a callee does to containers and places that it is handed is not followed.
+      for (Value operand : call.getArguments())
+        if (isa<RefType, ir::TensorType>(operand.getType()))
+          if (Root root = findRoot(operand); root.kind == Root::Kind::Tensor)
+            summary.atomics.insert(root.id);
+    }
+  });
+  return summaries[name] = std::move(summary);
+}
+
+LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
+  loop.getBody().walk([&](Operation *op) {
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      touched.insert(findRoot(load.getRef()));
+    } else if (auto store = dyn_cast<StoreOp>(op)) {
+      touched.insert(findRoot(store.getRef()));
+    } else if (auto atomic = dyn_cast<AtomicOp>(op)) {
+      atomics[findRoot(atomic.getRef())].push_back(atomic);
+    } else if (auto exchange = dyn_cast<CompareExchangeOp>(op)) {
+      touched.insert(findRoot(exchange.getRef()));
+      exchanged.insert(findRoot(exchange.getRef()));
+    } else if (auto call = dyn_cast<CallOp>(op)) {
+      const FunctionAccesses::Summary &callee = functions.get(call.getCallee());
+      for (uint64_t offset : callee.touched)
+        touched.insert({Root::Kind::Tensor, offset});
+      for (uint64_t offset : callee.atomics)
+        exchanged.insert({Root::Kind::Tensor, offset});
+      for (Value operand : call.getArguments())
+        if (isa<RefType, ir::TensorType>(operand.getType())) {
+          touched.insert(findRoot(operand));
+          exchanged.insert(findRoot(operand));
+        }
+    }
+  });
+}
+
+} // namespace qd::passes

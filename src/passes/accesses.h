@@ -1,0 +1,70 @@
+// accesses.h: which memory the places of a parallel loop belong to, and how the loop touches it
+//
+// Atomicity is judged by name: two array arguments are taken for different memory here, though loads and stores of theirs may overlap. Only
+// a loop that updates overlapping views atomically under two names could tell.
+#pragma once
+
+#include "ir/dialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace qd::passes {
+
+/// The memory that a place is part of.
+struct Root {
+  enum class Kind : uint32_t { Unknown, Local, Scratch, Tensor };
+  Kind kind = Kind::Unknown;
+  uint64_t id = 0; ///< scratch and tensor: the offset; local: the address of its op
+
+  bool operator==(const Root &) const = default;
+};
+
+} // namespace qd::passes
+
+template <> struct llvm::DenseMapInfo<qd::passes::Root> {
+  using Root = qd::passes::Root;
+  static Root getEmptyKey() { return {Root::Kind(~0u), 0}; }
+  static Root getTombstoneKey() { return {Root::Kind(~0u), 1}; }
+  static unsigned getHashValue(const Root &root) { return unsigned(llvm::hash_combine(uint32_t(root.kind), root.id)); }
+  static bool isEqual(const Root &lhs, const Root &rhs) { return lhs == rhs; }
+};
+
+namespace qd::passes {
+
+/// The memory of a place or container.
+Root findRoot(mlir::Value place);
+
+/// The tensor that the place is an element of, with the op that chooses the element; null for other places.
+ir::ElementOp findElement(mlir::Value place);
+
+/// Containers that functions touch, callees included; one for a module.
+class FunctionAccesses {
+public:
+  explicit FunctionAccesses(mlir::ModuleOp module);
+
+  struct Summary {
+    llvm::SmallDenseSet<uint64_t, 4> touched; ///< offsets of tensor arguments
+    llvm::SmallDenseSet<uint64_t, 4> atomics; ///< those with atomic operations on them
+  };
+  const Summary &get(llvm::StringRef function);
+
+private:
+  mlir::MLIRContext *ctx;
+  llvm::DenseMap<mlir::StringAttr, ir::FuncOp> functions;
+  llvm::StringMap<Summary> summaries;
+};
+
+/// What one loop does to memory.
+struct LoopAccesses {
+  LoopAccesses(ir::ForOp loop, FunctionAccesses &functions);
+
+  llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
+  llvm::DenseSet<Root> touched;   ///< by anything but the atomics above
+  llvm::DenseSet<Root> exchanged; ///< by compare_exchange, or by atomics out of sight
+};
+
+} // namespace qd::passes

@@ -1,0 +1,119 @@
+// demote_atomics.cpp: atomics that nothing else can interrupt become plain loads and stores
+//
+// In:   tasks.
+// Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
+// Here: before the reductions, which look for what is left; and plain accesses of neighbouring elements are what vectorises.
+#include "passes/accesses.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DEF_DEMOTEATOMICS
+#include "passes/passes.h.inc"
+
+namespace {
+
+void demote(AtomicOp atomic) {
+  OpBuilder builder(atomic);
+  Location loc = atomic.getLoc();
+  Value old = LoadOp::create(builder, loc, atomic.getType(), atomic.getRef());
+  Value value = atomic.getValue();
+  if (atomic.getAtomicKind() != AtomicKind::exchange)
+    value = BinaryOp::create(builder, loc, *findBinary(getRow(atomic.getAtomicKind()).name), old, value);
+  StoreOp::create(builder, loc, value, atomic.getRef());
+  atomic.replaceAllUsesWith(old);
+  atomic.erase();
+}
+
+/// `loop index + constant`, however it was widened on the way.
+struct ShiftedIndex {
+  BlockArgument index;
+  int64_t shift = 0;
+};
+
+std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
+  ShiftedIndex result;
+  for (;;) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      result.index = argument;
+      return argument.getOwner() == body ? std::optional(result) : std::nullopt;
+    }
+    Operation *definition = value.getDefiningOp();
+    if (auto cast = dyn_cast<CastOp>(definition)) {
+      auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
+      if (!from || !to || to.getWidth() < from.getWidth())
+        return std::nullopt;
+      value = cast.getOperand();
+      continue;
+    }
+    auto binary = dyn_cast<BinaryOp>(definition);
+    auto constant = binary ? binary.getRhs().getDefiningOp<ConstantOp>() : ConstantOp();
+    auto shift = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+    if (!shift || (binary.getBinaryKind() != BinaryKind::add && binary.getBinaryKind() != BinaryKind::sub) ||
+        shift.getValue().getBitWidth() > 32)
+      return std::nullopt;
+    int64_t amount = shift.getValue().getSExtValue();
+    result.shift += binary.getBinaryKind() == BinaryKind::add ? amount : -amount;
+    value = binary.getLhs();
+  }
+}
+
+/// Where each loop index stands among the indices of an element: axis and shift, in the order of the loop's indices. Elements with one
+/// pattern belong to one iteration. Empty when an index is missing.
+using Pattern = SmallVector<std::pair<unsigned, int64_t>, 4>;
+
+Pattern findPattern(ElementOp element, Block *body) {
+  Pattern pattern(body->getNumArguments(), {~0u, 0});
+  for (auto [axis, index] : llvm::enumerate(element.getIndices()))
+    if (auto shifted = matchShiftedIndex(index, body))
+      pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
+  if (llvm::any_of(pattern, [](auto place) { return place.first == ~0u; }))
+    pattern.clear();
+  return pattern;
+}
+
+bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
+  Pattern first;
+  for (AtomicOp atomic : atomics) {
+    ElementOp element = findElement(atomic.getRef());
+    Pattern pattern = element ? findPattern(element, body) : Pattern();
+    if (pattern.empty() || (!first.empty() && pattern != first))
+      return false;
+    first = pattern;
+  }
+  return true;
+}
+
+struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
+  void runOnOperation() override {
+    FunctionAccesses functions(getOperation());
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      for (TaskOp task : kernel.getBody().front().getOps<TaskOp>()) {
+        if (!task.getParallel())
+          task.walk(demote);
+        for (ForOp loop : task.getBody().front().getOps<ForOp>())
+          if (loop.getParallel())
+            demoteInLoop(loop, functions);
+      }
+  }
+
+  static void demoteInLoop(ForOp loop, FunctionAccesses &functions) {
+    LoopAccesses accesses(loop, functions);
+    for (auto &[root, atomics] : accesses.atomics) {
+      bool isOwn = root.kind == Root::Kind::Local || (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) &&
+                                                      belongToOneIteration(atomics, &loop.getBody().front()));
+      if (isOwn)
+        llvm::for_each(atomics, demote);
+    }
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes

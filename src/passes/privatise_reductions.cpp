@@ -1,0 +1,156 @@
+// privatise_reductions.cpp: what all iterations of a loop combine into gets a private stand-in
+//
+// In:   tasks; the atomics left in parallel loops are those that several iterations may do on one place.
+// Out:  combine(place, value) in the loop => combine(accumulator of place, value), for a place that the loop does not choose anew;
+//       combine(container[i], value) => combine(private copy of container [i], value).
+//       Only where the loop touches that memory in no other way and nobody looks at the old value.
+// Here: last: it says nothing about what the loop computes, only where it keeps it.
+#include "passes/accesses.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DEF_PRIVATISEREDUCTIONS
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// Index computations longer than this are not looked through.
+constexpr unsigned kDeepestIndex = 16;
+
+/// Subtracting is adding the negative: one kind of stand-in serves both.
+AtomicKind getCombination(AtomicOp atomic) { return atomic.getAtomicKind() == AtomicKind::sub ? AtomicKind::add : atomic.getAtomicKind(); }
+
+class Privatiser {
+public:
+  Privatiser(ForOp loop, FunctionAccesses &functions) : loop(loop), accesses(loop, functions), builder(loop) {}
+
+  void run() {
+    for (auto &[root, atomics] : accesses.atomics) {
+      bool isKnown = root.kind == Root::Kind::Scratch || root.kind == Root::Kind::Tensor;
+      if (!isKnown || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !canCombine(atomics))
+        continue;
+      if (llvm::all_of(atomics, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
+        useAccumulators(atomics);
+      else if (root.kind == Root::Kind::Tensor)
+        usePrivateCopy(atomics);
+    }
+  }
+
+private:
+  static bool canCombine(ArrayRef<AtomicOp> atomics) {
+    AtomicOp first = atomics.front();
+    return llvm::all_of(atomics, [&](AtomicOp atomic) {
+      return atomic.use_empty() && getCombination(atomic) == getCombination(first) && atomic.getAtomicKind() != AtomicKind::exchange &&
+             !getScalar(atomic.getType()).isInteger(1);
+    });
+  }
+
+  /// Whether the value is the same in all iterations and can be computed ahead of the loop.
+  bool isInvariant(Value value, unsigned depth) {
+    if (value.getParentRegion()->isProperAncestor(&loop.getBody()))
+      return true;
+    Operation *definition = value.getDefiningOp();
+    return definition && depth < kDeepestIndex && isPure(definition) && definition->getNumRegions() == 0 &&
+           llvm::all_of(definition->getOperands(), [&](Value operand) { return isInvariant(operand, depth + 1); });
+  }
+
+  Value hoist(Value value) {
+    Operation *definition = value.getDefiningOp();
+    if (value.getParentRegion()->isProperAncestor(&loop.getBody()))
+      return value;
+    if (Value known = hoisted.lookup(value))
+      return known;
+    IRMapping mapping;
+    for (Value operand : definition->getOperands())
+      mapping.map(operand, hoist(operand));
+    builder.setInsertionPoint(loop);
+    Value result = builder.clone(*definition, mapping)->getResult(cast<OpResult>(value).getResultNumber());
+    hoisted[value] = result;
+    return result;
+  }
+
+  /// What tells two invariant places of one memory apart: indices, by value where they are constants.
+  static SmallVector<const void *, 8> getPlaceKey(Value place) {
+    SmallVector<const void *, 8> key;
+    auto addIndices = [&](ValueRange indices) {
+      for (Value index : indices) {
+        auto constant = index.getDefiningOp<ConstantOp>();
+        key.push_back(constant ? Attribute(constant.getValue()).getAsOpaquePointer() : index.getAsOpaquePointer());
+      }
+      key.push_back(nullptr);
+    };
+    while (auto component = place.getDefiningOp<ComponentOp>()) {
+      addIndices(component.getIndices());
+      place = component.getRef();
+    }
+    if (auto element = place.getDefiningOp<ElementOp>())
+      addIndices(element.getIndices());
+    return key;
+  }
+
+  void useAccumulators(ArrayRef<AtomicOp> atomics) {
+    std::map<SmallVector<const void *, 8>, Value> accumulators;
+    for (AtomicOp atomic : atomics) {
+      Value &accumulator = accumulators[getPlaceKey(atomic.getRef())];
+      if (!accumulator) {
+        Value target = hoist(atomic.getRef());
+        builder.setInsertionPoint(loop);
+        accumulator = AccumulatorOp::create(builder, atomic.getLoc(), target.getType(), uint32_t(getCombination(atomic)), target);
+      }
+      replace(atomic, accumulator);
+    }
+  }
+
+  void usePrivateCopy(ArrayRef<AtomicOp> atomics) {
+    Value copy;
+    for (AtomicOp atomic : atomics) {
+      ElementOp element = findElement(atomic.getRef());
+      if (!copy) {
+        Value target = hoist(element.getTensor());
+        builder.setInsertionPoint(loop);
+        copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), uint32_t(getCombination(atomic)), target);
+      }
+      // Nothing else uses the element: the loop touches this memory by these atomics only.
+      element.getTensorMutable().assign(copy);
+      replace(atomic, atomic.getRef());
+    }
+  }
+
+  void replace(AtomicOp atomic, Value place) {
+    builder.setInsertionPoint(atomic);
+    Value value = atomic.getValue();
+    if (atomic.getAtomicKind() == AtomicKind::sub)
+      value = UnaryOp::create(builder, atomic.getLoc(), UnaryKind::neg, value);
+    AtomicOp::create(builder, atomic.getLoc(), getCombination(atomic), place, value);
+    atomic.erase();
+  }
+
+  ForOp loop;
+  LoopAccesses accesses;
+  OpBuilder builder;
+  DenseMap<Value, Value> hoisted;
+};
+
+struct PrivatiseReductionsPass : impl::PrivatiseReductionsBase<PrivatiseReductionsPass> {
+  void runOnOperation() override {
+    FunctionAccesses functions(getOperation());
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      for (TaskOp task : kernel.getBody().front().getOps<TaskOp>())
+        for (ForOp loop : task.getBody().front().getOps<ForOp>())
+          if (loop.getParallel())
+            Privatiser(loop, functions).run();
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes

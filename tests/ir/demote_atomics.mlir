@@ -1,0 +1,125 @@
+// RUN: qd-opt %s --qd-demote-atomics --split-input-file | FileCheck %s
+
+// An element that belongs to one iteration is updated without atomics, a shift being the same in all updates.
+// CHECK-LABEL: qd.kernel @own_element
+// CHECK: %[[ONE:.*]] = qd.load %[[PLACE:.*]] : !qd.ref<f32>
+// CHECK: %[[SUM:.*]] = qd.binary add %[[ONE]], %{{.*}}
+// CHECK: qd.store %[[SUM]], %[[PLACE]]
+// CHECK-NOT: qd.atomic
+qd.kernel @own_element [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8, 4], [16, 4], 4>
+    %zero = qd.constant 0 : si32
+    %one = qd.constant 1 : si32
+    %end = qd.constant 4 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero, %zero) to (%end, %end) : (si32, si32) to (si32, si32) {
+    ^body(%i: si32, %j: si32):
+      %below = qd.binary add %i, %one : si32, si32 -> si32
+      %place = qd.element %x[%below, %j] : !qd.tensor<f32, [8, 4], [16, 4], 4>, si32, si32 -> !qd.ref<f32>
+      %old = qd.atomic add %place, %value : !qd.ref<f32>
+      %again = qd.atomic max %place, %old : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// Neighbours' elements: two iterations meet.
+// CHECK-LABEL: qd.kernel @neighbours
+// CHECK: qd.atomic add
+// CHECK: qd.atomic sub
+qd.kernel @neighbours [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8], [4], 4>
+    %zero = qd.constant 0 : si32
+    %one = qd.constant 1 : si32
+    %end = qd.constant 4 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %here = qd.element %x[%i] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
+      %old = qd.atomic add %here, %value : !qd.ref<f32>
+      %next = qd.binary add %i, %one : si32, si32 -> si32
+      %there = qd.element %x[%next] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
+      %other = qd.atomic sub %there, %value : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// One of two loop indices is not enough.
+// CHECK-LABEL: qd.kernel @rows
+// CHECK: qd.atomic add
+qd.kernel @rows [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8], [4], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero, %zero) to (%end, %end) : (si32, si32) to (si32, si32) {
+    ^body(%i: si32, %j: si32):
+      %place = qd.element %x[%i] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
+      %old = qd.atomic add %place, %value : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// A function that updates the same container out of sight keeps the atomics.
+// CHECK-LABEL: qd.kernel @update_out_of_sight
+// CHECK: qd.atomic add
+qd.func @update(%value: f32) {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8], [4], 4>
+  %zero = qd.constant 0 : si32
+  %place = qd.element %x[%zero] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
+  %old = qd.atomic add %place, %value : !qd.ref<f32>
+  qd.return
+}
+qd.kernel @update_out_of_sight [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8], [4], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    %value = qd.constant 1.0 : f32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %place = qd.element %x[%i] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
+      %old = qd.atomic add %place, %value : !qd.ref<f32>
+      qd.call @update(%value) : (f32) -> ()
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// Nothing interrupts a serial task; a local belongs to its iteration; an exchange is a store.
+// CHECK-LABEL: qd.kernel @serial_and_local
+// CHECK: qd.for parallel
+// CHECK-NOT: qd.atomic
+// CHECK: qd.load
+// CHECK-NEXT: qd.store
+qd.kernel @serial_and_local [] attributes {argument_bytes = 0 : i32} {
+  qd.task {
+    %total = qd.scratch 0 : !qd.ref<f32>
+    %value = qd.constant 1.0 : f32
+    %old = qd.atomic add %total, %value : !qd.ref<f32>
+  }
+  qd.task parallel {
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %local = qd.local : !qd.ref<si32>
+      qd.store %i, %local : !qd.ref<si32>
+      %old = qd.atomic exchange %local, %i : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}

@@ -1,0 +1,109 @@
+// RUN: qd-opt %s --qd-privatise-reductions --split-input-file | FileCheck %s
+
+// One place that all iterations add to is kept in an accumulator; subtracting is adding the negative.
+// CHECK-LABEL: qd.kernel @sum
+// CHECK: %[[ACCUMULATOR:.*]] = qd.accumulator add %{{.*}} : !qd.ref<f32>
+// CHECK-NOT: qd.accumulator
+// CHECK: qd.for parallel
+// CHECK: qd.atomic add %[[ACCUMULATOR]], %[[VALUE:.*]] : !qd.ref<f32>
+// CHECK: %[[NEGATIVE:.*]] = qd.unary neg %[[VALUE]]
+// CHECK: qd.atomic add %[[ACCUMULATOR]], %[[NEGATIVE]]
+qd.kernel @sum [] attributes {argument_bytes = 8 : i32, scratch_bytes = 4 : i32} {
+  qd.task parallel {
+    %total = qd.scratch 0 : !qd.ref<f32>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %value = qd.cast %i : si32 -> f32
+      %a = qd.atomic add %total, %value : !qd.ref<f32>
+      %b = qd.atomic sub %total, %value : !qd.ref<f32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// An element chosen by constants inside the loop is one place; two elements are two.
+// CHECK-LABEL: qd.kernel @elements
+// CHECK: %[[FIRST:.*]] = qd.element
+// CHECK: %[[A:.*]] = qd.accumulator max %[[FIRST]]
+// CHECK: %[[SECOND:.*]] = qd.element
+// CHECK: %[[B:.*]] = qd.accumulator max %[[SECOND]]
+// CHECK: qd.for parallel
+// CHECK: qd.atomic max %[[A]]
+// CHECK: qd.atomic max %[[B]]
+// CHECK: qd.atomic max %[[A]]
+qd.kernel @elements [] attributes {argument_bytes = 8 : i32} {
+  qd.task parallel {
+    %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [8], [4], 4>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %c0 = qd.constant 0 : si32
+      %p0 = qd.element %x[%c0] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+      %o0 = qd.atomic max %p0, %i : !qd.ref<si32>
+      %c1 = qd.constant 1 : si32
+      %p1 = qd.element %x[%c1] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+      %o1 = qd.atomic max %p1, %i : !qd.ref<si32>
+      %c2 = qd.constant 0 : si32
+      %p2 = qd.element %x[%c2] : !qd.tensor<si32, [8], [4], 4>, si32 -> !qd.ref<si32>
+      %o2 = qd.atomic max %p2, %i : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// Elements that the iterations choose: a private copy of the container.
+// CHECK-LABEL: qd.kernel @histogram
+// CHECK: %[[COPY:.*]] = qd.private_copy add %{{.*}} : !qd.tensor<si32, [?], [], 4>
+// CHECK: qd.for parallel
+// CHECK: %[[BIN:.*]] = qd.element %[[COPY]]
+// CHECK: qd.atomic add %[[BIN]]
+qd.kernel @histogram [] attributes {argument_bytes = 32 : i32} {
+  qd.task parallel {
+    %keys = qd.tensor_argument "keys" at 0 position 0 : !qd.tensor<si32, [?], [], 4>
+    %bins = qd.tensor_argument "bins" at 16 position 1 : !qd.tensor<si32, [?], [], 4>
+    %zero = qd.constant 0 : si32
+    %one = qd.constant 1 : si32
+    %end = qd.extent %keys 0 : !qd.tensor<si32, [?], [], 4> -> si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %place = qd.element %keys[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %key = qd.load %place : !qd.ref<si32>
+      %bin = qd.element %bins[%key] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %old = qd.atomic add %bin, %one : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}
+
+// -----
+
+// Kept: someone looks at the old value, two kinds of combination, or the loop reads the place.
+// CHECK-LABEL: qd.kernel @kept
+// CHECK-NOT: qd.accumulator
+// CHECK-NOT: qd.private_copy
+qd.kernel @kept [] attributes {argument_bytes = 0 : i32, scratch_bytes = 12 : i32} {
+  qd.task parallel {
+    %counter = qd.scratch 0 : !qd.ref<si32>
+    %mixed = qd.scratch 4 : !qd.ref<si32>
+    %watched = qd.scratch 8 : !qd.ref<si32>
+    %zero = qd.constant 0 : si32
+    %end = qd.constant 4 : si32
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %ticket = qd.atomic add %counter, %i : !qd.ref<si32>
+      qd.print ["ticket"](%ticket : si32)
+      %a = qd.atomic add %mixed, %i : !qd.ref<si32>
+      %b = qd.atomic max %mixed, %i : !qd.ref<si32>
+      %c = qd.atomic add %watched, %i : !qd.ref<si32>
+      %seen = qd.load %watched : !qd.ref<si32>
+      qd.yield
+    }
+  }
+}
