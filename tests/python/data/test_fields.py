@@ -301,6 +301,13 @@ def test_memory_goes_with_the_last_reference():
     assert _runtime.memory_use() == before
 
 
+def test_ndarray_classes_are_constructors():
+    assert qd.ScalarNdarray(qd.f32, 3).shape == (3,) and qd.VectorNdarray(2, int, (3,)).element_shape == (2,)
+    assert qd.MatrixNdarray(2, 3, qd.f64, (1,)).to_numpy().shape == (1, 2, 3)
+    kind = qd.Vector.ndarray(2, qd.f32, 4).get_type()
+    assert (kind.element_type, kind.shape, kind.needs_grad) == (qd.types.vector(2, qd.f32), (4,), False)
+
+
 def test_representations():
     assert repr(qd.field(qd.f32, shape=1)) == "<qd.field>"
     assert repr(qd.Matrix.field(2, 3, qd.f32, shape=1)) == "<2x3 qd.Matrix.field>"
