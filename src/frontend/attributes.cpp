@@ -1,0 +1,265 @@
+// attributes.cpp: members of objects, containers, vectors and structs
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+using artifact::PathStep;
+
+Value FunctionBuilder::visitAttribute(nb::handle at) {
+  Value base = visit(getAttribute(at, names().value));
+  return getAttributeOf(base, getAttribute(at, names().attr));
+}
+
+Value FunctionBuilder::makeMethod(const Value &receiver, nb::handle name) {
+  Value method = makeAggregate(Kind::Method, {receiver});
+  method.object = nb::borrow(name);
+  return method;
+}
+
+Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
+  if (isTensor(base))
+    return tensorAttribute(base, name);
+  if (base.isTyped())
+    return vectorAttribute(base, name);
+  switch (base.kind) {
+  case Kind::Struct:
+    return structAttribute(base, name);
+  case Kind::Object:
+    return objectAttribute(base, name);
+  case Kind::Range:
+    if (toText(name) == "grouped")
+      return makeMethod(base, name);
+    break;
+  case Kind::Sequence:
+  case Kind::Dictionary:
+    return makeMethod(base, name);
+  default:
+    break;
+  }
+  fail(error::kCompilation, "'" + describe(base) + "' has no attribute '" + toText(name) + "'");
+}
+
+Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
+  static const llvm::StringRef kGroups[] = {"xyzw", "rgba", "stpq"};
+  auto type = dyn_cast<VectorType>(base.type);
+  if (!type || type.getRank() != 1 || letters.empty() || letters.size() > 4)
+    return {};
+  for (llvm::StringRef group : kGroups) {
+    if (letters.find_first_not_of(group) != llvm::StringRef::npos)
+      continue;
+    std::vector<int32_t> components;
+    for (char letter : letters)
+      components.push_back(int32_t(group.find(letter)));
+    if (llvm::any_of(components, [&](int32_t component) { return component >= type.getDimSize(0); })) {
+      auto list = [](llvm::StringRef text) {
+        std::string result = "(";
+        for (size_t index = 0; index < text.size(); ++index)
+          result += std::string(index ? ", " : "") + "'" + text[index] + "'";
+        return result + (text.size() == 1 ? ",)" : ")");
+      };
+      fail(error::kSyntax, "vec" + std::to_string(type.getDimSize(0)) + " only has attributes=" +
+                               list(group.take_front(size_t(type.getDimSize(0)))) + ", got=" + list(letters));
+    }
+    if (components.size() == 1)
+      return component(base, {components[0]});
+    auto count = int64_t(components.size());
+    return componentsOf(base, std::move(components), VectorType::get({count}, type.getElementType()));
+  }
+  return {};
+}
+
+Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
+  llvm::StringRef text = toText(name);
+  auto type = dyn_cast<VectorType>(base.type);
+  if (Value found = swizzle(base, text); found.isTyped())
+    return found;
+  if (text == "dtype") {
+    // The data type object of the package with this name.
+    nb::object types = nb::module_::import_("quadrants._types");
+    return makeObject(types.attr(ir::describe(ir::getScalar(base.type)).c_str()));
+  }
+  if (type && text == "n")
+    return makeObject(nb::int_(type.getDimSize(0)));
+  if (type && text == "m")
+    return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
+  if (type && text == "ndim")
+    return makeObject(nb::int_(type.getRank()));
+  if (type && text == "shape") {
+    std::vector<Value> items;
+    for (int64_t size : type.getShape())
+      items.push_back(makeObject(nb::int_(size)));
+    return makeTuple(std::move(items));
+  }
+  if (text == "T") {
+    Arguments none;
+    return callMatrixMethod(base, "transpose", none);
+  }
+  return makeMethod(base, name);
+}
+
+Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
+  llvm::StringRef text = toText(name);
+  if (text == "shape")
+    return tensorShape(toTensor(base));
+  if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
+    Value tensor = toTensor(base);
+    Type element = mlir::cast<ir::TensorType>(tensor.type).getElement();
+    auto type = dyn_cast<VectorType>(element);
+    if (text == "ndim" && !type)
+      return makeObject(nb::int_(mlir::cast<ir::TensorType>(tensor.type).getRank()));
+    if (text == "dtype")
+      return makeObject(nb::module_::import_("quadrants._types").attr(ir::describe(ir::getScalar(element)).c_str()));
+    if (type && text == "n")
+      return makeObject(nb::int_(type.getDimSize(0)));
+    if (type && text == "m")
+      return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
+    if (type && text == "ndim")
+      return makeObject(nb::int_(type.getRank()));
+    if (text == "element_shape") {
+      std::vector<Value> items;
+      if (type)
+        for (int64_t size : type.getShape())
+          items.push_back(makeObject(nb::int_(size)));
+      return makeTuple(std::move(items));
+    }
+  }
+  nb::object found = findAttribute(base.object, name);
+  if (!found)
+    fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
+  if (PyCallable_Check(found.ptr()))
+    fail(error::kSyntax, "'" + text + "' is host API and cannot be called in kernels (Quadrants-scope)");
+  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  session.reader.read(path, found);
+  return makeObject(found, path);
+}
+
+const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name) {
+  for (size_t index = 0; index < structure.aggregate->names.size(); ++index)
+    if (structure.aggregate->names[index].is(name) || structure.aggregate->names[index].equal(name))
+      return &structure.aggregate->items[index];
+  return nullptr;
+}
+
+Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
+  if (const Value *member = findMember(base, name))
+    return *member;
+  llvm::StringRef text = toText(name);
+  const nb::object &type = base.aggregate->structType;
+  if (type) {
+    nb::object methods = getAttribute(type, names().methods);
+    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
+      Value method = makeMethod(base, found);
+      return method;
+    }
+  }
+  if (text == "keys") {
+    std::vector<Value> items;
+    for (const nb::object &member : base.aggregate->names)
+      items.push_back(makeObject(member));
+    return makeAggregate(Kind::Sequence, std::move(items));
+  }
+  std::string members;
+  for (const nb::object &member : base.aggregate->names)
+    members += (members.empty() ? "" : ", ") + toText(member).str();
+  fail(error::kCompilation, "struct has no attribute '" + text + "' (members: " + members + ")");
+}
+
+Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::object annotation) {
+  llvm::StringRef text = toText(name);
+  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  if (PyUnicode_Check(annotation.ptr())) {
+    nb::object owner = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(base.object.ptr())));
+    nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(owner);
+    annotation = hints[name];
+  }
+  auto makeArgument = [&](Type type) {
+    Value argument;
+    argument.kind = Kind::Argument;
+    argument.type = type;
+    argument.path = path;
+    argument.isReadOnly = true;
+    argument.input = session.reader.addValue(path, type, Reader::describe(path));
+    return argument;
+  };
+  if (Type type = session.findValueType(annotation))
+    return makeArgument(type);
+  nb::object object = findAttribute(base.object, name);
+  if (!object)
+    fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
+  if (session.python.isInstance(annotation, session.python.arrayType) && !object.is_none() && !session.python.isTensor(object)) {
+    Value array = makeArrayArgument(annotation, object, path);
+    return array;
+  }
+  if (session.python.isInstance(annotation, session.python.structType))
+    return makeStructArgument(annotation, path, Reader::describe(path));
+  Value value = makeObject(object, path);
+  value.hasRuntimeMembers = session.python.isDataclassInstance(object);
+  session.reader.read(path, object);
+  return value;
+}
+
+Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
+  llvm::StringRef text = toText(name);
+  const PythonObjects &python = session.python;
+  nb::handle object = base.object;
+  if (python.isInstance(object, python.structValue))
+    return structAttribute(structOfObject(base), name);
+  if (python.isInstance(object, python.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
+    return vectorAttribute(makeComputed(emitHostMatrix(object)), name);
+  nb::handle type = reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()));
+  if (base.hasRuntimeMembers) {
+    nb::object fields = findAttribute(type, names().__dataclass_fields__);
+    if (PyObject *field = fields ? PyDict_GetItem(fields.ptr(), name.ptr()) : nullptr)
+      return dataclassMember(base, name, getAttribute(field, names().type));
+  }
+  if (object.is(python.matrix) || object.is(python.vector))
+    return makeMethod(base, name);
+  nb::object found = findAttribute(object, name);
+  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  if (!found) {
+    std::string who = PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
+                      : python.isInstance(object, python.moduleClass)
+                          ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
+                          : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
+    if (base.hasRuntimeMembers)
+      who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
+    std::string suggestion;
+    nb::object known = nb::steal(PyObject_Dir(object.ptr()));
+    if (known)
+      for (nb::handle candidate : known)
+        if (suggestion.empty() && !toText(candidate).starts_with("_") && toText(candidate).edit_distance(text, true, 2) <= 1)
+          suggestion = "; did you mean '" + toText(candidate).str() + "'?";
+    PyErr_Clear();
+    fail(error::kCompilation, who + " has no attribute '" + text + "'" + suggestion);
+  }
+  bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
+  if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
+    return makeMethod(base, name);
+  // A func of the object's class, together with the object.
+  if (python.isInstance(found, python.boundFunc)) {
+    session.reader.depend(path, artifact::Dependency::Kind::Function);
+    Value method = makeMethod(base, getAttribute(found, names().func));
+    method.path = path;
+    return method;
+  }
+  if (!isPackage)
+    session.reader.read(path, found);
+  nb::object bakes = findAttribute(type, names()._qd_template_primitives);
+  bool isBaked = !bakes || PyObject_IsTrue(bakes.ptr()) == 1;
+  if (!isBaked && path && (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass)) {
+    Value argument;
+    argument.kind = Kind::Argument;
+    argument.type = PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger;
+    argument.path = path;
+    argument.input = session.reader.addValue(path, argument.type, Reader::describe(path));
+    return argument;
+  }
+  Value value = makeObject(found, path);
+  value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);
+  return value;
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,119 @@
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+std::vector<std::pair<PyObject *, Binding>> Scopes::pop() {
+  std::vector<std::pair<PyObject *, Binding>> closed;
+  for (PyObject *name : opened.back()) {
+    std::vector<Binding> &stack = bindings[name];
+    closed.emplace_back(name, std::move(stack.back()));
+    stack.pop_back();
+  }
+  opened.pop_back();
+  return closed;
+}
+
+Binding *Scopes::find(PyObject *name) {
+  auto found = bindings.find(name);
+  return found == bindings.end() || found->second.empty() ? nullptr : &found->second.back();
+}
+
+Binding &Scopes::bind(PyObject *name, Binding binding) {
+  binding.scope = depth();
+  std::vector<Binding> &stack = bindings[name];
+  if (!stack.empty() && stack.back().scope == depth())
+    return stack.back() = std::move(binding);
+  opened.back().push_back(name);
+  return stack.emplace_back(std::move(binding));
+}
+
+std::vector<std::string> Scopes::listNames() const {
+  std::vector<std::string> names;
+  for (const auto &[name, stack] : bindings)
+    if (!stack.empty())
+      names.push_back(toText(name).str());
+  return names;
+}
+
+FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Value function, FunctionBuilder *caller)
+    : session(session), caller(caller), source(source), function(std::move(function)), builder(&session.ctx) {
+  const auto &names = session.python.names;
+  tree = getAttribute(source, names.tree);
+  file = toText(getAttribute(source, names.file)).str();
+  functionName = toText(getAttribute(tree, names.name)).str();
+  node = tree;
+  session.current = this;
+  collectAssignments();
+}
+
+FunctionBuilder::~FunctionBuilder() { session.current = caller; }
+
+artifact::SourcePlace FunctionBuilder::placeOf(nb::handle at) const {
+  artifact::SourcePlace place;
+  place.file = file;
+  place.function = functionName;
+  if (!at || !nb::hasattr(at, names().lineno))
+    return place;
+  place.line = uint32_t(readInteger(at, names().lineno));
+  place.column = uint32_t(readInteger(at, names().col_offset));
+  place.endLine = uint32_t(readInteger(at, names().end_lineno));
+  place.endColumn = uint32_t(readInteger(at, names().end_col_offset));
+  return place;
+}
+
+void FunctionBuilder::appendFrames(std::vector<artifact::SourcePlace> &frames) const {
+  if (caller)
+    caller->appendFrames(frames);
+  frames.push_back(placeOf(node));
+}
+
+Location FunctionBuilder::loc() {
+  if (cachedLoc)
+    return cachedLoc;
+  artifact::SourcePlace place = placeOf(node);
+  Location range = FileLineColRange::get(StringAttr::get(&session.ctx, file), place.line, place.column, place.endLine, place.endColumn);
+  Location named = NameLoc::get(StringAttr::get(&session.ctx, functionName), range);
+  cachedLoc = isInlined ? Location(CallSiteLoc::get(named, caller->loc())) : named;
+  return Location(cachedLoc);
+}
+
+void FunctionBuilder::buildKernel() {
+  const auto &names = session.python.names;
+  resultTypes = session.request.results ? nb::borrow(session.request.results) : nb::none();
+  OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
+  std::vector<Type> results;
+  if (!resultTypes.is_none())
+    for (nb::handle annotation : resultTypes)
+      llvm::append_range(results, listResultTypes(annotation));
+  auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
+  ir::KernelOp kernel = ir::KernelOp::create(atModule, loc(), atModule.getStringAttr(functionName), 0, 0, atModule.getArrayAttr(typeAttributes));
+  kernel.getBody().emplaceBlock();
+  body = std::make_shared<Body>();
+  body->entry = &kernel.getBody().front();
+  builder.setInsertionPointToStart(body->entry);
+  isKernelLevel = true;
+  scopes.push();
+  bindKernelParameters();
+  scopes.push();
+  visitBody(getAttribute(tree, names.body));
+  if (!resultTypes.is_none() && !terminated) {
+    node = tree;
+    cachedLoc = {};
+    fail(error::kSyntax, "Kernel has a return type but does not have a return statement" + llvm::Twine(returns.empty() ? "" : " on every path"));
+  }
+  scopes.pop();
+  scopes.pop();
+  kernel.setArgumentBytes(session.artifact.argumentBytes);
+  for (Type type : results) {
+    session.artifact.results.push_back({ir::getValueType(type), session.artifact.resultBytes});
+    session.artifact.resultBytes += uint32_t(8 * ir::getComponentCount(type));
+  }
+  // Two paths to one container: nothing may be assumed about which memory they share.
+  for (auto [op, input] : session.tensorArguments)
+    if (session.reader.isAliased(input))
+      op.setField(false);
+}
+
+} // namespace qd::frontend

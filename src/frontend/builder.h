@@ -1,0 +1,392 @@
+// builder.h: walks the syntax tree of one function and emits its IR
+//
+// One FunctionBuilder per function body; a func that is inlined into the kernel's top level (its loops are parallel tasks) gets one that
+// emits into its caller's block. The methods are spread over files by subject: expressions.cpp, operators.cpp, subscripts.cpp,
+// attributes.cpp, assignment.cpp, statements.cpp, loops.cpp, calls.cpp, functions.cpp, builtin_calls.cpp, matrix_methods.cpp, ....
+#pragma once
+
+#include "frontend/session.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <functional>
+
+namespace qd::frontend {
+
+/// What a name means in a scope.
+struct Binding {
+  enum class Kind : uint8_t {
+    Variable,     ///< a place, or a value that is assigned once
+    Static,       ///< a compile-time object or container
+    Parameter,    ///< of a kernel: cannot be assigned
+    LoopVariable, ///< cannot be assigned
+    Merged,       ///< assigned in both branches of an `if` before: made into a variable when it is used
+    Partial       ///< assigned on some paths only: using it is an error that says so
+  };
+  Kind kind = Kind::Variable;
+  Value value;
+  unsigned scope = 0;
+  std::shared_ptr<struct Merge> merge;
+  int64_t line = 0; ///< Partial: of the `if` that misses it
+};
+
+/// Where a variable of two branches comes together.
+struct Merge {
+  ir::IfOp branches;
+  Value values[2];
+  bool isTerminated[2] = {false, false};
+};
+
+/// The memory of the names of one function.
+class Scopes {
+public:
+  void push() { opened.emplace_back(); }
+  /// Closes the innermost scope and hands out its bindings in order.
+  std::vector<std::pair<PyObject *, Binding>> pop();
+  Binding *find(PyObject *name);
+  Binding &bind(PyObject *name, Binding binding);
+  unsigned depth() const { return unsigned(opened.size()); }
+  std::vector<std::string> listNames() const;
+
+private:
+  llvm::DenseMap<PyObject *, std::vector<Binding>> bindings;
+  std::vector<std::vector<PyObject *>> opened;
+};
+
+/// The function or kernel that ops are emitted into; shared by inlined functions.
+struct Body {
+  mlir::Block *entry = nullptr;
+  mlir::Operation *lastInput = nullptr;
+  llvm::DenseMap<uint32_t, mlir::Value> inputs;
+};
+
+/// Options of qd.loop_config for the next loop.
+struct LoopOptions {
+  bool isSerial = false;
+  std::optional<int32_t> blockDim, maxThreads;
+  std::string name;
+};
+
+/// The loop around a statement.
+struct Loop {
+  enum class Kind : uint8_t { Parallel, Sequential, Unrolled };
+  Kind kind = Kind::Sequential;
+  mlir::Value wasLeft;       ///< place of a flag for `else`, or null
+  unsigned runtimeDepth = 0; ///< how many run-time blocks were open where the loop stands
+  bool leave = false;        ///< unrolled: `break` was met
+  bool skip = false;         ///< unrolled: `continue` was met
+};
+
+/// A call's arguments.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+/// How often each name of a function is assigned; names whose place is needed count twice. Names assigned once need no place.
+using NameUse = llvm::DenseMap<PyObject *, unsigned>;
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(Session &session, nb::object source, Value function, FunctionBuilder *caller);
+  ~FunctionBuilder();
+
+  /// Emits the kernel; returns after the module is complete.
+  void buildKernel();
+  void appendFrames(std::vector<artifact::SourcePlace> &frames) const;
+
+private:
+  using Names = std::vector<nb::object>;
+  friend struct At;
+  friend class Session;
+
+  //--- statements.cpp ---
+  void visitBody(nb::handle statements);
+  void visitStatement(nb::handle statement);
+  void visitIf(nb::handle node);
+  void visitRuntimeIf(nb::handle node, mlir::Value condition);
+  void visitReturn(nb::handle node);
+  void visitAssert(nb::handle node);
+  void visitExpressionStatement(nb::handle node);
+  void failUnsupported(nb::handle node);
+  struct Branch {
+    std::vector<std::pair<PyObject *, Binding>> bindings; ///< what the branch declared
+    bool isTerminated = false;
+  };
+  /// Emits one region of a run-time construct in a scope of its own.
+  Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
+  void mergeBranches(ir::IfOp op, Branch &first, Branch &second);
+
+  //--- assignment.cpp ---
+  void visitAssign(nb::handle node);
+  void visitAugmentedAssign(nb::handle node);
+  void visitAnnotatedAssign(nb::handle node);
+  void assign(nb::handle target, const Value &value);
+  void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
+  void assignAttribute(nb::handle target, const Value &value);
+  void unpack(nb::handle targets, const Value &value);
+  void store(const Value &place, const Value &value);
+  void storeTyped(const Value &place, mlir::Value value);
+  void augment(const Value &place, ir::BinaryKind kind, const Value &value, llvm::StringRef symbol);
+  Value declare(const Value &value, bool isAssignedOnce);
+  Value copy(const Value &value);
+  Value merge(Binding &binding, PyObject *name);
+  Value makeLocal(mlir::Type type);
+  std::vector<Value> listItems(const Value &value, const char *purpose);
+  [[noreturn]] void failImmutable(const Value &value, const llvm::Twine &name);
+
+  //--- loops.cpp ---
+  void visitFor(nb::handle node);
+  void visitWhile(nb::handle node);
+  void visitLoopControl(NodeKind kind);
+  void unroll(nb::handle node, const Value &iterable);
+  struct Box {
+    std::vector<mlir::Value> lower, upper, steps;
+    std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: as written
+  };
+  void loopOverRange(nb::handle node, const Value &range);
+  void loopOverBox(nb::handle node, Box box, bool isGrouped);
+  mlir::Type boundType(llvm::ArrayRef<Value> bounds);
+  mlir::Value bound(const Value &value, mlir::Type type);
+  Value toRange(const Value &object);
+  void loopOverTensor(nb::handle node, const Value &tensor, bool isGrouped);
+  void bindLoopVariable(nb::handle target, const Value &value);
+  void checkLoopTarget(nb::handle target);
+  void visitElse(nb::handle node, mlir::Value wasLeft);
+  mlir::Value makeLeftFlag(nb::handle node);
+  Value makeRange(const Arguments &arguments);
+  Value makeNdrange(const Arguments &arguments);
+  void configureLoop(const Arguments &arguments);
+
+  //--- expressions.cpp ---
+  Value visit(nb::handle node);
+  Value visitNode(nb::handle node);
+  Value visitConstant(nb::handle node);
+  Value visitName(nb::handle node);
+  Value lookUpGlobal(nb::handle name);
+  Value visitCompare(nb::handle node);
+  Value visitBoolean(nb::handle node);
+  Value visitConditional(nb::handle node);
+  Value visitDisplay(nb::handle node, bool isTuple);
+  Value visitDictionary(nb::handle node);
+  Value visitComprehension(nb::handle node);
+  void comprehend(nb::handle generators, size_t level, const std::function<void()> &emit);
+  Value visitBinary(nb::handle node);
+  Value visitFormatted(nb::handle node);
+  Value chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second);
+  /// Whether ops of this block may run when the branch is not taken.
+  static bool isSpeculatable(mlir::Block &block);
+
+  //--- operators.cpp ---
+  Value binary(ir::BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol);
+  mlir::Value binaryTyped(ir::BinaryKind kind, mlir::Value lhs, mlir::Value rhs, llvm::StringRef symbol);
+  Value unary(ir::UnaryKind kind, const Value &operand, llvm::StringRef name);
+  Value power(const Value &base, const Value &exponent);
+  Value matmul(const Value &lhs, const Value &rhs);
+  Value select(const Value &condition, const Value &first, const Value &second);
+  Value mapStructs(ir::BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol);
+  Value negate(const Value &operand);
+  Value logicalNot(const Value &operand);
+  mlir::Type promote(mlir::Type lhs, mlir::Type rhs) const;
+  mlir::Type promoteArithmetic(mlir::Type lhs, mlir::Type rhs) const;
+  void unifyShapes(mlir::Value &lhs, mlir::Value &rhs, llvm::StringRef symbol);
+  mlir::Value cast(mlir::Value value, mlir::Type scalar);
+  mlir::Value broadcast(mlir::Value scalar, mlir::Type shape);
+  /// The value with exactly this type: casts the scalar type, broadcasts a scalar; other shapes are an error.
+  mlir::Value convert(mlir::Value value, mlir::Type type);
+  mlir::Value convert(const Value &value, mlir::Type type);
+  /// A scalar condition.
+  mlir::Value truth(const Value &value, llvm::StringRef construct);
+  mlir::Value constant(int64_t value, mlir::Type type);
+  mlir::Value constantFloat(double value, mlir::Type type);
+  mlir::Value constantNumber(nb::handle number, mlir::Type type);
+  mlir::Type literalType(nb::handle number, mlir::Type anchor);
+  mlir::Value extract(mlir::Value vector, int64_t component);
+  mlir::Value makeVector(llvm::ArrayRef<mlir::Value> components, mlir::Type type);
+  mlir::Value reduce(ir::BinaryKind kind, mlir::Value vector);
+
+  //--- conversions.cpp ---
+  /// The value as one typed IR value: reads places, makes constants and vectors. `anchor`: the type of what it meets, for large literals.
+  mlir::Value emit(const Value &value, mlir::Type anchor = {});
+  bool canEmit(const Value &value);
+  bool isConstant(const Value &value);
+  /// The value as a Python object; null when a part of it is known at run time only.
+  nb::object toPython(const Value &value);
+  Value fromPython(nb::handle object, const PathNode *path);
+  Value load(const Value &value);
+  mlir::Value emitObject(const Value &value, mlir::Type anchor);
+  mlir::Value emitSequence(const Value &value);
+  mlir::Value emitHostMatrix(nb::handle object);
+  mlir::Value getInput(const Value &value);
+  std::optional<int64_t> findInteger(const Value &value);
+  mlir::Type findType(const Value &value);
+  std::string describe(const Value &value);
+  Value toTensor(const Value &value);
+  bool isTensor(const Value &value) { return value.is(Value::Kind::Tensor) || (value.isObject() && session.python.isTensor(value.object)); }
+
+  //--- subscripts.cpp ---
+  Value visitSubscript(nb::handle node);
+  Value subscript(const Value &base, nb::handle index);
+  Value subscriptTensor(const Value &tensor, const std::vector<Value> &indices);
+  Value subscriptVector(const Value &base, const std::vector<Value> &indices);
+  Value subscriptSequence(const Value &base, const Value &index);
+  Value subscriptObject(const Value &base, const Value &index);
+  Value component(const Value &base, llvm::ArrayRef<int64_t> indices);
+  Value componentsOf(const Value &base, std::vector<int32_t> components, mlir::Type type);
+  Value componentPlace(const Value &components, size_t position);
+  std::vector<Value> visitIndices(nb::handle index);
+  std::optional<std::vector<int64_t>> sliceComponents(const Value &slice, int64_t extent);
+  Value tensorShape(const Value &tensor);
+  mlir::Value extent(const Value &tensor, int axis);
+  mlir::Value indexValue(const Value &value, size_t position);
+
+  //--- attributes.cpp ---
+  Value visitAttribute(nb::handle node);
+  Value getAttributeOf(const Value &base, nb::handle name);
+  Value vectorAttribute(const Value &base, nb::handle name);
+  Value tensorAttribute(const Value &base, nb::handle name);
+  Value structAttribute(const Value &base, nb::handle name);
+  Value objectAttribute(const Value &base, nb::handle name);
+  Value dataclassMember(const Value &base, nb::handle name, nb::object annotation);
+  Value swizzle(const Value &base, llvm::StringRef letters);
+  Value makeMethod(const Value &receiver, nb::handle name);
+
+  //--- calls.cpp ---
+  Value visitCall(nb::handle node);
+  Arguments visitArguments(nb::handle node);
+  Value call(const Value &callee, Arguments &arguments, nb::handle node);
+  Value callPython(const Value &callee, Arguments &arguments);
+  Value callType(const Value &callee, Arguments &arguments);
+  Value callMethod(const Value &method, Arguments &arguments, nb::handle node);
+  Value callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
+  Value castLiteral(mlir::Type type, Arguments &arguments);
+
+  //--- functions.cpp ---
+  Value callFunc(const Value &func, const Value *self, Arguments &arguments);
+  std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
+  Value passArgument(nb::handle parameter, const Value &value);
+  /// Lists the IR values of a value; `key`, if given, gets a text that tells apart what is not among them.
+  void flatten(const Value &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key, bool byReference);
+  /// The inverse of `flatten`, with other IR values.
+  Value rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference);
+  Value callInstance(const Value &func, const std::vector<Value> &values, nb::object source);
+  Value inlineCall(const Value &func, const std::vector<Value> &values, nb::object source);
+  Value buildFunction(ir::FuncOp op, const std::vector<Value> &values);
+  void bindParameters(const std::vector<Value> &values);
+  Value returnedValue(nb::handle node);
+  Value unifyReturns(ir::FuncOp op);
+  /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
+  bool mayHoldTasks(nb::handle statements);
+  bool returnsEarly(nb::handle statements, bool isNested);
+
+  //--- name_use.cpp ---
+  void collectAssignments();
+  nb::object resolveCallee(nb::handle node);
+
+  //--- arguments.cpp ---
+  void bindKernelParameters();
+  Value makeStructArgument(nb::handle structType, const PathNode *path, const std::string &name);
+  Value makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
+  std::vector<mlir::Type> listResultTypes(nb::handle annotation);
+  void returnFromKernel(const Value &value);
+  void convertResult(nb::handle annotation, const Value &value, llvm::SmallVectorImpl<mlir::Value> &results);
+
+  //--- builtin_calls.cpp ---
+  Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments, nb::handle node);
+  Value callStatic(Arguments &arguments);
+  Value callMinMax(ir::BinaryKind kind, Arguments &arguments, llvm::StringRef name);
+  Value callAtomic(llvm::StringRef name, Arguments &arguments);
+  Value callCast(const Value &value, mlir::Type scalar);
+  Value callReduction(llvm::StringRef name, Arguments &arguments);
+  Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
+
+  //--- matrix_methods.cpp ---
+  Value callMatrixMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
+  Value makeMatrix(Arguments &arguments, bool isVector);
+  Value makeMatrixOfType(nb::handle type, Arguments &arguments);
+  Value callMatrixFactory(llvm::StringRef name, bool isVector, Arguments &arguments);
+  mlir::Value determinant(mlir::Value matrix);
+  mlir::Value inverse(mlir::Value matrix);
+  mlir::Value minorOf(mlir::Value matrix, llvm::ArrayRef<int64_t> rows, llvm::ArrayRef<int64_t> columns);
+  mlir::Value toReal(mlir::Value value);
+  mlir::Value normSquared(mlir::Value value);
+  mlir::Value matmulTyped(mlir::Value lhs, mlir::Value rhs);
+
+  //--- structs.cpp ---
+  Value makeStruct(nb::handle structType, Arguments &arguments);
+  Value makeAnonymousStruct(Arguments &arguments);
+  Value zeroOf(nb::handle memberType);
+  Value convertMember(nb::handle memberType, const Value &value);
+  Value structOfObject(const Value &object);
+  Value structElement(const Value &structField, const std::function<Value(const Value &)> &element);
+  const Value *findMember(const Value &structure, nb::handle name);
+
+  //--- printing.cpp ---
+  struct Pieces {
+    llvm::SmallVector<mlir::Attribute> pieces;
+    llvm::SmallVector<mlir::Value> values;
+    void text(mlir::OpBuilder &builder, llvm::StringRef text);
+  };
+  void print(nb::handle call);
+  void addArgument(Pieces &pieces, nb::handle node);
+  void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
+  void addFormatted(Pieces &pieces, nb::handle joined);
+  void addFormat(Pieces &pieces, llvm::StringRef format, const Arguments &arguments);
+  void addPercent(Pieces &pieces, llvm::StringRef format, const std::vector<Value> &operands);
+  void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
+  void checkSpec(llvm::StringRef spec, mlir::Type type);
+
+  //--- shared state and helpers ---
+  [[noreturn]] void fail(const char *className, const llvm::Twine &message) { session.fail(className, message); }
+  mlir::Location loc();
+  template <typename Op, typename... Args> Op create(Args &&...args) { return Op::create(builder, loc(), std::forward<Args>(args)...); }
+  bool isTerminated() const { return terminated; }
+  bool isTopLevel() const { return isKernelLevel && runtimeDepth == 0; }
+  bool isInKernel() const { return caller == nullptr; }
+  const auto &names() const { return session.python.names; }
+  NodeKind kindOf(nb::handle node) const { return session.python.kindOf(node); }
+  int64_t readInteger(nb::handle node, const nb::object &name) const { return nb::cast<int64_t>(getAttribute(node, name)); }
+  artifact::SourcePlace placeOf(nb::handle node) const;
+
+  Session &session;
+  FunctionBuilder *caller;
+  nb::object source, tree;
+  std::string file, functionName;
+  Value function; ///< the Python function, with its path
+  mlir::OpBuilder builder;
+  std::shared_ptr<Body> body;
+  Scopes scopes;
+  nb::object node; ///< the syntax node at hand
+  mlir::LocationAttr cachedLoc;
+  std::shared_ptr<NameUse> uses; ///< how often each name is assigned
+  std::vector<Loop> loops;
+  LoopOptions nextLoop;
+  bool terminated = false;        ///< nothing after this point of the block runs
+  bool isKernelLevel = false;     ///< statements stand in the kernel or in a func inlined into its top level
+  bool isInsideParallel = false;
+  bool isInlined = false;
+  bool isStaticScope = false;     ///< inside qd.static(...)
+  unsigned runtimeDepth = 0;      ///< run-time if, for and while around the statement
+  unsigned expressionDepth = 0;
+  Value inlinedResult;            ///< of an inlined func
+  bool hasInlinedResult = false;
+  std::vector<std::pair<ir::ReturnOp, Value>> returns;
+  nb::object resultTypes; ///< of a kernel or real_func: list of annotations, or None
+};
+
+/// Marks a node as the one at hand while it is visited.
+struct At {
+  At(FunctionBuilder &builder, nb::handle node) : builder(builder), saved(std::move(builder.node)), savedLoc(builder.cachedLoc) {
+    builder.node = nb::borrow(node);
+    builder.cachedLoc = {};
+  }
+  ~At() {
+    builder.node = std::move(saved);
+    builder.cachedLoc = savedLoc;
+  }
+  FunctionBuilder &builder;
+  nb::object saved;
+  mlir::LocationAttr savedLoc;
+};
+
+} // namespace qd::frontend

@@ -1,0 +1,287 @@
+// calls.cpp: what a callee is, and its arguments
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+using artifact::PathStep;
+
+Arguments FunctionBuilder::visitArguments(nb::handle at) {
+  Arguments arguments;
+  for (nb::handle argument : getAttribute(at, names().args)) {
+    if (kindOf(argument) != NodeKind::Starred) {
+      arguments.positional.push_back(visit(argument));
+      continue;
+    }
+    for (Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack"))
+      arguments.positional.push_back(std::move(item));
+  }
+  for (nb::handle keyword : getAttribute(at, names().keywords)) {
+    nb::object name = getAttribute(keyword, names().arg);
+    Value value = visit(getAttribute(keyword, names().value));
+    if (!name.is_none()) {
+      arguments.named.emplace_back(toText(name).str(), std::move(value));
+      continue;
+    }
+    if (value.isObject() && PyDict_Check(value.object.ptr())) {
+      for (auto [key, item] : nb::borrow<nb::dict>(value.object))
+        arguments.named.emplace_back(toText(key).str(), makeObject(item));
+      continue;
+    }
+    if (!value.is(Kind::Dictionary))
+      fail(error::kType, "'**' needs a dict, got " + describe(value));
+    for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items))
+      arguments.named.emplace_back(toText(key).str(), item);
+  }
+  return arguments;
+}
+
+Value FunctionBuilder::visitCall(nb::handle at) {
+  nb::object calleeNode = getAttribute(at, names().func);
+  Value callee = visit(calleeNode);
+  if (callee.isObject() && PyDict_GetItem(session.python.builtins.ptr(), nb::str("print").ptr()) == callee.object.ptr()) {
+    print(at);
+    return makeObject(nb::none());
+  }
+  Arguments arguments = visitArguments(at);
+  return call(callee, arguments, at);
+}
+
+Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handle at) {
+  const PythonObjects &python = session.python;
+  if (callee.is(Kind::Method))
+    return callMethod(callee, arguments, at);
+  if (!callee.isObject())
+    fail(error::kType, "'" + describe(callee) + "' cannot be called");
+  nb::handle object = callee.object;
+  if (python.isInstance(object, python.func))
+    return callFunc(callee, nullptr, arguments);
+  if (python.isInstance(object, python.boundFunc)) {
+    Value self = makeObject(getAttribute(object, names().instance), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
+    Value func = makeObject(getAttribute(object, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "func"));
+    return callFunc(func, &self, arguments);
+  }
+  if (python.isInstance(object, python.kernel))
+    fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
+  if (Type type = session.findScalarType(object))
+    return castLiteral(type, arguments);
+  if (python.isInstance(object, python.matrixType))
+    return makeMatrixOfType(object, arguments);
+  if (python.isInstance(object, python.structType))
+    return makeStruct(object, arguments);
+  nb::object builtin = findAttribute(object, names()._qd_builtin);
+  if (builtin && PyUnicode_Check(builtin.ptr()))
+    return callBuiltin(toText(builtin), callee, arguments, at);
+  nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
+  if (structType)
+    return makeStruct(structType, arguments);
+  for (auto [name, value] : session.python.builtins)
+    if (value.is(object))
+      return callPythonBuiltin(toText(name), callee, arguments);
+  if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
+    nb::object method = findAttribute(object, nb::str("__call__"));
+    if (method && python.isInstance(method, python.boundFunc)) {
+      Value func = makeObject(getAttribute(method, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
+      return callFunc(func, &callee, arguments);
+    }
+  }
+  return callPython(callee, arguments);
+}
+
+Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
+  if (arguments.positional.size() != 1 || !arguments.named.empty())
+    fail(error::kSyntax, "A primitive type can only decorate a single expression.");
+  const Value &value = arguments.positional[0];
+  if (value.is(Kind::Struct) || value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type)) ||
+      (value.isObject() && session.python.isInstance(value.object, session.python.matrix)))
+    fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
+  if (!value.isObject())
+    return makeComputed(cast(emit(value), type));
+  if (!session.python.isNumber(value.object))
+    fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
+  nb::object number = session.python.toPlainNumber(value.object);
+  if (PyFloat_Check(number.ptr())) {
+    if (!ir::isFloatScalar(type))
+      fail(error::kType, "Floating-point literals must be annotated with a floating-point type. For type casting, use `qd.cast`.");
+    return makeComputed(constantNumber(number, type));
+  }
+  if (ir::isFloatScalar(type)) {
+    double real = PyFloat_AsDouble(number.ptr());
+    nb::object back = nb::steal(PyLong_FromDouble(real));
+    bool isExact = back && back.equal(number);
+    if (type == session.types.f32)
+      isExact = isExact && double(float(real)) == real;
+    if (!isExact) {
+      PyErr_Clear();
+      fail(error::kType, "Integer literals must be annotated with a integer type. For type casting, use `qd.cast`. (" + toText(nb::str(number)) +
+                             " has no exact value in " + ir::describe(type) + ")");
+    }
+    return makeComputed(constantFloat(real, type));
+  }
+  auto integer = mlir::cast<IntegerType>(type);
+  if (integer.getWidth() == 1)
+    return makeComputed(constant(PyObject_IsTrue(number.ptr()) == 1, type));
+  nb::object one = nb::int_(1), low = nb::int_(0), high;
+  unsigned bits = integer.getWidth() - (integer.isSigned() ? 1 : 0);
+  high = nb::steal(PyNumber_Lshift(one.ptr(), nb::int_(bits).ptr()));
+  if (integer.isSigned())
+    low = nb::steal(PyNumber_Negative(high.ptr()));
+  if (PyObject_RichCompareBool(number.ptr(), low.ptr(), Py_LT) == 1 || PyObject_RichCompareBool(number.ptr(), high.ptr(), Py_GE) == 1)
+    fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of specified dtype: " + ir::describe(type));
+  return makeComputed(constantNumber(number, type));
+}
+
+Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
+  const PythonObjects &python = session.python;
+  nb::handle object = callee.object;
+  nb::object qualified = findAttribute(object, names().__name__);
+  std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
+  if (!PyCallable_Check(object.ptr()))
+    fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
+  bool isFunction = python.isInstance(object, python.functionClass);
+  if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())))
+    fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+  nb::list positional;
+  nb::dict named;
+  bool isKnown = true;
+  for (const Value &argument : arguments.positional) {
+    nb::object value = toPython(argument);
+    isKnown = isKnown && value;
+    if (value)
+      positional.append(value);
+  }
+  for (const auto &[key, argument] : arguments.named) {
+    nb::object value = toPython(argument);
+    isKnown = isKnown && value;
+    if (value)
+      named[key.c_str()] = value;
+  }
+  if (isKnown) {
+    // What a function of the user's looks at beyond its arguments is not known.
+    if (isFunction || python.isInstance(object, python.methodClass))
+      session.reader.refuseCache();
+    PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
+    if (!result) {
+      nb::python_error problem;
+      session.failFromPython(problem, "when calling `" + name + "`: ");
+    }
+    return fromPython(nb::steal(result), nullptr);
+  }
+  if (isFunction && python.func) {
+    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.", PyExc_SyntaxWarning);
+    nb::object &wrapped = session.plainFunctions[object.ptr()];
+    if (!wrapped)
+      wrapped = python.func(object);
+    Value func = makeObject(wrapped);
+    func.path = callee.path;
+    return callFunc(func, nullptr, arguments);
+  }
+  nb::object module = findAttribute(object, names().__module__);
+  std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
+  std::string hint;
+  nb::object package = nb::steal(PyImport_ImportModule("quadrants"));
+  if (package && nb::hasattr(package, name.c_str()))
+    hint = ". Did you mean to use `qd." + name + "` instead of `" + owner + name + "`?";
+  PyErr_Clear();
+  fail(error::kType, "TypeError when calling `" + name + "`: a run-time value cannot be passed to a non-quadrants function" + hint);
+}
+
+Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb::handle) {
+  const Value &receiver = method.aggregate->items[0];
+  if (session.python.isInstance(method.object, session.python.func)) {
+    Value func = makeObject(method.object, method.path);
+    return callFunc(func, &receiver, arguments);
+  }
+  llvm::StringRef name = toText(method.object);
+  if (receiver.isTyped())
+    return callMatrixMethod(receiver, name, arguments);
+  if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary))
+    return callSequenceMethod(receiver, name, arguments);
+  if (receiver.is(Kind::Range)) {
+    Value grouped = receiver;
+    grouped.aggregate = std::make_shared<Aggregate>(*receiver.aggregate);
+    grouped.aggregate->isGrouped = true;
+    return grouped;
+  }
+  if (receiver.isObject()) {
+    if (receiver.object.is(session.python.matrix) || receiver.object.is(session.python.vector))
+      return callMatrixFactory(name, receiver.object.is(session.python.vector), arguments);
+    if (name == "format" && PyUnicode_Check(receiver.object.ptr()) &&
+        !llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }))
+      fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
+    nb::object found = findAttribute(receiver.object, method.object);
+    if (!found)
+      fail(error::kCompilation, "'" + llvm::Twine(Py_TYPE(receiver.object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
+    return callPython(makeObject(found, receiver.path), arguments);
+  }
+  fail(error::kCompilation, "'" + describe(receiver) + "' has no attribute '" + name + "'");
+}
+
+Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
+  std::vector<Value> &items = receiver.aggregate->items;
+  std::vector<Value> &given = arguments.positional;
+  if (receiver.is(Kind::Dictionary)) {
+    if (name == "keys")
+      return makeTuple(listItems(receiver, "iterate"));
+    if (name == "values")
+      return makeTuple(items);
+    if (name == "items") {
+      std::vector<Value> pairs;
+      for (auto [key, item] : llvm::zip(receiver.aggregate->names, items))
+        pairs.push_back(makeTuple({makeObject(key), item}));
+      return makeTuple(std::move(pairs));
+    }
+    if (name == "get" && (given.size() == 1 || given.size() == 2)) {
+      nb::object key = toPython(given[0]);
+      for (size_t index = 0; key && index < items.size(); ++index)
+        if (receiver.aggregate->names[index].equal(key))
+          return items[index];
+      return given.size() == 2 ? given[1] : makeObject(nb::none());
+    }
+  } else if (!receiver.aggregate->isTuple) {
+    if (name == "append" && given.size() == 1) {
+      items.push_back(load(given[0]));
+      return makeObject(nb::none());
+    }
+    if (name == "extend" && given.size() == 1) {
+      for (Value &item : listItems(given[0], "extend with"))
+        items.push_back(load(item));
+      return makeObject(nb::none());
+    }
+    if (name == "insert" && given.size() == 2 && findInteger(given[0])) {
+      int64_t at = *findInteger(given[0]);
+      at = std::clamp<int64_t>(at < 0 ? at + int64_t(items.size()) : at, 0, int64_t(items.size()));
+      items.insert(items.begin() + at, load(given[1]));
+      return makeObject(nb::none());
+    }
+    if (name == "pop" && given.size() <= 1 && !items.empty()) {
+      int64_t at = given.empty() ? -1 : findInteger(given[0]).value_or(INT64_MAX);
+      at = at < 0 ? at + int64_t(items.size()) : at;
+      if (at >= 0 && at < int64_t(items.size())) {
+        Value taken = items[size_t(at)];
+        items.erase(items.begin() + at);
+        return taken;
+      }
+      fail(error::kIndex, "pop index out of range");
+    }
+    if (name == "reverse" && given.empty()) {
+      std::reverse(items.begin(), items.end());
+      return makeObject(nb::none());
+    }
+    if (name == "clear" && given.empty()) {
+      items.clear();
+      return makeObject(nb::none());
+    }
+    if (name == "copy" && given.empty())
+      return makeAggregate(Kind::Sequence, items);
+  }
+  if (nb::object object = toPython(receiver)) {
+    if (name == "index" || name == "count")
+      return callPython(makeObject(getAttribute(object, nb::str(name.str().c_str()))), arguments);
+  }
+  fail(error::kCompilation, "'" + describe(receiver) + "' has no method '" + name + "' in kernels with these arguments");
+}
+
+} // namespace qd::frontend

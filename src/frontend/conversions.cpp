@@ -1,0 +1,337 @@
+// conversions.cpp: between compile-time values, places and typed IR values
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+
+bool FunctionBuilder::isConstant(const Value &value) {
+  switch (value.kind) {
+  case Kind::Object:
+    return !session.python.isTensor(value.object);
+  case Kind::Sequence:
+  case Kind::Dictionary:
+    return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
+  default:
+    return false;
+  }
+}
+
+nb::object FunctionBuilder::toPython(const Value &value) {
+  switch (value.kind) {
+  case Kind::Object:
+  case Kind::Tensor:
+    return value.object;
+  case Kind::Sequence: {
+    nb::list list;
+    for (const Value &item : value.aggregate->items) {
+      nb::object object = toPython(item);
+      if (!object)
+        return {};
+      list.append(object);
+    }
+    return value.aggregate->isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
+  }
+  case Kind::Dictionary: {
+    nb::dict dict;
+    for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) {
+      nb::object object = toPython(item);
+      if (!object)
+        return {};
+      dict[name] = object;
+    }
+    return dict;
+  }
+  case Kind::Method:
+    if (!value.aggregate || value.aggregate->items.empty() || !value.aggregate->items[0].isObject())
+      return {};
+    return findAttribute(value.aggregate->items[0].object, value.object);
+  default:
+    return {};
+  }
+}
+
+Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
+  bool isTuple = PyTuple_CheckExact(object.ptr());
+  if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {
+    std::vector<Value> items;
+    for (nb::handle item : object)
+      items.push_back(fromPython(item, nullptr));
+    Value value = makeAggregate(Kind::Sequence, std::move(items));
+    value.aggregate->isTuple = isTuple;
+    return value;
+  }
+  return makeObject(object, path);
+}
+
+Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
+  if (PyBool_Check(number.ptr()))
+    return session.types.u1;
+  if (PyFloat_Check(number.ptr()))
+    return session.types.defaultFloat;
+  int overflow = 0;
+  long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  auto fits = [&](Type type) {
+    auto integer = dyn_cast_or_null<IntegerType>(type);
+    if (!integer)
+      return false;
+    if (integer.isUnsigned() && integer.getWidth() == 64)
+      return overflow == 0 ? value >= 0 : overflow > 0 && _PyLong_NumBits(number.ptr()) <= 64;
+    if (overflow != 0)
+      return false;
+    if (integer.isUnsigned())
+      return value >= 0 && uint64_t(value) >> integer.getWidth() == 0;
+    return integer.getWidth() == 64 || (value >= -(1LL << (integer.getWidth() - 1)) && value < (1LL << (integer.getWidth() - 1)));
+  };
+  if (fits(session.types.defaultInteger))
+    return session.types.defaultInteger;
+  // A large literal takes the type of what it meets when that holds it.
+  Type scalar = anchor ? ir::getScalar(anchor) : Type();
+  if (fits(scalar))
+    return scalar;
+  if (scalar && ir::isFloatScalar(scalar))
+    return scalar;
+  fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of default_ip: " +
+                         ir::describe(session.types.defaultInteger) + "; write qd.i64(...) or another type that holds it");
+}
+
+mlir::Value FunctionBuilder::constantNumber(nb::handle number, Type type) {
+  if (ir::isFloatScalar(type)) {
+    double value = PyFloat_AsDouble(number.ptr());
+    if (value == -1.0 && PyErr_Occurred())
+      throw nb::python_error();
+    return constantFloat(value, type);
+  }
+  nb::object integer = nb::borrow(number);
+  auto width = cast<IntegerType>(type).getWidth();
+  if (width == 1)
+    return constant(PyObject_IsTrue(number.ptr()) == 1, type);
+  if (PyFloat_Check(number.ptr())) {
+    integer = nb::steal(PyLong_FromDouble(PyFloat_AS_DOUBLE(number.ptr())));
+    if (!integer)
+      throw nb::python_error();
+  }
+  return constant(int64_t(PyLong_AsUnsignedLongLongMask(integer.ptr())), type);
+}
+
+mlir::Value FunctionBuilder::constant(int64_t value, Type type) {
+  auto integer = cast<IntegerType>(type);
+  return create<ir::ConstantOp>(TypedAttr(IntegerAttr::get(type, APInt(integer.getWidth(), uint64_t(value), false, /*implicitTrunc=*/true))));
+}
+
+mlir::Value FunctionBuilder::constantFloat(double value, Type type) {
+  APFloat number(value);
+  bool losesInformation = false;
+  number.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInformation);
+  return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(type, number)));
+}
+
+mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
+  nb::object array = getAttribute(object, names()._array), dtype = findAttribute(object, names().dtype);
+  nb::object rows = array.attr("tolist")();
+  Type scalar = dtype && !dtype.is_none() ? session.findScalarType(dtype) : Type();
+  std::vector<nb::object> numbers;
+  std::vector<int64_t> shape;
+  for (nb::handle row : rows) {
+    if (!PyList_Check(row.ptr())) {
+      numbers.push_back(nb::borrow(row));
+      continue;
+    }
+    for (nb::handle item : row)
+      numbers.push_back(nb::borrow(item));
+  }
+  for (nb::handle extent : array.attr("shape"))
+    shape.push_back(nb::cast<int64_t>(extent));
+  if (numbers.empty() || shape.size() > 2)
+    fail(error::kType, "a vector or matrix has one or two axes and at least one component");
+  if (!scalar) {
+    for (const nb::object &number : numbers) {
+      Type type = literalType(number, {});
+      scalar = scalar ? promote(scalar, type) : type;
+    }
+  }
+  SmallVector<mlir::Value> components;
+  for (const nb::object &number : numbers)
+    components.push_back(constantNumber(number, scalar));
+  return makeVector(components, VectorType::get(shape, scalar));
+}
+
+mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
+  nb::handle object = value.object;
+  if (session.python.isNumber(object)) {
+    nb::object number = session.python.toPlainNumber(object);
+    return constantNumber(number, literalType(number, anchor));
+  }
+  if (session.python.isInstance(object, session.python.matrix))
+    return emitHostMatrix(object);
+  if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
+    std::vector<Value> items;
+    int64_t index = 0;
+    for (nb::handle item : object)
+      items.push_back(makeObject(item, session.reader.getStep(value.path, artifact::PathStep::Kind::Item, "", index++)));
+    return emitSequence(makeTuple(std::move(items)));
+  }
+  if (session.python.isInstance(object, session.python.numpyArray))
+    fail(error::kType, "Only 0-dimensional numpy array can be used to initialize a scalar expression");
+  fail(error::kType, "Invalid constant scalar data type: " + describeType(object));
+}
+
+mlir::Value FunctionBuilder::emitSequence(const Value &value) {
+  const std::vector<Value> &items = value.aggregate->items;
+  if (items.empty())
+    fail(error::kType, "an empty list has no type");
+  SmallVector<mlir::Value> rows;
+  for (const Value &item : items)
+    rows.push_back(emit(item));
+  Type scalar;
+  for (mlir::Value row : rows) {
+    Type type = ir::getScalar(row.getType());
+    scalar = scalar ? promote(scalar, type) : type;
+  }
+  auto first = dyn_cast<VectorType>(rows[0].getType());
+  SmallVector<mlir::Value> components;
+  for (mlir::Value row : rows) {
+    auto shape = dyn_cast<VectorType>(row.getType());
+    if ((shape != nullptr) != (first != nullptr) || (first && shape.getShape() != first.getShape()) || (first && first.getRank() != 1))
+      fail(error::kType, "the rows of a matrix must have the same length");
+    for (int64_t component = 0; component < ir::getComponentCount(row.getType()); ++component)
+      components.push_back(cast(first ? extract(row, component) : row, scalar));
+  }
+  auto count = int64_t(rows.size());
+  return makeVector(components, first ? VectorType::get({count, first.getDimSize(0)}, scalar) : VectorType::get({count}, scalar));
+}
+
+mlir::Value FunctionBuilder::getInput(const Value &value) {
+  auto found = body->inputs.find(value.input);
+  if (found != body->inputs.end())
+    return found->second;
+  const artifact::Input &input = session.reader.getInput(value.input);
+  OpBuilder::InsertionGuard guard(builder);
+  if (body->lastInput)
+    builder.setInsertionPointAfter(body->lastInput);
+  else
+    builder.setInsertionPointToStart(body->entry);
+  mlir::Value result;
+  if (value.is(Kind::Argument)) {
+    result = create<ir::ArgumentOp>(value.type, input.offset);
+  } else {
+    bool isArgument = input.path.root == artifact::Path::Root::Argument;
+    auto op = create<ir::TensorArgumentOp>(value.type, input.offset, input.name, isArgument ? input.path.argument : 0, input.isField);
+    session.tensorArguments.emplace_back(op, value.input);
+    result = op;
+  }
+  body->lastInput = result.getDefiningOp();
+  return body->inputs[value.input] = result;
+}
+
+mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
+  switch (value.kind) {
+  case Kind::Object:
+    return emitObject(value, anchor);
+  case Kind::Computed:
+    return value.ir;
+  case Kind::Place:
+    return create<ir::LoadOp>(value.type, value.ir);
+  case Kind::Argument:
+    return getInput(value);
+  case Kind::Components: {
+    mlir::Value whole = emit(value.aggregate->items[0]);
+    SmallVector<mlir::Value> components;
+    for (int32_t component : value.aggregate->components)
+      components.push_back(extract(whole, component));
+    return makeVector(components, value.type);
+  }
+  case Kind::Sequence:
+    return emitSequence(value);
+  case Kind::Tensor:
+    fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object) + "; index the container to read an element");
+  case Kind::Method:
+    fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
+  case Kind::Struct:
+    fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
+  case Kind::Dictionary:
+    fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
+  case Kind::Range:
+    fail(error::kType, "a range can only be looped over");
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+bool FunctionBuilder::canEmit(const Value &value) {
+  if (value.isObject())
+    return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
+  return value.isTyped();
+}
+
+Value FunctionBuilder::load(const Value &value) {
+  if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument))
+    return makeComputed(emit(value));
+  return value;
+}
+
+Type FunctionBuilder::findType(const Value &value) {
+  if (value.isTyped())
+    return value.type;
+  if (value.isObject() && session.python.isNumber(value.object))
+    return literalType(session.python.toPlainNumber(value.object), session.types.i64);
+  return {};
+}
+
+std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
+  if (!value.isObject() || PyBool_Check(value.object.ptr()) || PyFloat_Check(value.object.ptr()) || !PyIndex_Check(value.object.ptr()))
+    return std::nullopt;
+  nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
+  int overflow = 0;
+  long long result = number ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : 0;
+  if (!number || overflow != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::string FunctionBuilder::describe(const Value &value) {
+  if (value.isTyped())
+    return ir::describe(value.type);
+  switch (value.kind) {
+  case Kind::Object:
+  case Kind::Tensor:
+    if (Type type = findType(value))
+      return ir::describe(type);
+    return describeType(value.object);
+  case Kind::Sequence:
+    return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
+  case Kind::Dictionary:
+    return "<class 'dict'>";
+  case Kind::Struct:
+    return "struct";
+  default:
+    return "method";
+  }
+}
+
+Value FunctionBuilder::toTensor(const Value &value) {
+  if (value.is(Kind::Tensor))
+    return value;
+  if (!value.path)
+    fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
+  layout::TensorLayout layout = session.readLayout(value.object);
+  bool isField = session.python.isInstance(value.object, session.python.fieldBase);
+  Value tensor = value;
+  tensor.kind = Kind::Tensor;
+  std::string name = Reader::describe(value.path);
+  if (!isField) {
+    layout.extents.assign(layout.extents.size(), layout::kDynamic);
+    layout.strides.clear();
+  }
+  layout::ValueType element = layout.element;
+  std::vector<int64_t> extents = layout.extents, strides = layout.strides;
+  int64_t componentStride = layout.componentStride;
+  tensor.input = session.reader.addTensor(value.path, value.object, std::move(layout), isField, name);
+  tensor.type = ir::TensorType::get(&session.ctx, ir::getType(&session.ctx, element), extents, strides, componentStride);
+  return tensor;
+}
+
+} // namespace qd::frontend

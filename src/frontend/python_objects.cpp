@@ -1,0 +1,113 @@
+#include "frontend/python_objects.h"
+
+namespace qd::frontend {
+
+static nb::object findMember(const char *module, const char *name) {
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *found = PyDict_GetItemString(modules, module);
+  return found && nb::hasattr(found, name) ? nb::borrow(nb::getattr(found, name)) : nb::object();
+}
+
+PythonObjects::PythonObjects() {
+#define X(name) names.name = nb::steal(PyUnicode_InternFromString(#name));
+  QD_NAMES(X)
+#undef X
+  names.default_ = nb::steal(PyUnicode_InternFromString("default"));
+  nb::object ast = nb::module_::import_("ast");
+#define X(name)                                                                                                                            \
+  if (nb::object type = findAttribute(ast, nb::str(#name)))                                                                                \
+    nodeKinds[type.ptr()] = NodeKind::name;
+  QD_NODES(X)
+#undef X
+  dataType = findMember("quadrants._runtime", "DataType");
+  fieldBase = findMember("quadrants._runtime", "FieldBase");
+  arrayBase = findMember("quadrants._runtime", "NdarrayBase");
+  kernel = findMember("quadrants._runtime", "Kernel");
+  func = findMember("quadrants._func", "Func");
+  boundFunc = findMember("quadrants._func", "BoundFunc");
+  matrix = findMember("quadrants._matrix", "Matrix");
+  vector = findMember("quadrants._matrix", "Vector");
+  matrixType = findMember("quadrants._types", "MatrixType");
+  arrayType = findMember("quadrants._types", "NdarrayType");
+  structType = findMember("quadrants._struct", "StructType");
+  structValue = findMember("quadrants._struct", "Struct");
+  structField = findMember("quadrants._struct", "StructField");
+  ndrange = findMember("quadrants._ndrange", "_Ndrange");
+  groupedRange = findMember("quadrants._ndrange", "GroupedNDRange");
+  enumClass = nb::module_::import_("enum").attr("Enum");
+  moduleClass = nb::module_::import_("types").attr("ModuleType");
+  functionClass = nb::module_::import_("types").attr("FunctionType");
+  methodClass = nb::module_::import_("types").attr("MethodType");
+  numpyGeneric = findMember("numpy", "generic");
+  numpyArray = findMember("numpy", "ndarray");
+  rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
+  builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
+}
+
+NodeKind PythonObjects::kindOf(nb::handle node) const {
+  auto found = nodeKinds.find(reinterpret_cast<PyObject *>(Py_TYPE(node.ptr())));
+  return found == nodeKinds.end() ? NodeKind::Unknown : found->second;
+}
+
+bool PythonObjects::isInstance(nb::handle object, const nb::object &type) const {
+  return type.is_valid() && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject *>(type.ptr()));
+}
+
+bool PythonObjects::isNumber(nb::handle object) const {
+  PyObject *ptr = object.ptr();
+  return PyLong_Check(ptr) || PyFloat_Check(ptr) || isInstance(object, numpyGeneric) ||
+         (isInstance(object, numpyArray) && nb::len(object.attr("shape")) == 0);
+}
+
+nb::object PythonObjects::toPlainNumber(nb::handle object) const {
+  if (PyLong_Check(object.ptr()) || (PyFloat_Check(object.ptr()) && !isInstance(object, numpyGeneric)))
+    return nb::borrow(object);
+  return getAttribute(object, names.item)();
+}
+
+bool PythonObjects::isPlainData(nb::handle object, int depth) const {
+  PyObject *ptr = object.ptr();
+  if (ptr == Py_None || ptr == Py_Ellipsis || PyLong_Check(ptr) || PyFloat_Check(ptr) || PyUnicode_Check(ptr) || PyBytes_Check(ptr) ||
+      PyComplex_Check(ptr) || isInstance(object, numpyGeneric) || isInstance(object, numpyArray) || isInstance(object, dataType) ||
+      isInstance(object, matrix) || isInstance(object, matrixType) || isInstance(object, enumClass) || PyRange_Check(ptr) ||
+      PySlice_Check(ptr))
+    return true;
+  if (depth > 8)
+    return false;
+  if (PyTuple_Check(ptr) || PyList_Check(ptr)) {
+    for (nb::handle item : object)
+      if (!isPlainData(item, depth + 1))
+        return false;
+    return true;
+  }
+  if (PyDict_Check(ptr)) {
+    for (auto [key, value] : nb::borrow<nb::dict>(object))
+      if (!isPlainData(key, depth + 1) || !isPlainData(value, depth + 1))
+        return false;
+    return true;
+  }
+  return false;
+}
+
+bool PythonObjects::isDataclassInstance(nb::handle object) const {
+  return !PyType_Check(object.ptr()) && findAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))), names.__dataclass_fields__);
+}
+
+bool PythonObjects::isOfPackage(nb::handle object) const {
+  nb::object name = isInstance(object, moduleClass) ? findAttribute(object, names.__name__) : findAttribute(object, names.__module__);
+  return name && PyUnicode_Check(name.ptr()) && (toText(name) == "quadrants" || toText(name).starts_with("quadrants."));
+}
+
+nb::object findAttribute(nb::handle object, nb::handle name) {
+  PyObject *result = PyObject_GetAttr(object.ptr(), name.ptr());
+  if (!result) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+      throw nb::python_error();
+    PyErr_Clear();
+  }
+  return nb::steal(result);
+}
+
+std::string describeType(nb::handle object) { return toText(nb::repr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))))).str(); }
+
+} // namespace qd::frontend

@@ -1,0 +1,133 @@
+#include "frontend/reader.h"
+
+#include <algorithm>
+
+using namespace qd::artifact;
+
+namespace qd::frontend {
+
+const PathNode *Reader::getKernel() {
+  if (!kernel)
+    kernel = std::make_unique<PathNode>();
+  return kernel.get();
+}
+
+const PathNode *Reader::getArgument(uint32_t position) {
+  std::unique_ptr<PathNode> &node = arguments[position];
+  if (!node) {
+    node = std::make_unique<PathNode>();
+    node->root = Path::Root::Argument;
+    node->argument = position;
+  }
+  return node.get();
+}
+
+const PathNode *Reader::getStep(const PathNode *parent, PathStep::Kind kind, llvm::StringRef name, int64_t index) {
+  if (!parent)
+    return nullptr;
+  std::unique_ptr<PathNode> &node = steps[{parent, kind, name.str(), index}];
+  if (!node) {
+    node = std::make_unique<PathNode>();
+    node->parent = parent;
+    node->step = {kind, name.str(), index};
+  }
+  return node.get();
+}
+
+Path Reader::makePath(const PathNode *node) const {
+  Path path;
+  for (; node->parent; node = node->parent)
+    path.steps.push_back(node->step);
+  std::reverse(path.steps.begin(), path.steps.end());
+  path.root = node->root;
+  path.argument = node->argument;
+  return path;
+}
+
+void Reader::depend(const PathNode *path, Dependency::Kind kind) {
+  if (!path || !dependencies.try_emplace({path, kind}, true).second)
+    return;
+  Dependency dependency;
+  dependency.kind = kind;
+  dependency.path = makePath(path);
+  artifact.dependencies.push_back(std::move(dependency));
+}
+
+void Reader::read(const PathNode *path, nb::handle object) {
+  if (!path || python.isTensor(object) || python.isInstance(object, python.moduleClass))
+    return;
+  if (python.isPlainData(object))
+    return depend(path, Dependency::Kind::Value);
+  if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) || python.isInstance(object, python.functionClass) ||
+      python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
+    return depend(path, Dependency::Kind::Function);
+  if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin))
+    return depend(path, Dependency::Kind::Type);
+  depend(path, Dependency::Kind::Type);
+}
+
+const PathNode *Reader::getFunctionRoot(nb::handle function, const PathNode *path) {
+  nb::object globals = findAttribute(function, python.names.__globals__);
+  if (!globals || !path)
+    return globals ? functionRoots.lookup(globals.ptr()) : nullptr;
+  return functionRoots.try_emplace(globals.ptr(), path).first->second;
+}
+
+uint32_t Reader::place(Input input, uint32_t bytes) {
+  input.offset = artifact.argumentBytes;
+  artifact.argumentBytes += (bytes + 7) / 8 * 8;
+  artifact.inputs.push_back(std::move(input));
+  return uint32_t(artifact.inputs.size() - 1);
+}
+
+uint32_t Reader::addValue(const PathNode *path, mlir::Type type, std::string name) {
+  auto found = values.find(path);
+  if (found != values.end())
+    return found->second;
+  Input input;
+  input.kind = Input::Kind::Value;
+  input.path = makePath(path);
+  input.name = std::move(name);
+  input.type = ir::getValueType(type);
+  auto bytes = uint32_t(input.type.componentCount() * int64_t(support::getByteSize(input.type.scalar)));
+  return values[path] = place(std::move(input), bytes);
+}
+
+uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name) {
+  auto found = tensors.find(path);
+  if (found != tensors.end())
+    return found->second;
+  Input input;
+  input.kind = Input::Kind::Tensor;
+  input.path = makePath(path);
+  input.name = std::move(name);
+  auto dynamic = uint32_t(std::count(layout.extents.begin(), layout.extents.end(), layout::kDynamic));
+  dynamic += uint32_t(std::count(layout.strides.begin(), layout.strides.end(), layout::kDynamic));
+  input.layout = std::move(layout);
+  input.isField = isField;
+  uint32_t number = place(std::move(input), 8 + 8 * dynamic);
+  auto [other, isNew] = containers.try_emplace(object.ptr(), number);
+  if (!isNew) {
+    aliased[number] = true;
+    aliased[other->second] = true;
+  }
+  return tensors[path] = number;
+}
+
+std::string Reader::describe(const PathNode *path) {
+  if (!path->parent)
+    return path->root == Path::Root::Argument ? "argument " + std::to_string(path->argument) : "";
+  std::string parent = describe(path->parent);
+  switch (path->step.kind) {
+  case PathStep::Kind::Attribute:
+    return parent + "." + path->step.name;
+  case PathStep::Kind::Item:
+    return parent + "[" + std::to_string(path->step.index) + "]";
+  case PathStep::Kind::FunctionGlobal:
+  case PathStep::Kind::FunctionClosure:
+    return path->step.name;
+  }
+  return parent;
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,64 @@
+// reader.h: every look at a Python object goes through here and leaves a trace in the artifact
+#pragma once
+
+#include "artifact/artifact.h"
+#include "frontend/values.h"
+
+#include <map>
+
+namespace qd::frontend {
+
+/// How an object was reached; shared prefixes are shared nodes, so that equal paths are one pointer.
+struct PathNode {
+  const PathNode *parent = nullptr; ///< null: a root
+  artifact::Path::Root root = artifact::Path::Root::Kernel;
+  uint32_t argument = 0;
+  artifact::PathStep step;
+};
+
+class Reader {
+public:
+  Reader(const PythonObjects &python, artifact::Artifact &artifact) : python(python), artifact(artifact) {}
+
+  const PathNode *getKernel();
+  const PathNode *getArgument(uint32_t position);
+  const PathNode *getStep(const PathNode *parent, artifact::PathStep::Kind kind, llvm::StringRef name, int64_t index = 0);
+
+  /// Records that compilation depends on `object`, found at `path`: what is recorded depends on what it is. Containers are recorded when
+  /// they are used.
+  void read(const PathNode *path, nb::handle object);
+  void depend(const PathNode *path, artifact::Dependency::Kind kind);
+
+  /// The path under which the globals of a function are known: functions of one module share it.
+  const PathNode *getFunctionRoot(nb::handle function, const PathNode *path);
+
+  /// Number of the input of a value of this type read from `path` at each launch.
+  uint32_t addValue(const PathNode *path, mlir::Type type, std::string name);
+  /// Number of the input of a container found at `path`; `object` tells apart two paths to one container.
+  uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name);
+
+  const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
+  /// Whether another path leads to the same container.
+  bool isAliased(uint32_t number) const { return aliased.contains(number); }
+  /// Something was used that no path describes: the kernel is not kept on disk.
+  void refuseCache() { artifact.cacheable = false; }
+
+  static std::string describe(const PathNode *path);
+
+private:
+  artifact::Path makePath(const PathNode *node) const;
+  uint32_t place(artifact::Input input, uint32_t bytes);
+
+  const PythonObjects &python;
+  artifact::Artifact &artifact;
+  std::map<std::tuple<const PathNode *, artifact::PathStep::Kind, std::string, int64_t>, std::unique_ptr<PathNode>> steps;
+  std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
+  std::unique_ptr<PathNode> kernel;
+  llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
+  llvm::DenseMap<PyObject *, uint32_t> containers;
+  llvm::DenseMap<PyObject *, const PathNode *> functionRoots;
+  std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
+  llvm::DenseMap<uint32_t, bool> aliased;
+};
+
+} // namespace qd::frontend

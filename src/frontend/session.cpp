@@ -1,0 +1,178 @@
+#include "frontend/builder.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+Types::Types(MLIRContext *ctx, const LanguageOptions &options) {
+  using support::ScalarType;
+  u1 = ir::getType(ctx, ScalarType::U1);
+  i32 = ir::getType(ctx, ScalarType::I32);
+  i64 = ir::getType(ctx, ScalarType::I64);
+  u32 = ir::getType(ctx, ScalarType::U32);
+  u64 = ir::getType(ctx, ScalarType::U64);
+  f16 = ir::getType(ctx, ScalarType::F16);
+  f32 = ir::getType(ctx, ScalarType::F32);
+  f64 = ir::getType(ctx, ScalarType::F64);
+  defaultInteger = ir::getType(ctx, options.defaultInteger);
+  defaultFloat = ir::getType(ctx, options.defaultFloat);
+}
+
+static std::optional<support::ScalarType> findScalar(llvm::StringRef name) {
+  for (int type = 0; type < support::kScalarTypeCount; ++type)
+    if (name == llvm::StringRef(support::getName(support::ScalarType(type))))
+      return support::ScalarType(type);
+  return std::nullopt;
+}
+
+Session::Session(MLIRContext &ctx, const Request &request, artifact::Artifact &artifact)
+    : ctx(ctx), request(request), artifact(artifact), options(readOptions(request.options)), types(&ctx, options), reader(python, artifact) {}
+
+LanguageOptions Session::readOptions(nb::handle given) const {
+  LanguageOptions result;
+  if (!given || !PyDict_Check(given.ptr()))
+    return result;
+  auto find = [&](const char *name) { return nb::handle(PyDict_GetItemString(given.ptr(), name)); };
+  auto readScalar = [&](const char *name, support::ScalarType &target) {
+    nb::handle value = find(name);
+    if (!value || value.is_none())
+      return;
+    nb::object text = PyUnicode_Check(value.ptr()) ? nb::borrow(value) : getAttribute(value, python.names.name);
+    if (auto found = findScalar(toText(text)))
+      target = *found;
+  };
+  auto readFlag = [&](const char *name, bool &target) {
+    if (nb::handle value = find(name); value && !value.is_none())
+      target = PyObject_IsTrue(value.ptr()) == 1;
+  };
+  readScalar("default_fp", result.defaultFloat);
+  readScalar("default_ip", result.defaultInteger);
+  readFlag("debug", result.debug);
+  readFlag("strict_conditions", result.strictConditions);
+  readFlag("short_circuit_operators", result.shortCircuit);
+  readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);
+  if (nb::handle limit = find("unrolling_limit"); limit && PyLong_Check(limit.ptr()))
+    result.unrollingLimit = nb::cast<int64_t>(limit);
+  return result;
+}
+
+OwningOpRef<ModuleOp> Session::run() {
+  module = ModuleOp::create(UnknownLoc::get(&ctx));
+  nb::object source = nb::borrow(request.source);
+  artifact.kernel = toText(getAttribute(source, python.names.name)).str();
+  Value function = makeObject(getAttribute(source, python.names.function), reader.getKernel());
+  reader.getFunctionRoot(function.object, function.path);
+  FunctionBuilder builder(*this, source, function, nullptr);
+  builder.buildKernel();
+  return std::move(module);
+}
+
+void Session::fail(const char *className, const llvm::Twine &message) {
+  Diagnostic diagnostic{className, message.str(), {}};
+  if (current)
+    current->appendFrames(diagnostic.frames);
+  throw CompileError{std::move(diagnostic)};
+}
+
+void Session::failFromPython(nb::python_error &problem, const llvm::Twine &context) {
+  nb::object type = nb::borrow(problem.type());
+  std::string text = toText(nb::str(problem.value())).str();
+  std::string name = toText(getAttribute(type, python.names.__name__)).str();
+  const char *className = error::kCompilation;
+  if (problem.matches(PyExc_KeyboardInterrupt) || problem.matches(PyExc_MemoryError))
+    throw nb::python_error(problem);
+  if (llvm::StringRef(name).starts_with("Quadrants")) {
+    static const char *const kKnown[] = {error::kSyntax, error::kType, error::kName, error::kIndex, error::kRuntime, error::kReturnType};
+    for (const char *known : kKnown)
+      className = name == known ? known : className;
+    fail(className, context + text);
+  }
+  if (problem.matches(PyExc_TypeError))
+    className = error::kType;
+  else if (problem.matches(PyExc_IndexError))
+    className = error::kIndex;
+  else if (problem.matches(PyExc_NameError))
+    className = error::kName;
+  fail(className, context + name + ": " + text);
+}
+
+void Session::warn(const llvm::Twine &message, PyObject *category) {
+  std::string text = message.str();
+  artifact::SourcePlace place;
+  if (current) {
+    std::vector<artifact::SourcePlace> frames;
+    current->appendFrames(frames);
+    place = frames.back();
+  }
+  if (PyErr_WarnExplicit(category, text.c_str(), place.file.c_str(), int(place.line), "quadrants", nullptr) < 0)
+    throw nb::python_error();
+}
+
+Type Session::findScalarType(nb::handle object) const {
+  if (python.isInstance(object, python.dataType)) {
+    auto found = findScalar(toText(getAttribute(object, python.names.name)));
+    return found ? ir::getType(&const_cast<MLIRContext &>(ctx), *found) : Type();
+  }
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyLong_Type))
+    return types.defaultInteger;
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyFloat_Type))
+    return types.defaultFloat;
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyBool_Type))
+    return types.u1;
+  return {};
+}
+
+Type Session::findValueType(nb::handle object) const {
+  if (!python.isInstance(object, python.matrixType))
+    return findScalarType(object);
+  nb::object dtype = getAttribute(object, python.names.dtype);
+  Type scalar = dtype.is_none() ? types.defaultFloat : findScalarType(dtype);
+  nb::object n = getAttribute(object, python.names.n), m = getAttribute(object, python.names.m);
+  if (!scalar || n.is_none() || m.is_none())
+    return {};
+  int64_t rows = nb::cast<int64_t>(n);
+  if (nb::cast<int>(getAttribute(object, python.names.ndim)) == 1)
+    return VectorType::get({rows}, scalar);
+  return VectorType::get({rows, nb::cast<int64_t>(m)}, scalar);
+}
+
+static std::vector<int64_t> readIntegers(nb::handle tuple) {
+  std::vector<int64_t> result;
+  for (nb::handle item : tuple)
+    result.push_back(nb::cast<int64_t>(item));
+  return result;
+}
+
+layout::TensorLayout Session::readLayout(nb::handle container) const {
+  nb::object description = getAttribute(container, python.names._qd_layout);
+  layout::TensorLayout layout;
+  auto scalar = findScalar(toText(nb::object(description[1])));
+  layout.element.scalar = scalar.value_or(support::ScalarType::F32);
+  std::vector<int64_t> shape = readIntegers(description[2]);
+  layout.element.rank = uint8_t(shape.size());
+  layout.element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
+  layout.element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
+  layout.extents = readIntegers(description[3]);
+  layout.strides = readIntegers(description[4]);
+  layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
+  return layout;
+}
+
+OwningOpRef<ModuleOp> build(MLIRContext &ctx, const Request &request, artifact::Artifact &artifact, Diagnostic &diagnostic) {
+  ctx.loadDialect<ir::QdDialect>();
+  try {
+    Session session(ctx, request, artifact);
+    try {
+      return session.run();
+    } catch (nb::python_error &problem) {
+      session.failFromPython(problem);
+    }
+  } catch (CompileError &error) {
+    diagnostic = std::move(error.diagnostic);
+  }
+  return {};
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,93 @@
+// session.h: what all functions of one compilation share
+#pragma once
+
+#include "frontend/frontend.h"
+#include "frontend/reader.h"
+#include "frontend/values.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace qd::frontend {
+
+class FunctionBuilder;
+
+/// Names of classes of quadrants._errors.
+namespace error {
+inline constexpr const char *kSyntax = "QuadrantsSyntaxError";
+inline constexpr const char *kType = "QuadrantsTypeError";
+inline constexpr const char *kName = "QuadrantsNameError";
+inline constexpr const char *kIndex = "QuadrantsIndexError";
+inline constexpr const char *kCompilation = "QuadrantsCompilationError";
+inline constexpr const char *kRuntime = "QuadrantsRuntimeError";
+inline constexpr const char *kReturnType = "QuadrantsReturnTypeError";
+} // namespace error
+
+/// A user's mistake on its way to `build`, with the places where it happened.
+struct CompileError {
+  Diagnostic diagnostic;
+};
+
+/// The options of qd.init that change the language.
+struct LanguageOptions {
+  support::ScalarType defaultFloat = support::ScalarType::F32;
+  support::ScalarType defaultInteger = support::ScalarType::I32;
+  bool debug = false;
+  bool strictConditions = false;
+  bool shortCircuit = true;
+  bool raiseOnTemplatedFloats = false;
+  int64_t unrollingLimit = 32;
+};
+
+/// The scalar types, at hand.
+struct Types {
+  explicit Types(mlir::MLIRContext *ctx, const LanguageOptions &options);
+  mlir::Type u1, i32, i64, u32, u64, f16, f32, f64, defaultInteger, defaultFloat;
+};
+
+/// One compiled combination of a function and what it was called with.
+struct Instance {
+  ir::FuncOp op;
+  Value result; ///< shape and types of what it returns
+  bool isInProgress = true;
+};
+
+class Session {
+public:
+  Session(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact);
+
+  mlir::OwningOpRef<mlir::ModuleOp> run();
+
+  [[noreturn]] void fail(const char *className, const llvm::Twine &message);
+  /// Turns the pending Python exception into an error of the user's; `context` stands in front of its text.
+  [[noreturn]] void failFromPython(nb::python_error &problem, const llvm::Twine &context = "");
+  void warn(const llvm::Twine &message, PyObject *category);
+
+  /// The data type as an IR type; null when the object is none. `int`, `float` and `bool` are data types.
+  mlir::Type findScalarType(nb::handle object) const;
+  /// Scalar, vector or matrix type; null when the object is none.
+  mlir::Type findValueType(nb::handle object) const;
+  layout::TensorLayout readLayout(nb::handle container) const;
+
+  mlir::MLIRContext &ctx;
+  const Request &request;
+  artifact::Artifact &artifact;
+  PythonObjects python;
+  LanguageOptions options;
+  Types types;
+  Reader reader;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  FunctionBuilder *current = nullptr; ///< the function whose syntax tree is walked
+  std::unordered_map<std::string, Instance> instances;
+  std::vector<nb::object> kept; ///< keeps alive what keys of instances name by address
+  std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
+  unsigned callDepth = 0;
+  llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
+  llvm::DenseMap<PyObject *, nb::object> plainFunctions; ///< Python functions called as funcs, wrapped
+  llvm::StringMap<unsigned> symbolCounts;
+
+private:
+  LanguageOptions readOptions(nb::handle options) const;
+};
+
+} // namespace qd::frontend

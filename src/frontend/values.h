@@ -1,0 +1,99 @@
+// values.h: what an expression is while compiling. One type for both worlds: Python objects and typed IR values.
+#pragma once
+
+#include "frontend/python_objects.h"
+#include "ir/dialect.h"
+
+#include <memory>
+#include <vector>
+
+namespace qd::frontend {
+
+struct PathNode;
+struct Aggregate;
+
+/// The result of an expression.
+struct Value {
+  enum class Kind : uint8_t {
+    Object,     ///< a Python object known now
+    Computed,   ///< a typed IR value
+    Place,      ///< a place (!qd.ref): a variable, a component, an element of a container; read when it is used
+    Components, ///< some components of items[0]: a swizzle or a slice
+    Argument,   ///< a scalar, vector or matrix that is read at each launch: an Input of the artifact
+    Tensor,     ///< a container
+    Sequence,   ///< a list or tuple of values
+    Dictionary,
+    Struct,
+    Method, ///< items[0].name, to be called; or a func with its self
+    Range   ///< range or ndrange with bounds that are known at run time
+  };
+  Kind kind = Kind::Object;
+  bool isStatic = false;         ///< came out of qd.static
+  bool isElement = false;        ///< place inside a container: augmented assignment is atomic
+  bool isShared = false;         ///< place of a variable of the kernel's serial part
+  bool isReadOnly = false;       ///< a parameter or loop variable of vector type: components cannot be assigned
+  bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
+  uint32_t input = 0;            ///< Argument, Tensor: number of the artifact's input
+  nb::object object;             ///< Object: itself. Tensor: the container. Method: the func or the name
+  const PathNode *path = nullptr;
+  mlir::Value ir;
+  mlir::Type type; ///< Computed, Argument: its type. Place: what it holds. Components: of the whole
+  std::shared_ptr<Aggregate> aggregate;
+
+  bool is(Kind other) const { return kind == other; }
+  bool isObject() const { return kind == Kind::Object; }
+  /// Has a type: a scalar, vector or matrix known at run time.
+  bool isTyped() const { return type != nullptr && kind != Kind::Tensor; }
+  bool isNone() const { return isObject() && object.is_none(); }
+};
+
+/// The parts of a value that has parts.
+struct Aggregate {
+  std::vector<Value> items;
+  std::vector<nb::object> names; ///< Struct, Dictionary: interned member names or keys
+  nb::object structType;         ///< Struct: its StructType, if it has one
+  bool isTuple = false;
+  std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
+  std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written
+  bool isGrouped = false;          ///< Range: one index vector
+  bool isNdrange = false;          ///< Range: items are (begin, end) pairs in turn; else begin, end, step
+};
+
+inline Value makeObject(nb::handle object, const PathNode *path = nullptr) {
+  Value value;
+  value.object = nb::borrow(object);
+  value.path = path;
+  return value;
+}
+
+inline Value makeComputed(mlir::Value ir) {
+  Value value;
+  value.kind = Value::Kind::Computed;
+  value.ir = ir;
+  value.type = ir.getType();
+  return value;
+}
+
+inline Value makePlace(mlir::Value ref) {
+  Value value;
+  value.kind = Value::Kind::Place;
+  value.ir = ref;
+  value.type = llvm::cast<ir::RefType>(ref.getType()).getPointee();
+  return value;
+}
+
+inline Value makeAggregate(Value::Kind kind, std::vector<Value> items) {
+  Value value;
+  value.kind = kind;
+  value.aggregate = std::make_shared<Aggregate>();
+  value.aggregate->items = std::move(items);
+  return value;
+}
+
+inline Value makeTuple(std::vector<Value> items) {
+  Value value = makeAggregate(Value::Kind::Sequence, std::move(items));
+  value.aggregate->isTuple = true;
+  return value;
+}
+
+} // namespace qd::frontend
