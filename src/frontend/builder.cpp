@@ -88,7 +88,7 @@ void FunctionBuilder::buildKernel() {
     for (nb::handle annotation : resultTypes)
       llvm::append_range(results, listResultTypes(annotation));
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
-  ir::KernelOp kernel = ir::KernelOp::create(atModule, loc(), atModule.getStringAttr(functionName), 0, 0, atModule.getArrayAttr(typeAttributes));
+  ir::KernelOp kernel = ir::KernelOp::create(atModule, loc(), llvm::StringRef(functionName), uint32_t(0), uint32_t(0), atModule.getArrayAttr(typeAttributes));
   kernel.getBody().emplaceBlock();
   body = std::make_shared<Body>();
   body->entry = &kernel.getBody().front();
@@ -112,7 +112,7 @@ void FunctionBuilder::buildKernel() {
   }
   // Two paths to one container: nothing may be assumed about which memory they share.
   for (auto [op, input] : session.tensorArguments)
-    if (session.reader.isAliased(input))
+    if (session.reader.getInput(input).mayAlias)
       op.setField(false);
 }
 

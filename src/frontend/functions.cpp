@@ -4,6 +4,8 @@
 // same combination reuse the instance. Containers and launch arguments are read inside by their offset and are no parameters.
 #include "frontend/builder.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 
 namespace qd::frontend {

@@ -108,8 +108,8 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
   uint32_t number = place(std::move(input), 8 + 8 * dynamic);
   auto [other, isNew] = containers.try_emplace(object.ptr(), number);
   if (!isNew) {
-    aliased[number] = true;
-    aliased[other->second] = true;
+    artifact.inputs[number].mayAlias = true;
+    artifact.inputs[other->second].mayAlias = true;
   }
   return tensors[path] = number;
 }

@@ -38,8 +38,6 @@ public:
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name);
 
   const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
-  /// Whether another path leads to the same container.
-  bool isAliased(uint32_t number) const { return aliased.contains(number); }
   /// Something was used that no path describes: the kernel is not kept on disk.
   void refuseCache() { artifact.cacheable = false; }
 
@@ -58,7 +56,6 @@ private:
   llvm::DenseMap<PyObject *, uint32_t> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots;
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
-  llvm::DenseMap<uint32_t, bool> aliased;
 };
 
 } // namespace qd::frontend
