@@ -81,7 +81,7 @@ static std::pair<std::string, std::vector<int64_t>> describeArray(nb::handle arr
   if (dot != std::string::npos)
     dtype = dtype.substr(dot + 1);
   static const std::pair<const char *, const char *> kNames[] = {
-      {"bool", "u1"},   {"int8", "i8"},     {"int16", "i16"},   {"int32", "i32"},   {"int64", "i64"},  {"uint8", "u8"},
+      {"bool", "u1"},    {"int8", "i8"},    {"int16", "i16"},  {"int32", "i32"},   {"int64", "i64"},   {"uint8", "u8"},
       {"uint16", "u16"}, {"uint32", "u32"}, {"uint64", "u64"}, {"float16", "f16"}, {"float32", "f32"}, {"float64", "f64"}};
   std::vector<int64_t> shape;
   for (nb::handle extent : array.attr("shape"))
@@ -119,7 +119,8 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
   Value tensor = makeObject(argument, path);
   tensor.kind = Kind::Tensor;
-  tensor.type = ir::TensorType::get(&session.ctx, ir::getType(&session.ctx, layout.element), layout.extents, layout.strides, layout.componentStride);
+  tensor.type =
+      ir::TensorType::get(&session.ctx, ir::getType(&session.ctx, layout.element), layout.extents, layout.strides, layout.componentStride);
   tensor.input = session.reader.addTensor(path, argument, layout, /*isField=*/false, Reader::describe(path));
   return tensor;
 }
@@ -158,7 +159,8 @@ void FunctionBuilder::convertResult(nb::handle annotation, const Value &value, S
   mlir::Value given = emit(value, type);
   auto givenShape = dyn_cast<VectorType>(given.getType());
   if (!shape && givenShape)
-    fail(error::kReturnType, "Return (type=" + ir::describe(given.getType()) + ") cannot be converted into required type " + ir::describe(type));
+    fail(error::kReturnType,
+         "Return (type=" + ir::describe(given.getType()) + ") cannot be converted into required type " + ir::describe(type));
   if (shape) {
     if (!givenShape || givenShape.getRank() != shape.getRank())
       fail(error::kReturnType, "Return matrix ndim mismatch, expecting=" + std::to_string(shape.getRank()) +
@@ -170,7 +172,8 @@ void FunctionBuilder::convertResult(nb::handle annotation, const Value &value, S
     if (givenShape.getShape() != shape.getShape())
       fail(error::kReturnType, "Return matrix shape mismatch, expecting=" + text(shape) + ", got=" + text(givenShape) + ".");
     if (ir::isIntegerScalar(shape.getElementType()) && ir::isFloatScalar(givenShape.getElementType()))
-      fail(error::kReturnType, "Return (type=" + ir::describe(given.getType()) + ") cannot be converted into required type " + ir::describe(type));
+      fail(error::kReturnType,
+           "Return (type=" + ir::describe(given.getType()) + ") cannot be converted into required type " + ir::describe(type));
   }
   results.push_back(value.isObject() && !shape ? convert(value, type) : convert(given, type));
 }
@@ -182,11 +185,12 @@ void FunctionBuilder::returnFromKernel(const Value &value) {
       fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   } else {
     size_t count = nb::len(resultTypes);
-    std::vector<Value> values = count == 1 && !(value.is(Kind::Sequence) && value.aggregate->isTuple && value.aggregate->items.size() == 1 &&
-                                                !isa<VectorType>(listResultTypes(nb::object(resultTypes[0]))[0]))
-                                    ? std::vector<Value>{value}
-                                : value.is(Kind::Sequence) ? value.aggregate->items
-                                                           : std::vector<Value>{value};
+    std::vector<Value> values =
+        count == 1 && !(value.is(Kind::Sequence) && value.aggregate->isTuple && value.aggregate->items.size() == 1 &&
+                        !isa<VectorType>(listResultTypes(nb::object(resultTypes[0]))[0]))
+            ? std::vector<Value>{value}
+        : value.is(Kind::Sequence) ? value.aggregate->items
+                                   : std::vector<Value>{value};
     if (value.isNone() || values.size() != count)
       fail(error::kSyntax, "the kernel returns " + std::to_string(count) + " values by its annotation, got " +
                                (value.isNone() ? "none" : std::to_string(values.size())));

@@ -50,7 +50,8 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *pu
     if (PyErr_Occurred())
       throw nb::python_error();
     if (hasItems && value.path)
-      session.reader.depend(session.reader.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())), artifact::Dependency::Kind::Absent);
+      session.reader.depend(session.reader.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())),
+                            artifact::Dependency::Kind::Absent);
     return items;
   }
   default:
@@ -71,8 +72,9 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *pu
         SmallVector<mlir::Value> components;
         for (int64_t column = 0; column < type.getDimSize(1); ++column)
           components.push_back(extract(whole.ir, row * type.getDimSize(1) + column));
-        items.push_back(components.size() == 1 ? makeComputed(components[0])
-                                               : makeComputed(makeVector(components, VectorType::get({type.getDimSize(1)}, type.getElementType()))));
+        items.push_back(components.size() == 1
+                            ? makeComputed(components[0])
+                            : makeComputed(makeVector(components, VectorType::get({type.getDimSize(1)}, type.getElementType()))));
       }
       return items;
     }
@@ -113,7 +115,8 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
 }
 
 void FunctionBuilder::failImmutable(const Value &, const llvm::Twine &name) {
-  fail(error::kSyntax, "Kernel argument \"" + name + "\" is immutable in the kernel. If you want to change its value, please create a new variable.");
+  fail(error::kSyntax,
+       "Kernel argument \"" + name + "\" is immutable in the kernel. If you want to change its value, please create a new variable.");
 }
 
 void FunctionBuilder::assignName(nb::handle target, const Value &given, Type declared) {
@@ -127,8 +130,8 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
   if (binding && binding->kind == Binding::Kind::LoopVariable)
     fail(error::kSyntax, "the loop variable '" + text + "' cannot be assigned: assign a new variable");
   bool isVisible = binding && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);
-  bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
-                     value.is(Kind::Tensor);
+  bool isContainer =
+      value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) || value.is(Kind::Tensor);
   bool isObject = value.isObject() && !canEmit(value);
   if (declared)
     value = makeComputed(convert(value, declared));
@@ -366,9 +369,11 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
                            ir::describe(operand.getType()) + "'");
   if (auto shape = dyn_cast<VectorType>(operand.getType()))
     if (!isa<VectorType>(place.type) || mlir::cast<VectorType>(place.type).getShape() != shape.getShape())
-      fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" + ir::describe(shape) + "'");
-  bool isShared = place.is(Kind::Components) ? (place.aggregate->items[0].isElement || (place.aggregate->items[0].isShared && isInsideParallel))
-                                             : (place.isElement || (place.isShared && isInsideParallel));
+      fail(error::kType,
+           "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" + ir::describe(shape) + "'");
+  bool isShared = place.is(Kind::Components)
+                      ? (place.aggregate->items[0].isElement || (place.aggregate->items[0].isShared && isInsideParallel))
+                      : (place.isElement || (place.isShared && isInsideParallel));
   if (atomic && isShared) {
     operand = convert(operand, place.type);
     if (place.is(Kind::Place)) {
@@ -385,16 +390,24 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   // The right side takes the target's type first; that of a division decides by itself.
   if (kind != BinaryKind::pow && !scalar.isInteger(1))
     operand = cast(operand, scalar);
-  mlir::Value result = kind == BinaryKind::pow ? emit(power(makeComputed(old), makeComputed(operand))) : binaryTyped(kind, old, operand, symbol);
+  mlir::Value result =
+      kind == BinaryKind::pow ? emit(power(makeComputed(old), makeComputed(operand))) : binaryTyped(kind, old, operand, symbol);
   storeTyped(place, result);
 }
 
 void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
-  static const std::pair<NodeKind, std::pair<BinaryKind, const char *>> kOperators[] = {
-      {NodeKind::Add, {BinaryKind::add, "+"}},      {NodeKind::Sub, {BinaryKind::sub, "-"}},       {NodeKind::Mult, {BinaryKind::mul, "*"}},
-      {NodeKind::Div, {BinaryKind::div, "/"}},      {NodeKind::FloorDiv, {BinaryKind::floor_div, "//"}}, {NodeKind::Mod, {BinaryKind::mod, "%"}},
-      {NodeKind::Pow, {BinaryKind::pow, "**"}},     {NodeKind::LShift, {BinaryKind::shl, "<<"}},   {NodeKind::RShift, {BinaryKind::shr, ">>"}},
-      {NodeKind::BitAnd, {BinaryKind::bit_and, "&"}}, {NodeKind::BitOr, {BinaryKind::bit_or, "|"}}, {NodeKind::BitXor, {BinaryKind::bit_xor, "^"}}};
+  static const std::pair<NodeKind, std::pair<BinaryKind, const char *>> kOperators[] = {{NodeKind::Add, {BinaryKind::add, "+"}},
+                                                                                        {NodeKind::Sub, {BinaryKind::sub, "-"}},
+                                                                                        {NodeKind::Mult, {BinaryKind::mul, "*"}},
+                                                                                        {NodeKind::Div, {BinaryKind::div, "/"}},
+                                                                                        {NodeKind::FloorDiv, {BinaryKind::floor_div, "//"}},
+                                                                                        {NodeKind::Mod, {BinaryKind::mod, "%"}},
+                                                                                        {NodeKind::Pow, {BinaryKind::pow, "**"}},
+                                                                                        {NodeKind::LShift, {BinaryKind::shl, "<<"}},
+                                                                                        {NodeKind::RShift, {BinaryKind::shr, ">>"}},
+                                                                                        {NodeKind::BitAnd, {BinaryKind::bit_and, "&"}},
+                                                                                        {NodeKind::BitOr, {BinaryKind::bit_or, "|"}},
+                                                                                        {NodeKind::BitXor, {BinaryKind::bit_xor, "^"}}};
   nb::object target = getAttribute(at, names().target);
   NodeKind kind = kindOf(getAttribute(at, names().op));
   if (kindOf(target) == NodeKind::Name) {
@@ -409,7 +422,8 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       fail(error::kName, "'" + toText(name) + "' cannot be changed: a captured value is constant");
     }
     if (binding->kind == Binding::Kind::Static && binding->value.is(Kind::Sequence)) {
-      binding->value = binary(kind == NodeKind::Add ? BinaryKind::add : BinaryKind::mul, binding->value, visit(getAttribute(at, names().value)), "+=");
+      binding->value =
+          binary(kind == NodeKind::Add ? BinaryKind::add : BinaryKind::mul, binding->value, visit(getAttribute(at, names().value)), "+=");
       return;
     }
     if (binding->kind == Binding::Kind::Static)
@@ -454,7 +468,8 @@ Value FunctionBuilder::merge(Binding &binding, PyObject *name) {
       bool fits = isa<VectorType>(type) == isa<VectorType>(other) &&
                   (!isa<VectorType>(type) || mlir::cast<VectorType>(type).getShape() == mlir::cast<VectorType>(other).getShape());
       if (!fits)
-        fail(error::kType, "'" + toText(name) + "' is '" + ir::describe(type) + "' on one path and '" + ir::describe(other) + "' on the other");
+        fail(error::kType,
+             "'" + toText(name) + "' is '" + ir::describe(type) + "' on one path and '" + ir::describe(other) + "' on the other");
       type = ir::withScalar(type, promote(type, other));
     }
     OpBuilder::InsertionGuard guard(builder);

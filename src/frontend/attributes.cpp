@@ -60,8 +60,8 @@ Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
           result += std::string(index ? ", " : "") + "'" + text[index] + "'";
         return result + (text.size() == 1 ? ",)" : ")");
       };
-      fail(error::kSyntax, "vec" + std::to_string(type.getDimSize(0)) + " only has attributes=" +
-                               list(group.take_front(size_t(type.getDimSize(0)))) + ", got=" + list(letters));
+      fail(error::kSyntax, "vec" + std::to_string(type.getDimSize(0)) +
+                               " only has attributes=" + list(group.take_front(size_t(type.getDimSize(0)))) + ", got=" + list(letters));
     }
     if (components.size() == 1)
       return component(base, {components[0]});
@@ -220,10 +220,10 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (!found) {
-    std::string who = PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
-                      : python.isInstance(object, python.moduleClass)
-                          ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
-                          : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
+    std::string who =
+        PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
+        : python.isInstance(object, python.moduleClass) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
+                                                        : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
     if (base.hasRuntimeMembers)
       who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
     std::string suggestion;

@@ -88,7 +88,8 @@ void FunctionBuilder::buildKernel() {
     for (nb::handle annotation : resultTypes)
       llvm::append_range(results, listResultTypes(annotation));
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
-  ir::KernelOp kernel = ir::KernelOp::create(atModule, loc(), llvm::StringRef(functionName), uint32_t(0), uint32_t(0), atModule.getArrayAttr(typeAttributes));
+  ir::KernelOp kernel =
+      ir::KernelOp::create(atModule, loc(), llvm::StringRef(functionName), uint32_t(0), uint32_t(0), atModule.getArrayAttr(typeAttributes));
   kernel.getBody().emplaceBlock();
   body = std::make_shared<Body>();
   body->entry = &kernel.getBody().front();
@@ -101,7 +102,8 @@ void FunctionBuilder::buildKernel() {
   if (!resultTypes.is_none() && !terminated) {
     node = tree;
     cachedLoc = {};
-    fail(error::kSyntax, "Kernel has a return type but does not have a return statement" + llvm::Twine(returns.empty() ? "" : " on every path"));
+    fail(error::kSyntax,
+         "Kernel has a return type but does not have a return statement" + llvm::Twine(returns.empty() ? "" : " on every path"));
   }
   scopes.pop();
   scopes.pop();

@@ -361,14 +361,14 @@ private:
   std::shared_ptr<NameUse> uses; ///< how often each name is assigned
   std::vector<Loop> loops;
   LoopOptions nextLoop;
-  bool terminated = false;        ///< nothing after this point of the block runs
-  bool isKernelLevel = false;     ///< statements stand in the kernel or in a func inlined into its top level
+  bool terminated = false;    ///< nothing after this point of the block runs
+  bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level
   bool isInsideParallel = false;
   bool isInlined = false;
-  bool isStaticScope = false;     ///< inside qd.static(...)
-  unsigned runtimeDepth = 0;      ///< run-time if, for and while around the statement
+  bool isStaticScope = false; ///< inside qd.static(...)
+  unsigned runtimeDepth = 0;  ///< run-time if, for and while around the statement
   unsigned expressionDepth = 0;
-  Value inlinedResult;            ///< of an inlined func
+  Value inlinedResult; ///< of an inlined func
   bool hasInlinedResult = false;
   std::vector<std::pair<ir::ReturnOp, Value>> returns;
   nb::object resultTypes; ///< of a kernel or real_func: list of annotations, or None

@@ -22,8 +22,9 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
   auto check = [&](const Value &value) {
     bool isVector = value.isTyped() && value.is(Kind::Computed);
     if (isVector || value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) {
-      std::string what = value.is(Kind::Argument) ? "<class 'Expr'>: it is a runtime kernel argument and cannot be used inside qd.static()"
-                                                   : "<class 'Expr'> ('" + ir::describe(value.type) + "'); assign it with qd.static if it is constant";
+      std::string what = value.is(Kind::Argument)
+                             ? "<class 'Expr'>: it is a runtime kernel argument and cannot be used inside qd.static()"
+                             : "<class 'Expr'> ('" + ir::describe(value.type) + "'); assign it with qd.static if it is constant";
       fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
     }
     if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
@@ -79,8 +80,10 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
     fail(error::kType, "qd." + name + " takes an lvalue and a value");
   Type scalar = ir::getScalar(place.type);
   mlir::Value operand = emit(arguments.positional[1], place.type);
-  if (ir::getRow(*kind).operand == ir::OperandClass::Integer && (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
-    fail(error::kType, "unsupported operand type(s) for '" + name + "': '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
+  if (ir::getRow(*kind).operand == ir::OperandClass::Integer &&
+      (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
+    fail(error::kType, "unsupported operand type(s) for '" + name + "': '" + ir::describe(place.type) + "' and '" +
+                           ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
   if (place.is(Kind::Place))
     return makeComputed(create<ir::AtomicOp>(*kind, place.ir, operand));
@@ -145,7 +148,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
     Value range = operand.isObject() ? toRange(operand) : operand;
     if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
       fail(error::kSyntax, range.is(Kind::Range) && range.aggregate->items.size() == 1 ? "'qd.grouped' cannot be nested"
-                                                                                         : "qd.grouped needs a container or qd.ndrange");
+                                                                                       : "qd.grouped needs a container or qd.ndrange");
     if (range.aggregate->isGrouped)
       fail(error::kSyntax, "'qd.grouped' cannot be nested");
     if (operand.isObject())
@@ -182,7 +185,8 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
     mlir::Value value = emit(given[0], type);
     auto size = [](Type scalar) { return support::getByteSize(ir::getScalarType(scalar)); };
     if (!type || size(ir::getScalar(value.getType())) != size(type))
-      fail(error::kType, "bit_cast needs types of equal size, got '" + ir::describe(value.getType()) + "' and '" + (type ? ir::describe(type) : "none") + "'");
+      fail(error::kType, "bit_cast needs types of equal size, got '" + ir::describe(value.getType()) + "' and '" +
+                             (type ? ir::describe(type) : "none") + "'");
     return makeComputed(create<ir::BitCastOp>(ir::withScalar(value.getType(), type), value));
   }
   if (name == "select") {
@@ -265,9 +269,10 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     return makeRange(arguments);
   bool isKnown = llvm::all_of(given, [&](const Value &value) { return bool(toPython(value)) && !value.is(Kind::Tensor); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(toPython(named.second)); });
-  bool hasMatrix = llvm::any_of(given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
-  if ((name == "tuple" || name == "list" || name == "reversed" || name == "enumerate" || name == "zip") && !given.empty() && arguments.named.empty() &&
-      !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) {
+  bool hasMatrix = llvm::any_of(
+      given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
+  if ((name == "tuple" || name == "list" || name == "reversed" || name == "enumerate" || name == "zip") && !given.empty() &&
+      arguments.named.empty() && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) {
     std::vector<std::vector<Value>> columns;
     for (const Value &value : given)
       columns.push_back(listItems(value, "iterate over"));

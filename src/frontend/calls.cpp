@@ -59,7 +59,8 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.func))
     return callFunc(callee, nullptr, arguments);
   if (python.isInstance(object, python.boundFunc)) {
-    Value self = makeObject(getAttribute(object, names().instance), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
+    Value self =
+        makeObject(getAttribute(object, names().instance), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
     Value func = makeObject(getAttribute(object, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "func"));
     return callFunc(func, &self, arguments);
   }
@@ -83,7 +84,8 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
     nb::object method = findAttribute(object, nb::str("__call__"));
     if (method && python.isInstance(method, python.boundFunc)) {
-      Value func = makeObject(getAttribute(method, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
+      Value func =
+          makeObject(getAttribute(method, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
       return callFunc(func, &callee, arguments);
     }
   }
@@ -115,8 +117,8 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
       isExact = isExact && double(float(real)) == real;
     if (!isExact) {
       PyErr_Clear();
-      fail(error::kType, "Integer literals must be annotated with a integer type. For type casting, use `qd.cast`. (" + toText(nb::str(number)) +
-                             " has no exact value in " + ir::describe(type) + ")");
+      fail(error::kType, "Integer literals must be annotated with a integer type. For type casting, use `qd.cast`. (" +
+                             toText(nb::str(number)) + " has no exact value in " + ir::describe(type) + ")");
     }
     return makeComputed(constantFloat(real, type));
   }
@@ -170,7 +172,8 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     return fromPython(nb::steal(result), nullptr);
   }
   if (isFunction && python.func) {
-    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.", PyExc_SyntaxWarning);
+    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
+                 PyExc_SyntaxWarning);
     nb::object &wrapped = session.plainFunctions[object.ptr()];
     if (!wrapped)
       wrapped = python.func(object);

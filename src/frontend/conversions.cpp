@@ -118,7 +118,8 @@ mlir::Value FunctionBuilder::constantNumber(nb::handle number, Type type) {
 
 mlir::Value FunctionBuilder::constant(int64_t value, Type type) {
   auto integer = cast<IntegerType>(type);
-  return create<ir::ConstantOp>(TypedAttr(IntegerAttr::get(type, APInt(integer.getWidth(), uint64_t(value), false, /*implicitTrunc=*/true))));
+  return create<ir::ConstantOp>(
+      TypedAttr(IntegerAttr::get(type, APInt(integer.getWidth(), uint64_t(value), false, /*implicitTrunc=*/true))));
 }
 
 mlir::Value FunctionBuilder::constantFloat(double value, Type type) {

@@ -361,8 +361,10 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
     }
     mlir::Value left = emit(value);
     if (!session.options.shortCircuit || isa<VectorType>(left.getType())) {
-      if (isa<VectorType>(left.getType()) && !ir::getScalar(left.getType()).isInteger(1) && !ir::isIntegerScalar(ir::getScalar(left.getType())))
-        fail(error::kType, "unsupported operand type(s) for '" + llvm::Twine(isAnd ? "&&" : "||") + "': '" + ir::describe(left.getType()) + "'");
+      if (isa<VectorType>(left.getType()) && !ir::getScalar(left.getType()).isInteger(1) &&
+          !ir::isIntegerScalar(ir::getScalar(left.getType())))
+        fail(error::kType,
+             "unsupported operand type(s) for '" + llvm::Twine(isAnd ? "&&" : "||") + "': '" + ir::describe(left.getType()) + "'");
       return binary(isAnd ? BinaryKind::bit_and : BinaryKind::bit_or, value, evaluate(index + 1), isAnd ? "&&" : "||");
     }
     mlir::Value condition = truth(value, isAnd ? "and" : "or");

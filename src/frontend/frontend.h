@@ -33,6 +33,7 @@ struct Request {
 };
 
 /// Null after an error, which `diagnostic` then tells. Needs the GIL.
-mlir::OwningOpRef<mlir::ModuleOp> build(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact, Diagnostic &diagnostic);
+mlir::OwningOpRef<mlir::ModuleOp> build(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact,
+                                        Diagnostic &diagnostic);
 
 } // namespace qd::frontend

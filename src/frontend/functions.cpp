@@ -101,9 +101,11 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     auto type = mlir::cast<ir::TensorType>(tensor.type);
     nb::object ndim = getAttribute(annotation, names().ndim), dtype = getAttribute(annotation, names().dtype);
     Type wanted = dtype.is_none() ? Type() : session.findValueType(dtype);
-    if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != type.getRank()) || (wanted && wanted != type.getElement() && wanted != ir::getScalar(type.getElement())))
-      fail(error::kType, "Argument " + name + " of type " + describe(value) + " with element '" + ir::describe(type.getElement()) + "' and " +
-                             std::to_string(type.getRank()) + " axes is not recognized. " + toText(nb::repr(annotation)) + " is expected");
+    if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != type.getRank()) ||
+        (wanted && wanted != type.getElement() && wanted != ir::getScalar(type.getElement())))
+      fail(error::kType, "Argument " + name + " of type " + describe(value) + " with element '" + ir::describe(type.getElement()) +
+                             "' and " + std::to_string(type.getRank()) + " axes is not recognized. " + toText(nb::repr(annotation)) +
+                             " is expected");
     return value;
   }
   if (kind == "value") {
@@ -258,7 +260,8 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   if (!callee.path)
     session.reader.refuseCache();
   if (++session.callDepth > 200)
-    fail(error::kCompilation, "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
+    fail(error::kCompilation,
+         "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
   nb::object statements = getAttribute(getAttribute(functionSource, names().tree), names().body);
   Value result;
   if (isTopLevel() && !isInsideParallel && loops.empty()) {
@@ -326,8 +329,10 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
     unsigned count = session.symbolCounts[name]++;
     std::string symbol = count == 0 ? name : name + "_" + std::to_string(count);
     auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
-    instance.op = ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());
-    Value callee = makeObject(getAttribute(func.object, names().function), func.path ? func.path : session.reader.getFunctionRoot(getAttribute(func.object, names().function), nullptr));
+    instance.op =
+        ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());
+    Value callee = makeObject(getAttribute(func.object, names().function),
+                              func.path ? func.path : session.reader.getFunctionRoot(getAttribute(func.object, names().function), nullptr));
     FunctionBuilder inner(session, functionSource, callee, this);
     inner.resultTypes = getAttribute(func.object, names().results);
     Value result = inner.buildFunction(instance.op, values);
@@ -340,7 +345,8 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
       if (at->functionName == functionName && at != this)
         break;
     }
-    fail(error::kCompilation, "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
+    fail(error::kCompilation,
+         "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
   }
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
@@ -398,7 +404,8 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
     for (auto [type, operand] : llvm::zip(types, at.getValues())) {
       auto first = dyn_cast<VectorType>(type), other = dyn_cast<VectorType>(operand.getType());
       if ((first != nullptr) != (other != nullptr) || (first && first.getShape() != other.getShape()))
-        fail(error::kReturnType, "the returns of '" + functionName + "' give '" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
+        fail(error::kReturnType,
+             "the returns of '" + functionName + "' give '" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");
       type = ir::withScalar(type, promote(type, operand.getType()));
     }
     if (value.isObject() && !value.object.is(shape.object))

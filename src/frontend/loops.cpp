@@ -84,7 +84,8 @@ void FunctionBuilder::visitLoopControl(NodeKind kind) {
   if (loop.kind == Loop::Kind::Unrolled) {
     if (runtimeDepth != loop.runtimeDepth) {
       llvm::StringRef word = isBreak ? "break" : "continue";
-      fail(error::kSyntax, "You are trying to `" + word + "` a static `for` loop, but the `" + word + "` statement is inside a non-static `if`.");
+      fail(error::kSyntax,
+           "You are trying to `" + word + "` a static `for` loop, but the `" + word + "` statement is inside a non-static `if`.");
     }
     (isBreak ? loop.leave : loop.skip) = true;
     return;
@@ -94,7 +95,8 @@ void FunctionBuilder::visitLoopControl(NodeKind kind) {
     return;
   }
   if (loop.kind == Loop::Kind::Parallel)
-    fail(error::kSyntax, "Cannot break in the outermost loop: its iterations run in parallel (qd.loop_config(serialize=True) makes it serial)");
+    fail(error::kSyntax,
+         "Cannot break in the outermost loop: its iterations run in parallel (qd.loop_config(serialize=True) makes it serial)");
   if (loop.wasLeft)
     create<ir::StoreOp>(constant(1, session.types.u1), loop.wasLeft);
   create<ir::BreakOp>();
@@ -136,8 +138,9 @@ void FunctionBuilder::visitFor(nb::handle at) {
   if (iterable.is(Kind::Range))
     return loopOverRange(at, iterable);
   bool isNumber = iterable.isObject() && session.python.isNumber(iterable.object);
-  bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
-                 (iterable.isObject() && !isNumber && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
+  bool isItems =
+      iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
+      (iterable.isObject() && !isNumber && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
   if (!isItems)
     fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
   unroll(at, iterable);
@@ -182,7 +185,8 @@ Type FunctionBuilder::boundType(ArrayRef<Value> bounds) {
     if (!type || isa<VectorType>(type))
       fail(error::kType, "the bounds of a loop must be scalars, got " + describe(value));
     if (ir::isFloatScalar(type))
-      session.warn("Casting range_for boundary values from " + ir::describe(type) + " to i32, which may cause numerical issues", PyExc_Warning);
+      session.warn("Casting range_for boundary values from " + ir::describe(type) + " to i32, which may cause numerical issues",
+                   PyExc_Warning);
     else if (type.getIntOrFloatBitWidth() == 64 || type == session.types.u32)
       return session.types.i64;
   }
@@ -194,7 +198,8 @@ mlir::Value FunctionBuilder::bound(const Value &value, Type type) { return conve
 Value FunctionBuilder::makeRange(const Arguments &arguments) {
   size_t count = arguments.positional.size();
   if (count == 0 || count > 3 || !arguments.named.empty())
-    fail(error::kSyntax, "Range should have 1 or 2 arguments, found " + std::to_string(count + arguments.named.size()) + " (a third is the step)");
+    fail(error::kSyntax,
+         "Range should have 1 or 2 arguments, found " + std::to_string(count + arguments.named.size()) + " (a third is the step)");
   std::vector<Value> items;
   if (count == 1)
     items.push_back(makeObject(nb::int_(0)));
@@ -214,7 +219,8 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
   range.aggregate->isNdrange = true;
   bool isKnown = true;
   for (const Value &argument : arguments.positional) {
-    bool isPair = argument.is(Kind::Sequence) || (argument.isObject() && (PyTuple_Check(argument.object.ptr()) || PyList_Check(argument.object.ptr())));
+    bool isPair = argument.is(Kind::Sequence) ||
+                  (argument.isObject() && (PyTuple_Check(argument.object.ptr()) || PyList_Check(argument.object.ptr())));
     std::vector<Value> ends = isPair ? listItems(argument, "unpack") : std::vector<Value>{makeObject(nb::int_(0)), argument};
     if (ends.size() != 2)
       fail(error::kSyntax, "Every argument of ndrange should be a scalar or a tuple/list like (begin, end)");

@@ -90,8 +90,8 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
       fail(error::kType, name + "() got an unexpected keyword argument '" + key + "'");
   auto expect = [&](size_t low, size_t high) {
     if (given.size() < low || given.size() > high)
-      fail(error::kType, name + "() takes " + std::to_string(low) + (low == high ? "" : " to " + std::to_string(high)) + " arguments, got " +
-                             std::to_string(given.size()));
+      fail(error::kType, name + "() takes " + std::to_string(low) + (low == high ? "" : " to " + std::to_string(high)) +
+                             " arguments, got " + std::to_string(given.size()));
   };
   auto type = dyn_cast<VectorType>(receiver.type);
   if (!type) {
@@ -162,7 +162,8 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     if (type.getRank() != 1 || type.getDimSize(0) > 3 || type.getDimSize(0) < 2)
       fail(error::kType, "only dimension < 4 is supported, got shape " + shapeText(type));
     if (!otherType || otherType.getShape() != type.getShape())
-      fail(error::kType, "cross() needs vectors of one length, got '" + ir::describe(type) + "' and '" + ir::describe(other.getType()) + "'");
+      fail(error::kType,
+           "cross() needs vectors of one length, got '" + ir::describe(type) + "' and '" + ir::describe(other.getType()) + "'");
     Type common = promoteArithmetic(scalar, otherType.getElementType());
     value = cast(value, common);
     other = cast(other, common);
@@ -193,7 +194,8 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
   if (name == "transpose") {
     expect(0, 0);
     if (type.getRank() != 2)
-      fail(error::kType, "`transpose()` cannot apply to a vector. If you want something like `a @ b.transpose()`, write `a.outer_product(b)` instead.");
+      fail(error::kType,
+           "`transpose()` cannot apply to a vector. If you want something like `a @ b.transpose()`, write `a.outer_product(b)` instead.");
     return makeComputed(create<ir::TransposeOp>(VectorType::get({type.getDimSize(1), type.getDimSize(0)}, scalar), value));
   }
   if (name == "trace") {
@@ -223,8 +225,9 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     checkSquare();
     int64_t n = type.getDimSize(0);
     if (n > 4)
-      fail(error::kCompilation, name == "determinant" ? "only dimension < 5 is supported, got shape " + shapeText(type)
-                                                       : "inverse() of a matrix of shape " + shapeText(type) + " is not supported: at most 4x4");
+      fail(error::kCompilation, name == "determinant"
+                                    ? "only dimension < 5 is supported, got shape " + shapeText(type)
+                                    : "inverse() of a matrix of shape " + shapeText(type) + " is not supported: at most 4x4");
     if (name == "determinant")
       return makeComputed(determinant(scalar.isInteger(1) ? cast(value, session.types.defaultInteger) : value));
     return makeComputed(inverse(toReal(value)));
@@ -288,8 +291,8 @@ Value FunctionBuilder::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
 
 Value FunctionBuilder::callMatrixFactory(llvm::StringRef name, bool isVector, Arguments &arguments) {
   static const std::pair<llvm::StringRef, std::vector<std::string>> kParameters[] = {
-      {"zero", {"dt", "n", "m"}}, {"one", {"dt", "n", "m"}},   {"unit", {"n", "i", "dt"}}, {"identity", {"dt", "n"}},
-      {"diag", {"dim", "val"}},   {"rows", {"rows"}}, {"cols", {"cols"}}};
+      {"zero", {"dt", "n", "m"}}, {"one", {"dt", "n", "m"}}, {"unit", {"n", "i", "dt"}}, {"identity", {"dt", "n"}},
+      {"diag", {"dim", "val"}},   {"rows", {"rows"}},        {"cols", {"cols"}}};
   const std::vector<std::string> *parameters = nullptr;
   for (const auto &[known, names] : kParameters)
     if (known == name)

@@ -18,7 +18,8 @@ nb::object FunctionBuilder::resolveCallee(nb::handle at) {
     return {};
   nb::object base = resolveCallee(getAttribute(at, names().value));
   // Attributes of instances may be computed; those of modules are plain.
-  return base && session.python.isInstance(base, session.python.moduleClass) ? findAttribute(base, getAttribute(at, names().attr)) : nb::object();
+  return base && session.python.isInstance(base, session.python.moduleClass) ? findAttribute(base, getAttribute(at, names().attr))
+                                                                             : nb::object();
 }
 
 void FunctionBuilder::collectAssignments() {
@@ -30,7 +31,8 @@ void FunctionBuilder::collectAssignments() {
   uses = known = std::make_shared<NameUse>();
   session.kept.push_back(tree);
   auto addRoot = [&](nb::object at) {
-    for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred; kind = kindOf(at))
+    for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
+         kind = kindOf(at))
       at = getAttribute(at, names().value);
     if (kindOf(at) == NodeKind::Name)
       (*uses)[getAttribute(at, names().id).ptr()] += 2;
@@ -58,7 +60,8 @@ void FunctionBuilder::collectAssignments() {
     if (!dict || !PyDict_Check(dict.ptr()))
       continue;
     if (kind == NodeKind::Name) {
-      if (toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(getAttribute(at, names().ctx).ptr()))), names().__name__)) == "Store")
+      if (toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(getAttribute(at, names().ctx).ptr()))), names().__name__)) ==
+          "Store")
         (*uses)[getAttribute(at, names().id).ptr()] += 1;
       continue;
     }

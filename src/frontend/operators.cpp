@@ -44,8 +44,8 @@ mlir::Value FunctionBuilder::cast(mlir::Value value, Type scalar) {
       APInt bits = integer.getValue();
       bool isSigned = integer.getType().isSignedInteger();
       if (isa<IntegerType>(scalar))
-        return create<ir::ConstantOp>(TypedAttr(IntegerAttr::get(
-            scalar, isSigned ? bits.sextOrTrunc(scalar.getIntOrFloatBitWidth()) : bits.zextOrTrunc(scalar.getIntOrFloatBitWidth()))));
+        return create<ir::ConstantOp>(TypedAttr(IntegerAttr::get(scalar, isSigned ? bits.sextOrTrunc(scalar.getIntOrFloatBitWidth())
+                                                                                  : bits.zextOrTrunc(scalar.getIntOrFloatBitWidth()))));
       APFloat number(cast<FloatType>(scalar).getFloatSemantics());
       number.convertFromAPInt(bits, isSigned, APFloat::rmNearestTiesToEven);
       return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(scalar, number)));
@@ -294,7 +294,8 @@ Value FunctionBuilder::logicalNot(const Value &operand) {
 Value FunctionBuilder::matmul(const Value &lhs, const Value &rhs) {
   mlir::Value left = emit(lhs), right = emit(rhs);
   if (!isa<VectorType>(left.getType()) || !isa<VectorType>(right.getType()))
-    fail(error::kType, "unsupported operand type(s) for '@': '" + ir::describe(left.getType()) + "' and '" + ir::describe(right.getType()) + "'");
+    fail(error::kType,
+         "unsupported operand type(s) for '@': '" + ir::describe(left.getType()) + "' and '" + ir::describe(right.getType()) + "'");
   return makeComputed(matmulTyped(left, right));
 }
 

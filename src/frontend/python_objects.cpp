@@ -90,7 +90,8 @@ bool PythonObjects::isPlainData(nb::handle object, int depth) const {
 }
 
 bool PythonObjects::isDataclassInstance(nb::handle object) const {
-  return !PyType_Check(object.ptr()) && findAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))), names.__dataclass_fields__);
+  return !PyType_Check(object.ptr()) &&
+         findAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))), names.__dataclass_fields__);
 }
 
 bool PythonObjects::isOfPackage(nb::handle object) const {
@@ -108,6 +109,8 @@ nb::object findAttribute(nb::handle object, nb::handle name) {
   return nb::steal(result);
 }
 
-std::string describeType(nb::handle object) { return toText(nb::repr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))))).str(); }
+std::string describeType(nb::handle object) {
+  return toText(nb::repr(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()))))).str();
+}
 
 } // namespace qd::frontend

@@ -58,8 +58,8 @@ void Reader::read(const PathNode *path, nb::handle object) {
     return;
   if (python.isPlainData(object))
     return depend(path, Dependency::Kind::Value);
-  if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) || python.isInstance(object, python.functionClass) ||
-      python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
+  if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) ||
+      python.isInstance(object, python.functionClass) || python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
     return depend(path, Dependency::Kind::Function);
   if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin))
     return depend(path, Dependency::Kind::Type);

@@ -28,7 +28,8 @@ static std::optional<support::ScalarType> findScalar(llvm::StringRef name) {
 }
 
 Session::Session(MLIRContext &ctx, const Request &request, artifact::Artifact &artifact)
-    : ctx(ctx), request(request), artifact(artifact), options(readOptions(request.options)), types(&ctx, options), reader(python, artifact) {}
+    : ctx(ctx), request(request), artifact(artifact), options(readOptions(request.options)), types(&ctx, options),
+      reader(python, artifact) {}
 
 LanguageOptions Session::readOptions(nb::handle given) const {
   LanguageOptions result;

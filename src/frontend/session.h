@@ -79,11 +79,11 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   FunctionBuilder *current = nullptr; ///< the function whose syntax tree is walked
   std::unordered_map<std::string, Instance> instances;
-  std::vector<nb::object> kept; ///< keeps alive what keys of instances name by address
+  std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0;
   llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
-  llvm::DenseMap<PyObject *, nb::object> plainFunctions; ///< Python functions called as funcs, wrapped
+  llvm::DenseMap<PyObject *, nb::object> plainFunctions;                                      ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
 
 private:

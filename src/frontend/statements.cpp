@@ -166,7 +166,8 @@ void FunctionBuilder::visitIf(nb::handle at) {
     scopes.push();
     visitBody(isTrue == 1 ? body : orelse);
     for (auto &[name, binding] : scopes.pop()) {
-      bool isFree = !scopes.find(name) || scopes.find(name)->kind == Binding::Kind::Merged || scopes.find(name)->kind == Binding::Kind::Partial;
+      bool isFree =
+          !scopes.find(name) || scopes.find(name)->kind == Binding::Kind::Merged || scopes.find(name)->kind == Binding::Kind::Partial;
       if (isFree && binding.kind != Binding::Kind::LoopVariable) {
         if (binding.kind != Binding::Kind::Partial)
           binding.kind = Binding::Kind::Merged;

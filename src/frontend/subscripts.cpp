@@ -88,7 +88,8 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   std::vector<Value> indices;
   for (const Value &index : given) {
     if (index.is(Kind::Range))
-      fail(error::kSyntax, session.reader.getInput(tensor.input).isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
+      fail(error::kSyntax, session.reader.getInput(tensor.input).isField ? "Slicing is not supported on qd.field"
+                                                                         : "containers do not support index of slice type");
     if (index.isNone())
       continue;
     if (index.is(Kind::Sequence) || (index.isTyped() && isa<VectorType>(index.type)) ||
@@ -104,7 +105,8 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   if (indices.size() != rank) {
     std::string hint = indices.size() < rank ? "; write all indices in one bracket: f[i, j]" : "";
     if (isField)
-      fail(error::kIndex, "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(indices.size()) + hint);
+      fail(error::kIndex,
+           "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(indices.size()) + hint);
     fail(error::kIndex, std::to_string(rank) + "d ndarray indexed with " + std::to_string(indices.size()) + "d indices" + hint);
   }
   SmallVector<mlir::Value> operands;

@@ -28,13 +28,13 @@ struct Value {
     Range   ///< range or ndrange with bounds that are known at run time
   };
   Kind kind = Kind::Object;
-  bool isStatic = false;         ///< came out of qd.static
-  bool isElement = false;        ///< place inside a container: augmented assignment is atomic
-  bool isShared = false;         ///< place of a variable of the kernel's serial part
-  bool isReadOnly = false;       ///< a parameter or loop variable of vector type: components cannot be assigned
+  bool isStatic = false;          ///< came out of qd.static
+  bool isElement = false;         ///< place inside a container: augmented assignment is atomic
+  bool isShared = false;          ///< place of a variable of the kernel's serial part
+  bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
   bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
-  uint32_t input = 0;            ///< Argument, Tensor: number of the artifact's input
-  nb::object object;             ///< Object: itself. Tensor: the container. Method: the func or the name
+  uint32_t input = 0;             ///< Argument, Tensor: number of the artifact's input
+  nb::object object;              ///< Object: itself. Tensor: the container. Method: the func or the name
   const PathNode *path = nullptr;
   mlir::Value ir;
   mlir::Type type; ///< Computed, Argument: its type. Place: what it holds. Components: of the whole
