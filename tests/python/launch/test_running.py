@@ -120,7 +120,7 @@ def test_interrupt_ends_a_long_kernel_and_the_next_launch_works(running: Any) ->
 def test_reset_during_a_long_kernel_leaves_its_memory_alone(running: Any) -> None:
     array = qd.ndarray(qd.i64, (1 << 16,))
     view = array.view()
-    source = SPIN.replace("void qd_kernel", "static void spin_first").replace("c->api", "c->api") + (
+    source = SPIN.replace("void qd_kernel", "static void spin_first") + (
         "void qd_kernel(QdKernelContext *c) { spin_first(c); **(int64_t **)(c->arguments + 16) = 5; }"
     )
 
@@ -130,6 +130,8 @@ def test_reset_during_a_long_kernel_leaves_its_memory_alone(running: Any) -> Non
 
     inputs = [Input((0,), 0, "i64"), Input((1,), 8, "i64"), Input((2,), 16, "i64", extents=(DYNAMIC,), component_stride=8)]
     running.attach(slow, HandMade(source, inputs))
+    slow(1, 1, array)
+    view[0] = 0
     thread = threading.Thread(target=slow, args=(1_000_000, 400, array))
     thread.start()
     time.sleep(0.1)
