@@ -194,9 +194,10 @@ Fit Specialisation::run(KernelObject &kernel, PyObject *const *, Frame &frame, P
     observer.letOthersIn();
   uint64_t begin = readTicks();
   code->run(run);
-  isLong = readTicks() - begin > kLongMicroseconds * getTicksPerMicrosecond();
+  uint64_t ticks = readTicks() - begin;
   observer.comeBack();
   // From here on the GIL is held again.
+  isLong = ticks > kLongMicroseconds * getTicksPerMicrosecond();
   if (observer.wasInterrupted)
     result = nullptr;
   else
