@@ -11,6 +11,15 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
   let description = "Outside debug mode an assertion of the user has no effect at all.";
 }
 
+def CheckBounds : QdPass<"qd-check-bounds"> {
+  let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components and integer divisions.";
+  let description = [{
+    Indices that are constants within the extent, and those of loops that stay within it, are not checked.
+  }];
+  let options = [Option<"bounds", "bounds", "bool", "true", "Check indices of containers, vectors and matrices">,
+                 Option<"divisions", "divisions", "bool", "true", "Check integer divisors">];
+}
+
 def SplitTasks : QdPass<"qd-split-tasks"> {
   let summary = "A parallel qd.task for each outermost parallel loop, a serial one for the statements between two loops.";
   let description = [{

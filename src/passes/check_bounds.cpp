@@ -1,0 +1,217 @@
+// check_bounds.cpp: assertions ahead of what may go wrong at run time
+//
+// In:   the frontend's IR.
+// Out:  a qd.assert ahead of each element, run-time component and integer division whose operands are not known to be good.
+// Here: first, while loops and their bounds are as the user wrote them: an index that its loop keeps within the container needs no check.
+#include "artifact/artifact.h"
+#include "ir/dialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DECL_CHECKBOUNDS
+#define GEN_PASS_DEF_CHECKBOUNDS
+#include "passes/passes.h.inc"
+
+namespace {
+
+std::optional<int64_t> findConstant(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+  if (!integer || integer.getType().isInteger(1))
+    return std::nullopt;
+  APInt bits = integer.getValue();
+  return integer.getType().isUnsignedInteger() ? int64_t(bits.getLimitedValue(INT64_MAX)) : bits.getSExtValue();
+}
+
+/// The text of an assertion: literals and operands in turn.
+struct Text {
+  SmallVector<Attribute> pieces;
+  SmallVector<Value> values;
+  Builder builder;
+
+  explicit Text(MLIRContext *ctx) : builder(ctx) {}
+  Text &operator<<(const Twine &text) {
+    pieces.push_back(builder.getStringAttr(text));
+    return *this;
+  }
+  Text &operator<<(Value value) {
+    pieces.push_back(builder.getStrArrayAttr({""}));
+    values.push_back(value);
+    return *this;
+  }
+  Text &list(ValueRange items, StringRef left, StringRef right) {
+    *this << left;
+    for (auto [i, item] : llvm::enumerate(items))
+      *this << (i == 0 ? "" : ", ") << item;
+    return *this << right;
+  }
+};
+
+/// One axis of what is indexed: its extent, and whether that is known.
+struct Axis {
+  Value index;
+  int64_t extent = layout::kDynamic;
+  Value dynamicExtent;
+};
+
+class Checker {
+public:
+  Checker(ModuleOp module, bool bounds, bool divisions)
+      : module(module), bounds(bounds), divisions(divisions), builder(module.getContext()) {}
+
+  void run() {
+    SmallVector<Operation *> found;
+    module.walk([&](Operation *op) {
+      if (isa<ElementOp, ComponentOp, ExtractAtOp, BinaryOp>(op))
+        found.push_back(op);
+    });
+    for (Operation *op : found) {
+      builder.setInsertionPoint(op);
+      if (auto element = dyn_cast<ElementOp>(op); element && bounds)
+        checkElement(element);
+      else if (auto component = dyn_cast<ComponentOp>(op); component && bounds)
+        checkComponent(component, cast<VectorType>(cast<RefType>(component.getRef().getType()).getPointee()), component.getIndices());
+      else if (auto extract = dyn_cast<ExtractAtOp>(op); extract && bounds)
+        checkComponent(extract, cast<VectorType>(extract.getOperand().getType()), extract.getIndices());
+      else if (auto binary = dyn_cast<BinaryOp>(op); binary && divisions)
+        checkDivision(binary);
+    }
+  }
+
+private:
+  /// Whether the loop that the index belongs to keeps it within the axis.
+  bool isWithin(Axis axis, Value tensor, unsigned number) const {
+    if (auto constant = findConstant(axis.index))
+      return *constant >= 0 && axis.extent != layout::kDynamic && *constant < axis.extent;
+    auto argument = dyn_cast<BlockArgument>(axis.index);
+    auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
+    if (!loop || !loop.getStep().empty())
+      return false;
+    std::optional<int64_t> lower = findConstant(loop.getLower()[argument.getArgNumber()]);
+    Value upper = loop.getUpper()[argument.getArgNumber()];
+    if (!lower || *lower < 0)
+      return false;
+    if (auto extent = upper.getDefiningOp<ExtentOp>(); extent && extent.getTensor() == tensor && extent.getAxis() == number)
+      return true;
+    std::optional<int64_t> last = findConstant(upper);
+    return last && axis.extent != layout::kDynamic && *last <= axis.extent;
+  }
+
+  /// `0 <= index < extent` as one comparison of unsigned numbers.
+  Value checkAxis(Location loc, const Axis &axis) {
+    auto type = cast<IntegerType>(axis.index.getType());
+    bool isNarrow = type.getWidth() <= 32 && axis.extent != layout::kDynamic && axis.extent <= INT32_MAX;
+    auto wide = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);
+    Value index = type == wide ? axis.index : CastOp::create(builder, loc, wide, axis.index);
+    Value extent = axis.dynamicExtent ? CastOp::create(builder, loc, wide, axis.dynamicExtent).getResult()
+                                      : ConstantOp::create(builder, loc, builder.getIntegerAttr(wide, axis.extent)).getResult();
+    return BinaryOp::create(builder, loc, BinaryKind::lt, index, extent);
+  }
+
+  Value combine(Location loc, Value all, Value one) { return all ? BinaryOp::create(builder, loc, BinaryKind::bit_and, all, one) : one; }
+
+  void checkElement(ElementOp element) {
+    auto tensor = cast<ir::TensorType>(element.getTensor().getType());
+    Location loc = element.getLoc();
+    auto getExtent = [&](unsigned axis) -> Value {
+      auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
+      int64_t extent = tensor.getExtents()[axis];
+      if (extent != layout::kDynamic)
+        return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
+      return ExtentOp::create(builder, loc, type, element.getTensor(), axis);
+    };
+    Value isGood;
+    for (auto [number, index] : llvm::enumerate(element.getIndices())) {
+      Axis axis{index, tensor.getExtents()[number], Value()};
+      if (isWithin(axis, element.getTensor(), unsigned(number)))
+        continue;
+      if (axis.extent == layout::kDynamic)
+        axis.dynamicExtent = getExtent(unsigned(number));
+      isGood = combine(loc, isGood, checkAxis(loc, axis));
+    }
+    if (!isGood)
+      return;
+    SmallVector<Value> extents;
+    for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
+      extents.push_back(getExtent(axis));
+    auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    bool isArray = llvm::is_contained(tensor.getExtents(), layout::kDynamic);
+    Text text(builder.getContext());
+    if (isArray) {
+      text << "Out of bound access to ndarray";
+      if (argument)
+        text << " at arg " + Twine(argument.getPosition());
+      text.list(element.getIndices(), " with indices [", "]").list(extents, " of shape [", "]");
+    } else {
+      text << "Accessing field (" + (argument ? argument.getName() : StringRef("field")) + ")";
+      text.list(extents, " of size (", ")").list(element.getIndices(), " with indices (", ")");
+    }
+    addAssert(loc, isGood, artifact::Site::Kind::Bounds, text);
+  }
+
+  void checkComponent(Operation *op, VectorType type, ValueRange indices) {
+    Location loc = op->getLoc();
+    Value isGood;
+    for (auto [number, index] : llvm::enumerate(indices)) {
+      Axis axis{index, type.getDimSize(unsigned(number)), Value()};
+      if (!isWithin(axis, Value(), unsigned(number)))
+        isGood = combine(loc, isGood, checkAxis(loc, axis));
+    }
+    if (!isGood)
+      return;
+    std::string shape = std::to_string(type.getDimSize(0));
+    if (type.getRank() == 2)
+      shape += ", " + std::to_string(type.getDimSize(1));
+    Text text(builder.getContext());
+    text << "Out of bound access to a [" + shape + "] matrix";
+    text.list(indices, " with index [", "]");
+    addAssert(loc, isGood, artifact::Site::Kind::Bounds, text);
+  }
+
+  void checkDivision(BinaryOp binary) {
+    BinaryKind kind = binary.getBinaryKind();
+    bool isRemainder = kind == BinaryKind::mod || kind == BinaryKind::raw_mod;
+    bool isDivision = isRemainder || kind == BinaryKind::floor_div || kind == BinaryKind::raw_div;
+    Type type = binary.getRhs().getType(), scalar = getScalar(type);
+    if (!isDivision || !isIntegerScalar(scalar))
+      return;
+    if (std::optional<int64_t> divisor = findConstant(binary.getRhs()); divisor && *divisor != 0)
+      return;
+    Location loc = binary.getLoc();
+    Attribute zero = builder.getIntegerAttr(scalar, 0);
+    auto vector = dyn_cast<VectorType>(type);
+    TypedAttr zeros = vector ? TypedAttr(DenseElementsAttr::get(vector, zero)) : cast<TypedAttr>(zero);
+    Value isGood = BinaryOp::create(builder, loc, BinaryKind::ne, binary.getRhs(), ConstantOp::create(builder, loc, zeros));
+    if (vector)
+      isGood = ReduceOp::create(builder, loc, builder.getI1Type(), uint32_t(BinaryKind::bit_and), isGood);
+    Text text(builder.getContext());
+    text << (isRemainder ? "Modulo by zero: " : "Division by zero: ") << binary.getLhs() << (isRemainder ? " % " : " // ")
+         << binary.getRhs();
+    addAssert(loc, isGood, artifact::Site::Kind::DivisionByZero, text);
+  }
+
+  void addAssert(Location loc, Value condition, artifact::Site::Kind kind, const Text &text) {
+    AssertOp::create(builder, loc, condition, uint32_t(kind), builder.getArrayAttr(text.pieces), text.values);
+  }
+
+  ModuleOp module;
+  bool bounds, divisions;
+  OpBuilder builder;
+};
+
+struct CheckBoundsPass : impl::CheckBoundsBase<CheckBoundsPass> {
+  using Base = impl::CheckBoundsBase<CheckBoundsPass>;
+  using Base::Base;
+  void runOnOperation() override { Checker(getOperation(), bounds, divisions).run(); }
+};
+
+} // namespace
+
+} // namespace qd::passes

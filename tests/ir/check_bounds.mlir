@@ -1,0 +1,75 @@
+// RUN: qd-opt %s --qd-check-bounds --split-input-file | FileCheck %s
+
+// A field's index that nothing is known about.
+// CHECK-LABEL: qd.kernel @field
+// CHECK: %[[INDEX:.*]] = qd.argument 8 : si32
+// CHECK: %[[UNSIGNED:.*]] = qd.cast %[[INDEX]] : si32 -> ui32
+// CHECK: %[[SIZE:.*]] = qd.constant 4 : ui32
+// CHECK: %[[GOOD:.*]] = qd.binary lt %[[UNSIGNED]], %[[SIZE]]
+// CHECK: qd.assert %[[GOOD]], 2 ["Accessing field (x)", " of size (", "", [""], ")", " with indices (", "", [""], ")"](%{{.*}}, %[[INDEX]] : si64, si32)
+// CHECK: qd.element
+qd.kernel @field [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [4], [4], 4>
+  %i = qd.argument 8 : si32
+  %place = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  qd.print ["end"]
+}
+
+// -----
+
+// An array's extents are read; an index that the loop keeps within its axis is not checked.
+// CHECK-LABEL: qd.kernel @array
+// CHECK: qd.for
+// CHECK: %[[EXTENT:.*]] = qd.extent %{{.*}} 1 : !qd.tensor<f32, [?, ?], [], 4> -> si64
+// CHECK: qd.cast %[[EXTENT]] : si64 -> ui64
+// CHECK: %[[GOOD:.*]] = qd.binary lt
+// CHECK-NOT: qd.binary bit_and
+// CHECK: qd.assert %[[GOOD]], 2 ["Out of bound access to ndarray", " at arg 1"
+qd.kernel @array [] attributes {argument_bytes = 28 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 1 : !qd.tensor<f32, [?, ?], [], 4>
+  %n = qd.argument 24 : si32
+  %zero = qd.constant 0 : si32
+  %rows = qd.extent %x 0 : !qd.tensor<f32, [?, ?], [], 4> -> si32
+  qd.for (%zero) to (%rows) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i, %n] : !qd.tensor<f32, [?, ?], [], 4>, si32, si32 -> !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Nothing to check: constants within, and a loop over the field's extent.
+// CHECK-LABEL: qd.kernel @known
+// CHECK-NOT: qd.assert
+qd.kernel @known [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<vector<2xf32>, [4], [8], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 4 : si32
+  %one = qd.constant 1 : si32
+  %seven = qd.constant 7 : si32
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<vector<2xf32>, [4], [8], 4>, si32 -> !qd.ref<vector<2xf32>>
+    %component = qd.component %place[%one] : !qd.ref<vector<2xf32>>, si32 -> !qd.ref<f32>
+    %half = qd.binary floor_div %i, %seven : si32, si32 -> si32
+    qd.yield
+  }
+}
+
+// -----
+
+// Components at run-time indices, and divisors.
+// CHECK-LABEL: qd.kernel @components_and_divisors
+// CHECK: qd.assert %{{.*}}, 2 ["Out of bound access to a [2, 3] matrix"
+// CHECK: qd.extract_at
+// CHECK: %[[NONZERO:.*]] = qd.binary ne
+// CHECK: qd.assert %[[NONZERO]], 4 ["Modulo by zero: "
+// CHECK: qd.binary mod
+qd.kernel @components_and_divisors [] attributes {argument_bytes = 4 : i32} {
+  %i = qd.argument 0 : si32
+  %matrix = qd.constant dense<1.0> : vector<2x3xf32>
+  %value = qd.extract_at %matrix[%i, %i] : vector<2x3xf32>, si32, si32 -> f32
+  %rest = qd.binary mod %i, %i : si32, si32 -> si32
+  qd.print ["end"]
+}
