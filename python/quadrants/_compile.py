@@ -34,6 +34,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
 class ArrayArgument(_runtime.NdarrayBase):
     """Stands for a NumPy array while a kernel is compiled: an ndarray without memory that has the array's layout."""
 
+    __slots__ = ("_array", "_qd_layout")
+    _array: np.ndarray
     _qd_layout: tuple[Any, ...]
 
 
@@ -45,6 +47,7 @@ def _describe_arrays(value: Any, annotation: Any) -> Any:
         split = value.ndim - rank
         dtype: Any = from_numpy_dtype(value.dtype)
         array = ArrayArgument(dtype, value.shape[split:], None)
+        array._array = value
         array._qd_layout = ("ndarray", dtype.name, value.shape[split:], value.shape[:split], value.strides[:split], dtype.size)
         return array
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):

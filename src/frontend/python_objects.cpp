@@ -40,6 +40,7 @@ PythonObjects::PythonObjects() {
   methodClass = nb::module_::import_("types").attr("MethodType");
   numpyGeneric = findMember("numpy", "generic");
   numpyArray = findMember("numpy", "ndarray");
+  mayOverlap = findMember("quadrants._runtime", "may_overlap");
   rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
   builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
 }

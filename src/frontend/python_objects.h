@@ -61,7 +61,8 @@ struct PythonObjects {
 
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
-      arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass;
+      arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
+      mayOverlap;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;

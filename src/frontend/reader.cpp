@@ -106,11 +106,13 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
   input.layout = std::move(layout);
   input.isField = isField;
   uint32_t number = place(std::move(input), 8 + 8 * dynamic);
-  auto [other, isNew] = containers.try_emplace(object.ptr(), number);
-  if (!isNew) {
-    artifact.inputs[number].mayAlias = true;
-    artifact.inputs[other->second].mayAlias = true;
-  }
+  // Arrays may always share memory; a field has its own unless another input reaches it too.
+  for (const auto &[other, otherNumber] : containers)
+    if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.mayOverlap(object, other))) {
+      artifact.inputs[number].mayAlias = true;
+      artifact.inputs[otherNumber].mayAlias = true;
+    }
+  containers.emplace_back(nb::borrow(object), number);
   return tensors[path] = number;
 }
 

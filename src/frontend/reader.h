@@ -34,7 +34,7 @@ public:
 
   /// Number of the input of a value of this type read from `path` at each launch.
   uint32_t addValue(const PathNode *path, mlir::Type type, std::string name);
-  /// Number of the input of a container found at `path`; `object` tells apart two paths to one container.
+  /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name);
 
   const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
@@ -53,7 +53,7 @@ private:
   std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
   std::unique_ptr<PathNode> kernel;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
-  llvm::DenseMap<PyObject *, uint32_t> containers;
+  std::vector<std::pair<nb::object, uint32_t>> containers; ///< with the numbers of their inputs
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots;
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };
