@@ -147,6 +147,7 @@ private:
   Components emitElementwise(mlir::Operation *op);
   llvm::Value *callDevlib(llvm::StringRef name, mlir::Type type, llvm::ArrayRef<llvm::Value *> operands);
   llvm::Value *emitMath(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
+  llvm::Value *emitDivision(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitFloatParts(bool mantissa, llvm::Value *value);
   Component emitRandom(mlir::Type type);
 

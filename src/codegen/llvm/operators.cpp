@@ -138,13 +138,39 @@ static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
   }
 }
 
-/// log2 of a positive constant power of two, or -1.
-static int getPowerOfTwo(llvm::Value *value) {
+/// The constant that an operand is in all lanes, or null.
+static const llvm::APInt *getIntegerConstant(llvm::Value *value) {
   auto constant = dyn_cast<llvm::Constant>(value);
   if (constant && constant->getType()->isVectorTy())
     constant = constant->getSplatValue();
   auto integer = dyn_cast_or_null<llvm::ConstantInt>(constant);
-  return integer && integer->getValue().isPowerOf2() && !integer->getValue().isSignMask() ? integer->getValue().exactLogBase2() : -1;
+  return integer ? &integer->getValue() : nullptr;
+}
+
+/// Integer division. By a constant (but 0 and -1, which may trap) it is LLVM's own, which makes a product of it.
+llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
+  using B = ir::BinaryKind;
+  bool isSigned = isSignedType(type), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
+  const llvm::APInt *divisor = getIntegerConstant(rhs);
+  if (!divisor || divisor->isZero() || (isSigned && divisor->isAllOnes()))
+    return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
+  if (!isSigned)
+    return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
+  if (kind == B::raw_div || kind == B::raw_mod)
+    return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
+  if (divisor->isPowerOf2() && !divisor->isSignMask()) {
+    if (wantsQuotient)
+      return builder.CreateAShr(lhs, uint64_t(divisor->exactLogBase2()));
+    return builder.CreateAnd(lhs, llvm::ConstantInt::get(lhs->getType(), *divisor - 1));
+  }
+  // Down instead of toward zero, where there is a remainder of the other sign.
+  llvm::Value *zero = llvm::Constant::getNullValue(lhs->getType());
+  llvm::Value *quotient = builder.CreateSDiv(lhs, rhs);
+  llvm::Value *remainder = builder.CreateSub(lhs, builder.CreateMul(quotient, rhs));
+  llvm::Value *isOff = divisor->isNegative() ? builder.CreateICmpSGT(remainder, zero) : builder.CreateICmpSLT(remainder, zero);
+  if (wantsQuotient)
+    return builder.CreateAdd(quotient, builder.CreateSExt(isOff, lhs->getType()));
+  return builder.CreateAdd(remainder, builder.CreateSelect(isOff, rhs, zero));
 }
 
 llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
@@ -160,17 +186,11 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::div:
     return builder.CreateFDiv(lhs, rhs);
   case ir::BinaryKind::raw_div:
-    return isFloat ? builder.CreateFDiv(lhs, rhs) : callDevlib("raw_div", type, {lhs, rhs});
+    return isFloat ? builder.CreateFDiv(lhs, rhs) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::floor_div:
-    if (int shift = isFloat ? -1 : getPowerOfTwo(rhs); shift >= 0)
-      return isSigned ? builder.CreateAShr(lhs, uint64_t(shift)) : builder.CreateLShr(lhs, uint64_t(shift));
-    return callDevlib("floor_div", type, {lhs, rhs});
   case ir::BinaryKind::mod:
-    if (!isFloat && getPowerOfTwo(rhs) >= 0)
-      return builder.CreateAnd(lhs, builder.CreateSub(rhs, llvm::ConstantInt::get(llvmType, 1)));
-    return callDevlib("floor_mod", type, {lhs, rhs});
   case ir::BinaryKind::raw_mod:
-    return callDevlib("raw_mod", type, {lhs, rhs});
+    return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: {
     if (type == rhsType)
       return callDevlib("pow", type, {lhs, rhs});

@@ -372,11 +372,14 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
     }
   } else {
     const Axis &axis = axes.back();
-    llvm::Value *counter = at.CreateTrunc(column, axis.lower.value->getType());
+    // Lane 0 is an iteration, so its index is in range: saying so lets addresses be computed in 64 bits throughout.
+    bool isSigned = axis.type.isSignedInteger();
+    llvm::Value *counter = at.CreateTrunc(column, axis.lower.value->getType(), "", /*IsNUW=*/false, isSigned);
     auto step = dyn_cast<llvm::ConstantInt>(axis.step.value);
     Component index;
     if (plan.lanes == 1 || step) {
-      llvm::Value *value = at.CreateAdd(axis.lower.value, at.CreateMul(counter, axis.step.value));
+      llvm::Value *value = at.CreateMul(counter, axis.step.value, "", false, isSigned);
+      value = at.CreateAdd(axis.lower.value, value, "", false, isSigned);
       index = {value, plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue())};
     } else {
       llvm::Value *counters = in.toVector({counter, LaneKind::linear(1)});
