@@ -304,6 +304,11 @@ PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   // Next time the dictionary is enough, unless the class has a say about the member.
   step.typeVersion = 0;
+  step.method = findMethod(object, step.name);
+  if (step.method) {
+    step.typeVersion = type->tp_version_tag;
+    return Py_NewRef(step.method);
+  }
   if (type->tp_getattro == PyObject_GenericGetAttr && type->tp_dictoffset != 0) {
     PyObject *inClass = _PyType_Lookup(type, step.name);
     if (!inClass || !Py_TYPE(inClass)->tp_descr_set)
@@ -358,6 +363,8 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
             PyErr_Clear();
         }
         found = Py_XNewRef(dict ? PyDict_GetItemWithError(dict, step.name) : nullptr);
+        if (!found)
+          found = Py_XNewRef(step.method);
       }
       if (!found)
         found = fetchAttribute(step, object);

@@ -58,6 +58,7 @@ private:
     uint32_t typeVersion = 0;   ///< attribute: types of this version keep the member in the instance's dictionary
     uint32_t index = 0;         ///< argument number, or index of the input or check
     PyObject *name = nullptr;   ///< attribute, item, global: owned
+    PyObject *method = nullptr; ///< attribute: the class's function of that name, for types of this version; the class holds it
     PyObject *object = nullptr; ///< cell: owned
     const artifact::PathStep *path = nullptr;
   };
