@@ -34,7 +34,7 @@ private:
 
   std::unique_ptr<Plan> plan;
   std::unique_ptr<runtime::LoadedKernel> code;
-  bool isLong = true; ///< the launch before took long: let other threads in from the start
+  uint64_t lastMicroseconds = UINT64_MAX; ///< how long the launch before took; before the first one, anything may come
 };
 
 } // namespace qd::launch

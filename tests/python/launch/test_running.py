@@ -117,6 +117,20 @@ def test_interrupt_ends_a_long_kernel_and_the_next_launch_works(running: Any) ->
     assert array.sum() == (1 + np.arange(100) // 10).sum()
 
 
+def test_interrupt_ends_a_serial_kernel_that_looks_for_it(compiler: Any) -> None:
+    @qd.kernel
+    def forever() -> None:
+        pass
+
+    compiler.attach(forever, HandMade("void qd_kernel(QdKernelContext *c) { while (!c->failed) {} }"))
+    for _ in range(2):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            forever()
+        assert time.monotonic() - began < 5
+
+
 def test_reset_during_a_long_kernel_leaves_its_memory_alone(running: Any) -> None:
     array = qd.ndarray(qd.i64, (1 << 16,))
     view = array.view()
