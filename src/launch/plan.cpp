@@ -277,7 +277,20 @@ std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roo
   }
   plan->captured.resize(plan->slotCount);
   builder.finish();
+  // What was made elsewhere may be for containers of other layouts.
+  if (!isFresh && !plan->fits(roots.arguments))
+    return nullptr;
   return plan;
+}
+
+bool Plan::fits(PyObject *const *arguments) {
+  std::vector<unsigned char> block(artifact->argumentBytes + 1);
+  std::vector<PyObject *> pointers(3 * slotCount + 1);
+  PlanFrame frame{block.data(), pointers.data(), pointers.data() + slotCount, pointers.data() + 2 * slotCount};
+  Fit fit = read(arguments, frame);
+  for (size_t i = 0; i < frame.ownedCount; ++i)
+    Py_DECREF(frame.owned[i]);
+  return fit != Fit::No;
 }
 
 Plan::~Plan() {

@@ -74,6 +74,7 @@ private:
   bool readTensor(TensorInput &input, PyObject *object, unsigned char *block, Fit &fit);
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
+  bool fits(PyObject *const *arguments);
   bool refreshCaptures();
   bool findOverlap(PyObject *const *slots);
 
