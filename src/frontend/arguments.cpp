@@ -76,7 +76,7 @@ Value FunctionBuilder::makeStructArgument(nb::handle structType, const PathNode 
 
 /// Element scalar and rank of an array of NumPy or torch.
 static std::pair<std::string, std::vector<int64_t>> describeArray(nb::handle array) {
-  std::string dtype = toText(nb::str(array.attr("dtype"))).str();
+  std::string dtype = toText(nb::str(nb::object(array.attr("dtype")))).str();
   size_t dot = dtype.rfind('.');
   if (dot != std::string::npos)
     dtype = dtype.substr(dot + 1);
@@ -99,7 +99,7 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
     fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
   auto [dtype, shape] = describeArray(argument);
   if (dtype.empty())
-    fail(error::kType, "arrays of " + toText(nb::str(argument.attr("dtype"))) + " are not supported in kernels");
+    fail(error::kType, "arrays of " + toText(nb::str(nb::object(argument.attr("dtype")))) + " are not supported in kernels");
   layout::TensorLayout layout;
   for (int type = 0; type < support::kScalarTypeCount; ++type)
     if (support::getName(support::ScalarType(type)) == dtype)

@@ -78,7 +78,7 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
     return found;
   if (text == "dtype") {
     // The data type object of the package with this name.
-    nb::object types = nb::module_::import_("quadrants._types");
+    nb::object types = nb::module_::import_("quadrants._runtime");
     return makeObject(types.attr(ir::describe(ir::getScalar(base.type)).c_str()));
   }
   if (type && text == "n")
@@ -111,7 +111,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
     if (text == "ndim" && !type)
       return makeObject(nb::int_(mlir::cast<ir::TensorType>(tensor.type).getRank()));
     if (text == "dtype")
-      return makeObject(nb::module_::import_("quadrants._types").attr(ir::describe(ir::getScalar(element)).c_str()));
+      return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(element)).c_str()));
     if (type && text == "n")
       return makeObject(nb::int_(type.getDimSize(0)));
     if (type && text == "m")

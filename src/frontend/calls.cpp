@@ -142,8 +142,9 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
   if (!PyCallable_Check(object.ptr()))
     fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
-  bool isFunction = python.isInstance(object, python.functionClass);
-  if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())))
+  bool isFunction = python.isInstance(object, python.functionClass), isOfPackage = python.isOfPackage(object);
+  // The package's own libraries call helpers of theirs while they are compiled.
+  if (isOfPackage && !python.isOfPackage(function.object) && (isFunction || PyType_Check(object.ptr())))
     fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   nb::list positional;
   nb::dict named;
@@ -162,7 +163,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   }
   if (isKnown) {
     // What a function of the user's looks at beyond its arguments is not known.
-    if (isFunction || python.isInstance(object, python.methodClass))
+    if ((isFunction && !isOfPackage) || python.isInstance(object, python.methodClass))
       session.reader.refuseCache();
     PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
     if (!result) {
