@@ -88,6 +88,7 @@ void FunctionBuilder::buildKernel() {
     for (nb::handle annotation : resultTypes)
       llvm::append_range(results, listResultTypes(annotation));
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
+  ++session.symbolCounts[functionName]; // a func may have the kernel's name
   ir::KernelOp kernel =
       ir::KernelOp::create(atModule, loc(), llvm::StringRef(functionName), uint32_t(0), uint32_t(0), atModule.getArrayAttr(typeAttributes));
   kernel.getBody().emplaceBlock();

@@ -327,7 +327,7 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
   if (isNew) {
     OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
     unsigned count = session.symbolCounts[name]++;
-    std::string symbol = count == 0 ? name : name + "_" + std::to_string(count);
+    std::string symbol = count == 0 ? name : name + "." + std::to_string(count); // no name in Python ends like this
     auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
     instance.op =
         ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());

@@ -147,3 +147,11 @@ def test_shading_functions(count):
         )
 
     assert np.asarray(run()).tolist() == [2, 1, 0, 0.15625, -1, 0.75, 1, 1]
+
+
+def test_a_kernel_may_have_the_name_of_a_function_that_it_calls(count):
+    @qd.kernel
+    def clamp(x: float) -> float:
+        return qd.math.clamp(x, 0.0, 1.0)
+
+    assert clamp(5) == 1 and clamp(-5) == 0
