@@ -157,16 +157,15 @@ def test_public_names_exist():
         assert getattr(qd, name) is not None or name == "cfg"
 
 
-def test_import_is_fast_and_loads_no_compiler():
+def test_import_is_fast_and_loads_no_compiler(tmp_path):
     code = """
 import sys, time, numpy
-start = time.perf_counter()
+start = time.process_time()
 import quadrants
-print(time.perf_counter() - start, 'quadrants._compiler' in sys.modules, 'inspect' in sys.modules)
+print(time.process_time() - start, 'quadrants._compiler' in sys.modules)
 """
-    times = []
-    for _ in range(3):
-        seconds, compiler, _ = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-        times.append(float(seconds))
-        assert compiler == "False"
-    assert min(times) < 0.12  # promised: 0.06 s on an idle machine
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)  # as installed: with bytecode, which the first run writes
+    results = [subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).split() for _ in range(4)]
+    assert {compiler for _, compiler in results} == {"False"}
+    assert min(float(seconds) for seconds, _ in results[1:]) < 0.06
