@@ -387,8 +387,8 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   mlir::Value old = emit(place);
   if (kind == BinaryKind::pow && value.isObject())
     return storeTyped(place, emit(power(makeComputed(old), value)));
-  // The right side takes the target's type first; that of a division decides by itself.
-  if (kind != BinaryKind::pow && !scalar.isInteger(1))
+  // What may be atomic elsewhere takes the target's type first, so that `x += 1.9` means the same on a variable and on an element.
+  if (atomic && kind != BinaryKind::mul && !scalar.isInteger(1))
     operand = cast(operand, scalar);
   mlir::Value result =
       kind == BinaryKind::pow ? emit(power(makeComputed(old), makeComputed(operand))) : binaryTyped(kind, old, operand, symbol);
@@ -419,7 +419,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       fail(error::kSyntax, "the loop variable '" + toText(name) + "' cannot be assigned: assign a new variable");
     if (!binding) {
       lookUpGlobal(name);
-      fail(error::kName, "'" + toText(name) + "' cannot be changed: a captured value is constant");
+      fail(error::kSyntax, "'" + toText(name) + "' cannot be changed: a captured value is constant");
     }
     if (binding->kind == Binding::Kind::Static && binding->value.is(Kind::Sequence)) {
       binding->value =

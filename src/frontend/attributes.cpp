@@ -238,11 +238,12 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);
-  // A func of the object's class, together with the object.
-  if (python.isInstance(found, python.boundFunc)) {
-    session.reader.depend(path, artifact::Dependency::Kind::Function);
+  // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
+  if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     Value method = makeMethod(base, getAttribute(found, names().func));
-    method.path = path;
+    method.path =
+        session.reader.getStep(session.reader.getStep(base.path, PathStep::Kind::Attribute, "__class__"), PathStep::Kind::Attribute, text);
+    session.reader.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }
   if (!isPackage)

@@ -108,7 +108,8 @@ private:
   void visitReturn(nb::handle node);
   void visitAssert(nb::handle node);
   void visitExpressionStatement(nb::handle node);
-  void failUnsupported(nb::handle node);
+  [[noreturn]] void failUnsupported(nb::handle node);
+  void visitDelete(nb::handle node);
   struct Branch {
     std::vector<std::pair<PyObject *, Binding>> bindings; ///< what the branch declared
     bool isTerminated = false;
@@ -271,6 +272,7 @@ private:
   Value rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference);
   Value callInstance(const Value &func, const std::vector<Value> &values, nb::object source);
   Value inlineCall(const Value &func, const std::vector<Value> &values, nb::object source);
+  Value shapeOf(nb::handle annotation, llvm::SmallVectorImpl<mlir::Type> &types);
   Value buildFunction(ir::FuncOp op, const std::vector<Value> &values);
   void bindParameters(const std::vector<Value> &values);
   Value returnedValue(nb::handle node);

@@ -67,7 +67,8 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   const Value &place = arguments.positional[0];
   bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
   if (!isLvalue)
-    fail(error::kType, "qd." + name + " needs an lvalue (a variable or an element) as its first argument, got " + describe(place));
+    fail(error::kSyntax,
+         "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
   if (row == "cas") {
     if (!place.is(Kind::Place) || isa<VectorType>(place.type) || arguments.positional.size() != 3)
       fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
@@ -82,8 +83,8 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   mlir::Value operand = emit(arguments.positional[1], place.type);
   if (ir::getRow(*kind).operand == ir::OperandClass::Integer &&
       (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
-    fail(error::kType, "unsupported operand type(s) for '" + name + "': '" + ir::describe(place.type) + "' and '" +
-                           ir::describe(operand.getType()) + "'");
+    fail(error::kType,
+         "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
   if (place.is(Kind::Place))
     return makeComputed(create<ir::AtomicOp>(*kind, place.ir, operand));

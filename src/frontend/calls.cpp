@@ -142,10 +142,14 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
   if (!PyCallable_Check(object.ptr()))
     fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
-  bool isFunction = python.isInstance(object, python.functionClass), isOfPackage = python.isOfPackage(object);
-  // The package's own libraries call helpers of theirs while they are compiled.
-  if (isOfPackage && !python.isOfPackage(function.object) && (isFunction || PyType_Check(object.ptr())))
-    fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+  bool isFunction = python.isInstance(object, python.functionClass);
+  if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
+    // Types are made in kernels too; everything else of the package has its own meaning there or none.
+    nb::object owner = findAttribute(object, names().__module__);
+    bool makesTypes = isFunction && (toText(owner) == "quadrants._types" || toText(owner) == "quadrants._struct");
+    if (!makesTypes)
+      fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+  }
   nb::list positional;
   nb::dict named;
   bool isKnown = true;
@@ -163,7 +167,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   }
   if (isKnown) {
     // What a function of the user's looks at beyond its arguments is not known.
-    if ((isFunction && !isOfPackage) || python.isInstance(object, python.methodClass))
+    if ((isFunction || python.isInstance(object, python.methodClass)) && !python.isOfPackage(object))
       session.reader.refuseCache();
     PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
     if (!result) {

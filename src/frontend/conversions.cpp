@@ -324,8 +324,16 @@ Value FunctionBuilder::toTensor(const Value &value) {
   tensor.kind = Kind::Tensor;
   std::string name = Reader::describe(value.path);
   if (!isField) {
+    // Packed arrays share code; others bring their strides along.
+    int64_t expected = layout.componentStride * layout.element.componentCount();
+    bool isPacked = true;
+    for (size_t axis = layout.strides.size(); axis-- > 0; expected *= layout.extents[axis])
+      isPacked = isPacked && (layout.strides[axis] == expected || layout.extents[axis] <= 1);
     layout.extents.assign(layout.extents.size(), layout::kDynamic);
-    layout.strides.clear();
+    if (isPacked)
+      layout.strides.clear();
+    else
+      layout.strides.assign(layout.strides.size(), layout::kDynamic);
   }
   layout::ValueType element = layout.element;
   std::vector<int64_t> extents = layout.extents, strides = layout.strides;

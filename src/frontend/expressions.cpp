@@ -141,6 +141,8 @@ Value FunctionBuilder::visitName(nb::handle at) {
     return lookUpGlobal(name);
   if (binding->kind == Binding::Kind::Merged)
     return merge(*binding, name.ptr());
+  if (binding->kind == Binding::Kind::Partial && binding->line == 0)
+    fail(error::kName, "Name \"" + toText(name) + "\" is not defined: it was deleted");
   if (binding->kind == Binding::Kind::Partial)
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined on every path: the `if` in line " + std::to_string(binding->line) +
                            " assigns it in one branch only");
@@ -230,7 +232,7 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
     Value right = visit(nb::object(comparators[link]));
     Value term;
     if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
-      if (!isConstant(left) && !isTensor(left) && !isConstant(right) && !isTensor(right))
+      if ((!isConstant(left) && !isTensor(left)) || (!isConstant(right) && !isTensor(right)))
         fail(error::kSyntax, "Operator \"" + llvm::Twine(kind == NodeKind::Is ? "is" : "is not") +
                                  "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
       nb::object first = toPython(left), second = toPython(right);

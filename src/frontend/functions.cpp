@@ -266,7 +266,8 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   Value result;
   if (isTopLevel() && !isInsideParallel && loops.empty()) {
     FunctionBuilder probe(session, functionSource, callee, this);
-    if (probe.mayHoldTasks(statements) && !probe.returnsEarly(statements, false))
+    bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
+    if (!isReal && probe.mayHoldTasks(statements) && !probe.returnsEarly(statements, false))
       result = inlineCall(callee, values, functionSource);
     else
       result = callInstance(func, values, functionSource);
@@ -335,6 +336,17 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
                               func.path ? func.path : session.reader.getFunctionRoot(getAttribute(func.object, names().function), nullptr));
     FunctionBuilder inner(session, functionSource, callee, this);
     inner.resultTypes = getAttribute(func.object, names().results);
+    if (nb::cast<bool>(getAttribute(func.object, names().is_real_function))) {
+      // The annotation says what it returns, so that it may call itself.
+      std::vector<Value> shapes;
+      SmallVector<Type> results;
+      if (!inner.resultTypes.is_none())
+        for (nb::handle annotation : inner.resultTypes)
+          shapes.push_back(inner.shapeOf(annotation, results));
+      instance.result = shapes.empty() ? makeObject(nb::none()) : shapes.size() == 1 ? shapes[0] : makeTuple(shapes);
+      instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
+      instance.isInProgress = false;
+    }
     Value result = inner.buildFunction(instance.op, values);
     instance.result = result;
     instance.isInProgress = false;
@@ -351,6 +363,23 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
   return rebuild(instance.result, [&] { return call.getResult(position++); }, false);
+}
+
+Value FunctionBuilder::shapeOf(nb::handle annotation, SmallVectorImpl<Type> &types) {
+  Value shape;
+  if (session.python.isInstance(annotation, session.python.structType)) {
+    shape = makeAggregate(Kind::Struct, {});
+    shape.aggregate->structType = nb::borrow(annotation);
+    for (auto [name, element] : nb::borrow<nb::dict>(getAttribute(annotation, names().members))) {
+      shape.aggregate->names.push_back(nb::borrow(name));
+      shape.aggregate->items.push_back(shapeOf(element, types));
+    }
+    return shape;
+  }
+  shape.kind = Kind::Computed;
+  shape.type = session.findValueType(annotation);
+  types.push_back(shape.type);
+  return shape;
 }
 
 Value FunctionBuilder::buildFunction(ir::FuncOp op, const std::vector<Value> &values) {
@@ -371,8 +400,13 @@ Value FunctionBuilder::buildFunction(ir::FuncOp op, const std::vector<Value> &va
 Value FunctionBuilder::returnedValue(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
   Value value = expression.is_none() ? makeObject(nb::none()) : visit(expression);
-  if (isInKernel() || !resultTypes || resultTypes.is_none())
+  if (isInKernel())
     return value;
+  if (!resultTypes || resultTypes.is_none()) {
+    // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
+    bool isNumber = value.isObject() && session.python.isNumber(value.object);
+    return isNumber && uses->lookup(tree.ptr()) > 1 ? makeComputed(emit(value)) : value;
+  }
   // A real func says what it returns.
   std::vector<nb::object> annotations;
   for (nb::handle annotation : resultTypes)

@@ -65,6 +65,8 @@ void FunctionBuilder::collectAssignments() {
         (*uses)[getAttribute(at, names().id).ptr()] += 1;
       continue;
     }
+    if (kind == NodeKind::Return)
+      (*uses)[tree.ptr()] += 1;
     if (kind == NodeKind::AugAssign) {
       addRoot(getAttribute(at, names().target));
     } else if (kind == NodeKind::Assign) {

@@ -211,7 +211,7 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
     value = cast(value, session.types.defaultInteger);
   bool isInteger = !isFloat(value.getType());
   if (known && isInteger && *known < 0)
-    fail(error::kRuntime, "Negative exponent in pow(int, int) is not allowed.");
+    fail(error::kCompilation, "Negative exponent in pow(int, int) is not allowed.");
   if (known && std::abs(*known) <= 16) {
     // Repeated multiplication: exact for integers, and much cheaper than a call.
     auto count = uint64_t(std::abs(*known));

@@ -47,6 +47,8 @@ void FunctionBuilder::visitStatement(nb::handle statement) {
     return visitLoopControl(kindOf(statement));
   case NodeKind::Pass:
     return;
+  case NodeKind::Delete:
+    return visitDelete(statement);
   case NodeKind::FunctionDef:
     fail(error::kSyntax, llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") + "'.");
   case NodeKind::With: {
@@ -68,6 +70,20 @@ void FunctionBuilder::visitExpressionStatement(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
   if (kindOf(expression) != NodeKind::Constant)
     visit(expression);
+}
+
+void FunctionBuilder::visitDelete(nb::handle at) {
+  for (nb::handle target : getAttribute(at, names().targets)) {
+    At here(*this, target);
+    Binding *binding = kindOf(target) == NodeKind::Name ? scopes.find(getAttribute(target, names().id).ptr()) : nullptr;
+    bool isOwn =
+        binding && binding->scope == scopes.depth() && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);
+    if (!isOwn)
+      fail(error::kSyntax, "only variables of the same block can be deleted");
+    *binding = {};
+    binding->kind = Binding::Kind::Partial;
+    binding->scope = scopes.depth();
+  }
 }
 
 FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::function<void()> &emitBody) {
