@@ -367,7 +367,7 @@ private:
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level
   bool isInsideParallel = false;
   bool isInlined = false;
-  unsigned runtimeDepth = 0;  ///< run-time if, for and while around the statement
+  unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
   unsigned expressionDepth = 0;
   Value inlinedResult; ///< of an inlined func
   bool hasInlinedResult = false;
