@@ -52,6 +52,16 @@ PyObject *findMethod(PyObject *object, PyObject *name) {
   return own && PyDict_Contains(own.get(), name) != 0 ? nullptr : member;
 }
 
+Ref unbind(Ref object) {
+  static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
+  static PyObject *name = PyUnicode_InternFromString("func");
+  if (!object)
+    return object;
+  if (PyMethod_Check(object.get()))
+    return Ref::borrow(PyMethod_GET_FUNCTION(object.get()));
+  return Py_TYPE(object.get()) == boundFunc ? Ref::adopt(PyObject_GetAttr(object.get(), name)) : object;
+}
+
 static Ref readClosure(PyObject *function, const std::string &name) {
   PyObject *closure = PyFunction_GetClosure(function);
   Ref names = Ref::adopt(PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars"));
@@ -88,7 +98,7 @@ Ref takeStep(PyObject *object, const PathStep &step) {
     return function ? readClosure(function, step.name) : Ref{};
   }
   }
-  return found ? Ref::adopt(found) : missing();
+  return found ? unbind(Ref::adopt(found)) : missing();
 }
 
 Ref resolvePath(const artifact::Path &path, const Roots &roots) {

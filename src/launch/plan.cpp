@@ -317,23 +317,24 @@ PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   // Next time the dictionary is enough, unless the class has a say about the member.
   step.typeVersion = 0;
-  step.method = findMethod(object, step.name);
-  if (step.method) {
-    step.typeVersion = type->tp_version_tag;
-    return Py_NewRef(step.method);
-  }
-  if (type->tp_getattro == PyObject_GenericGetAttr && type->tp_dictoffset != 0) {
+  step.inClass = nullptr;
+  if (type->tp_getattro == PyObject_GenericGetAttr) {
     PyObject *inClass = _PyType_Lookup(type, step.name);
-    if (!inClass || !Py_TYPE(inClass)->tp_descr_set)
+    PyTypeObject *kind = inClass ? Py_TYPE(inClass) : nullptr;
+    if (!kind || !kind->tp_descr_set) {
       step.typeVersion = type->tp_version_tag;
+      if (kind && (!kind->tp_descr_get || getFunction(inClass)))
+        step.inClass = inClass;
+    }
   }
   PyObject *found = PyObject_GetAttr(object, step.name);
   if (!found) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError))
       throw PythonError{};
     PyErr_Clear();
+    return nullptr;
   }
-  return found;
+  return unbind(Ref::adopt(found)).release();
 }
 
 bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanFrame &frame, Fit &fit) {
@@ -368,14 +369,15 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
       PyObject *object = slots[step.source];
       if (step.typeVersion && Py_TYPE(object)->tp_version_tag == step.typeVersion) {
         PyObject *&dict = frame.dicts[step.source];
-        if (!dict) {
+        if (!dict && Py_TYPE(object)->tp_dictoffset != 0) {
           dict = PyObject_GenericGetDict(object, nullptr);
           if (dict)
             Py_DECREF(dict); // the object holds it
           else
             PyErr_Clear();
         }
-        found = Py_XNewRef(dict ? PyDict_GetItemWithError(dict, step.name) : nullptr);
+        found = dict ? PyDict_GetItemWithError(dict, step.name) : nullptr;
+        found = Py_XNewRef(found ? found : step.inClass);
         if (!found)
           found = Py_XNewRef(step.method);
       }

@@ -52,14 +52,15 @@ private:
   struct Check;
   struct Step {
     StepKind kind;
-    bool mayBeMissing = false;  ///< attribute: the plan expects that it is not there
-    uint16_t slot;              ///< what the step finds or looks at
-    uint16_t source = 0;        ///< slot that it starts from
-    uint32_t typeVersion = 0;   ///< attribute: types of this version keep the member in the instance's dictionary
-    uint32_t index = 0;         ///< argument number, or index of the input or check
-    PyObject *name = nullptr;   ///< attribute, item, global: owned
-    PyObject *method = nullptr; ///< attribute: the class's function of that name, for types of this version; the class holds it
-    PyObject *object = nullptr; ///< cell: owned
+    bool mayBeMissing = false;   ///< attribute: the plan expects that it is not there
+    uint16_t slot;               ///< what the step finds or looks at
+    uint16_t source = 0;         ///< slot that it starts from
+    uint32_t typeVersion = 0;    ///< attribute: types of this version keep the member in the instance's dictionary,
+    PyObject *inClass = nullptr; ///< and those without an entry there have this one; the type of that version holds it
+    uint32_t index = 0;          ///< argument number, or index of the input or check
+    PyObject *name = nullptr;    ///< attribute, item, global: owned
+    PyObject *method = nullptr;  ///< attribute: the class's function of that name, for types of this version; the class holds it
+    PyObject *object = nullptr;  ///< cell: owned
     const artifact::PathStep *path = nullptr;
   };
   struct Node;

@@ -187,6 +187,32 @@ def test_members_are_found_in_slots_and_class_attributes(compiler: Any) -> None:
     assert compiler.calls == 2
 
 
+def test_replaced_method_is_seen(compiler: Any) -> None:
+    @qd.data_oriented
+    class Model:
+        @qd.func
+        def weight(self) -> None:
+            return 1
+
+        @qd.kernel
+        def f(self) -> None:
+            pass
+
+    compiler.attach(Model.f, HandMade(NOTHING, dependencies=[("type", (0,)), ("function", (0, ("attribute", "weight")))]))
+    first, second = Model(), Model()
+    for model in (first, second, first):
+        model.f()
+    assert compiler.calls == 1
+
+    @qd.func
+    def weight(self) -> None:
+        return 2
+
+    Model.weight = weight
+    first.f()
+    assert compiler.calls == 2
+
+
 def test_equal_template_values_share_code(compiler: Any) -> None:
     @qd.kernel
     def f(n: qd.template()) -> None:
