@@ -3,6 +3,8 @@
 #include "devlib/bitcode.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
@@ -87,6 +89,47 @@ static llvm::FunctionPassManager buildFunctionPipeline() {
   return pipeline;
 }
 
+/// Parts of the code generator take time that grows with the square of a block's length: they walk all uses of a constant in it. So
+/// blocks are cut into pieces of this many instructions.
+constexpr unsigned kLongestBlock = 512;
+
+/// Cuts a long block by branches that are never taken but that nobody can fold: they test a zero of which the code generator knows nothing.
+/// Costs three instructions for each piece.
+static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
+  std::vector<llvm::Instruction *> cuts;
+  unsigned count = 0;
+  for (llvm::Instruction &instruction : block) {
+    if (++count % kLongestBlock == 0 && !llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction) && !instruction.isTerminator())
+      cuts.push_back(&instruction);
+  }
+  if (count < 2 * kLongestBlock)
+    return;
+  llvm::Function &function = *block.getParent();
+  llvm::LLVMContext &ctx = function.getContext();
+  if (!never) {
+    never = llvm::BasicBlock::Create(ctx, "never", &function);
+    new llvm::UnreachableInst(ctx, never);
+  }
+  llvm::Type *number = llvm::Type::getInt32Ty(ctx);
+  auto *type = llvm::FunctionType::get(number, {number}, false);
+  llvm::InlineAsm *unknown = llvm::InlineAsm::get(type, "", "=r,0", false);
+  // From the last cut to the first: each cut moves what stands behind it.
+  for (llvm::Instruction *cut : llvm::reverse(cuts)) {
+    llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "piece");
+    block.getTerminator()->eraseFromParent();
+    llvm::IRBuilder<> builder(&block);
+    builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateCall(type, unknown, builder.getInt32(0))), never, rest);
+  }
+}
+
+static void splitLongBlocks(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    llvm::BasicBlock *never = nullptr;
+    for (llvm::BasicBlock &block : llvm::make_early_inc_range(function))
+      splitLongBlock(block, never);
+  }
+}
+
 void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   llvm::LoopAnalysisManager loopAnalyses;
   llvm::FunctionAnalysisManager functionAnalyses;
@@ -105,6 +148,8 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) 
   if (optLevel > 0)
     pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
   pipeline.run(module, moduleAnalyses);
+  // Last: nothing after it may join the pieces.
+  splitLongBlocks(module);
 }
 
 } // namespace qd::backends::cpu
