@@ -2,6 +2,10 @@
 
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
+#include "llvm/CodeGen/CodeGenTargetMachineImpl.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
@@ -16,13 +20,33 @@ LLD_HAS_DRIVER(elf)
 
 namespace qd::backends::cpu {
 
+/// From this many instructions on, passes that compare all hoisted constants with each other cost more than they bring.
+constexpr unsigned kLargeModule = 10000;
+
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind) {
   llvm::SmallVector<char, 0> result;
   llvm::raw_svector_ostream output(result);
   llvm::legacy::PassManager pipeline;
-  auto type = kind == OutputKind::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
-  if (machine.addPassesToEmitFile(pipeline, output, nullptr, type, /*DisableVerify=*/true))
+  // What addPassesToEmitFile does, but for the choice of passes.
+  auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);
+  llvm::TargetPassConfig *config = static_cast<llvm::CodeGenTargetMachineImpl &>(machine).createPassConfig(pipeline);
+  config->setDisableVerify(true);
+  // Processors that we care for order instructions themselves.
+  config->disablePass(&llvm::PostRASchedulerID);
+  if (module.getInstructionCount() > kLargeModule) {
+    config->disablePass(&llvm::EarlyMachineLICMID);
+    config->disablePass(&llvm::MachineCSELegacyID);
+  }
+  pipeline.add(config);
+  pipeline.add(modules);
+  if (config->addISelPasses())
     return llvm::createStringError("this processor has no code generator");
+  config->addMachinePasses();
+  config->setInitialized();
+  auto type = kind == OutputKind::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addAsmPrinter(pipeline, output, nullptr, type, modules->getMMI().getContext()))
+    return llvm::createStringError("this processor has no assembler");
+  pipeline.add(llvm::createFreeMachineFunctionPass());
   pipeline.run(module);
   return result;
 }
