@@ -41,17 +41,6 @@ PyObject *getFunction(PyObject *object) {
   return nullptr;
 }
 
-PyObject *findMethod(PyObject *object, PyObject *name) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject *member = type->tp_getattro == PyObject_GenericGetAttr ? _PyType_Lookup(type, name) : nullptr;
-  if (!member || Py_TYPE(member)->tp_descr_set || !Py_TYPE(member)->tp_descr_get || !getFunction(member))
-    return nullptr;
-  PyObject *dict = PyObject_GenericGetDict(object, nullptr);
-  PyErr_Clear();
-  Ref own = dict ? Ref::adopt(dict) : Ref();
-  return own && PyDict_Contains(own.get(), name) != 0 ? nullptr : member;
-}
-
 Ref unbind(Ref object) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
   static PyObject *name = PyUnicode_InternFromString("func");
@@ -74,12 +63,9 @@ static Ref readClosure(PyObject *function, const std::string &name) {
 Ref takeStep(PyObject *object, const PathStep &step) {
   PyObject *found = nullptr;
   switch (step.kind) {
-  case PathStep::Kind::Attribute: {
-    Ref name = Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
-    PyObject *method = findMethod(object, name.get());
-    found = method ? Py_NewRef(method) : PyObject_GetAttr(object, name.get());
+  case PathStep::Kind::Attribute:
+    found = PyObject_GetAttrString(object, step.name.c_str());
     break;
-  }
   case PathStep::Kind::Item: {
     Ref key = Ref::adopt(step.name.empty() ? PyLong_FromLongLong(step.index) : PyUnicode_FromString(step.name.c_str()));
     found = PyObject_GetItem(object, key.get());

@@ -16,10 +16,6 @@ struct Roots {
 /// The Python function behind a function, func or kernel; borrowed, null for anything else.
 PyObject *getFunction(PyObject *object);
 
-/// The function of the language that `object.name` is a method of: the member of the class, not bound to the object, whose binding would be
-/// a new object each time. Borrowed; null when the object has a member of its own of that name, or the class has no such function.
-PyObject *findMethod(PyObject *object, PyObject *name);
-
 /// What is bound, of a bound method or bound func: binding makes a new object at each access, and says nothing that the path does not say.
 Ref unbind(Ref object);
 

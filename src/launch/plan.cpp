@@ -378,8 +378,6 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
         }
         found = dict ? PyDict_GetItemWithError(dict, step.name) : nullptr;
         found = Py_XNewRef(found ? found : step.inClass);
-        if (!found)
-          found = Py_XNewRef(step.method);
       }
       if (!found)
         found = fetchAttribute(step, object);

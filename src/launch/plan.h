@@ -59,7 +59,6 @@ private:
     PyObject *inClass = nullptr; ///< and those without an entry there have this one; the type of that version holds it
     uint32_t index = 0;          ///< argument number, or index of the input or check
     PyObject *name = nullptr;    ///< attribute, item, global: owned
-    PyObject *method = nullptr;  ///< attribute: the class's function of that name, for types of this version; the class holds it
     PyObject *object = nullptr;  ///< cell: owned
     const artifact::PathStep *path = nullptr;
   };
