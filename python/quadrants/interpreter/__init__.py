@@ -96,8 +96,6 @@ def _with_frames(error: Exception, kernel: Any) -> Exception:
     if mistake is not None:
         frames.append(mistake)
     text = error.args[0] if error.args else ""
-    if isinstance(error, _errors.QuadrantsRuntimeError):
-        return _errors.runtime_error(type(error).__name__, str(text), frames)
     return _errors.compile_error(type(error).__name__, str(text), frames)
 
 

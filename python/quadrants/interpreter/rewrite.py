@@ -29,7 +29,7 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 _OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
 _REFUSED = (
     ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
-    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With,
+    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With, ast.Delete, ast.Match,
 )  # fmt: skip
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
@@ -344,13 +344,6 @@ class Rewriter(ast.NodeTransformer):
             call = self.helper("augment_member", op, base, literal(node.target.attr), self.visit(node.value), at=node)
         return [_place(ast.Expr(call), node)]
 
-    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
-        for target in node.targets:
-            if not isinstance(target, ast.Name) or target.id not in self.scopes[-1]:
-                self.fail("`del` takes variables of the block that it stands in", node)
-            del self.scopes[-1][target.id]
-        return [_place(ast.Pass(), node)]
-
     def block(self, body: list[ast.stmt], scope: dict[str, str] | None = None) -> tuple[list[ast.stmt], dict[str, str]]:
         """Rewrites the statements of a block; gives them with the names that it declared."""
         self.scopes.append(scope or {})
@@ -430,23 +423,8 @@ class Rewriter(ast.NodeTransformer):
         node.value = node.value if isinstance(node.value, ast.Constant) else self.visit(node.value)
         return node
 
-    def visit_Match(self, node: ast.Match) -> ast.stmt:
-        node.subject = self.visit(node.subject)
-        for case in node.cases:
-            if case.guard:
-                case.guard = self.helper("truth", self.visit(case.guard), at=case.guard)
-            case.body = self.block(case.body)[0]
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> list[ast.stmt]:
-        """A function inside a kernel: rewritten alike, called with copies of its arguments."""
-        name, target = node.name, ast.copy_location(ast.Name(node.name, ast.Store()), node)
-        node.decorator_list, node.returns, node.name = [], None, self.temporary()
-        for argument in node.args.args:
-            argument.annotation = None
-        node.body = self.block(node.body, {argument.arg: "value" for argument in node.args.args})[0]
-        self.scopes[-1][name] = "object"
-        return [node, _place(ast.Assign([target], self.helper("local_function", ast.Name(node.name, ast.Load()), at=node)), node)]
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.fail(f"Function definition is not allowed in '{self.decorator}'.", node)
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _REFUSED):

@@ -63,6 +63,7 @@ public:
   llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
   llvm::Value *emitBinary(ir::BinaryKind kind, mlir::Type lhsType, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
+  llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
   llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
   llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
   Component combine(ir::BinaryKind kind, mlir::Type type, const Component &lhs, const Component &rhs);

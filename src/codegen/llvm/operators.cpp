@@ -200,7 +200,20 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
       return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
     if (isFloat)
       return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
-    return emitCast(wide, type, callDevlib("pow", wide, {emitCast(type, wide, lhs), emitCast(rhsType, wide, rhs)}));
+    llvm::Value *exponent = emitCast(rhsType, wide, rhs);
+    // From 2^63 on an exponent would pass for a negative one: another one that gives the same power stands in for it.
+    if (rhsType.isUnsignedInteger(64)) {
+      llvm::Value *top = builder.CreateShl(builder.CreateLShr(exponent, 63), 62);
+      exponent = builder.CreateOr(builder.CreateAnd(exponent, uint64_t(INT64_MAX)), top);
+    }
+    llvm::Value *power = callDevlib("pow", wide, {emitCast(type, wide, lhs), exponent});
+    // The largest unsigned base would pass for -1, whose reciprocal is not 0.
+    if (type.isUnsignedInteger(64) && rhsType.isSignedInteger()) {
+      llvm::Value *isNegative = builder.CreateICmpSLT(exponent, llvm::Constant::getNullValue(exponent->getType()));
+      llvm::Value *isMany = builder.CreateICmpUGT(lhs, llvm::ConstantInt::get(lhs->getType(), 1));
+      power = builder.CreateSelect(builder.CreateAnd(isNegative, isMany), llvm::Constant::getNullValue(power->getType()), power);
+    }
+    return emitCast(wide, type, power);
   }
   case ir::BinaryKind::atan2:
     return callDevlib("atan2", type, {lhs, rhs});
@@ -270,13 +283,25 @@ llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *
   }
 }
 
+/// Through a single that is rounded to odd, so that only the last step rounds. The plain instruction would call a library.
+llvm::Value *BodyEmitter::emitDoubleToHalf(llvm::Value *value, llvm::Type *target) {
+  llvm::Value *single = builder.CreateFPTrunc(value, value->getType()->getWithNewType(builder.getFloatTy()));
+  llvm::Value *back = builder.CreateFPExt(single, value->getType());
+  llvm::Type *word = single->getType()->getWithNewType(builder.getInt32Ty());
+  auto magnitude = [&](llvm::Value *number) { return builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, number); };
+  llvm::Value *bits = builder.CreateBitCast(single, word);
+  bits = builder.CreateSub(bits, builder.CreateZExt(builder.CreateFCmpOGT(magnitude(back), magnitude(value)), word));
+  bits = builder.CreateOr(bits, builder.CreateZExt(builder.CreateFCmpONE(back, value), word));
+  return builder.CreateFPTrunc(builder.CreateBitCast(bits, single->getType()), target);
+}
+
 llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
   if (from == to)
     return value;
   llvm::Type *target = value->getType()->getWithNewType(module.getType(to));
   if (isa<FloatType>(from)) {
     if (isa<FloatType>(to))
-      return builder.CreateFPCast(value, target);
+      return from.isF64() && to.isF16() ? emitDoubleToHalf(value, target) : builder.CreateFPCast(value, target);
     if (to.isInteger(1))
       return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
     unsigned bits = to.getIntOrFloatBitWidth();

@@ -181,22 +181,18 @@ def test_return_leaves_loops_of_a_func():
     assert work(15, 7) == 21 and work(40, 9) == 45 and work(2000, 3) == -1
 
 
-def test_real_func_recurses():
+def test_real_func_returns_early_and_converts():
     @qd.real_func
-    def factorial(n: qd.i32) -> qd.i32:
-        if n <= 1:
-            return 1
-        return n * factorial(n - 1)
-
-    @qd.real_func
-    def fibonacci(n: qd.i32) -> qd.i32:
-        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+    def clamp(n: qd.i32, top: qd.f32) -> qd.i32:
+        if n > top:
+            return top
+        return n
 
     @qd.kernel
     def work(n: qd.i32) -> qd.i32:
-        return factorial(n) + fibonacci(n)
+        return clamp(n, 7.5)
 
-    assert work(7) == 5040 + 13
+    assert work(5) == 5 and work(100) == 7
 
 
 def test_pyfunc_is_callable_from_both_scopes():

@@ -168,14 +168,6 @@ def test_atomics_on_vectors_work_by_component():
     assert v[None][1] == 20 and v[None][2] == 45
 
 
-def test_delete_forgets_a_name():
-    assert run("x = 1\ny = x + n\ndel x\nx = 2.5\nreturn x + y", "qd.f32", n=("qd.i32", 1)) == 4.5
-
-
-def test_local_function_takes_copies():
-    assert run("def twice(x):\n    x *= 2\n    return x\ny = n\nreturn twice(y) + y", n=("qd.i32", 3)) == 9
-
-
 def test_evaluation_order_is_left_to_right():
     x = qd.field(qd.i32, shape=4)
 
