@@ -54,6 +54,7 @@ class Rewriter(ast.NodeTransformer):
     def __init__(self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str]) -> None:
         self.function: Any = source.function
         self.by_reference = by_reference
+        self.kind = "qd.kernel" if "parameter" in roles.values() else "qd.func"
         self.references = references
         self.scopes = [{name: "place" if role == "value" and name in references else role for name, role in roles.items()}]
         self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
@@ -424,7 +425,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.fail(f"Function definition is not allowed in '{self.decorator}'.", node)
+        self.fail(f"Function definition is not allowed in '{self.kind}'.", node)
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _REFUSED):

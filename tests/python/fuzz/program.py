@@ -53,7 +53,7 @@ class Program:
         lines = ["import numpy as np", "import quadrants as qd", "", *self.types, ""]
         lines += [f"{name} = None" for name, _ in self.containers]
         for function in self.functions:
-            lines += ["", *function.lines(0)]
+            lines += [*([""] if function.text.startswith("@") else []), *function.lines(0)]
         lines += ["", "def setup():", *([f"    global {names}"] if names else []), "    values = np.random.default_rng(1)"]
         for name, expression in self.containers:
             lines += [f"    {name} = {expression.split(' <- ')[0]}"]

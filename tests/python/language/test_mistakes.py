@@ -36,6 +36,8 @@ BODIES = [
     ("import math", SYNTAX, 'Unsupported node "Import"'),
     ("global captured", SYNTAX, 'Unsupported node "Global"'),
     ("class A:\n    pass", SYNTAX, 'Unsupported node "ClassDef"'),
+    ("def inner():\n    pass", SYNTAX, r"Function definition is not allowed in 'qd.kernel'."),
+    ("del n", SYNTAX, 'Unsupported node "Delete"'),
     ("yield n", SYNTAX, 'Unsupported node "Yield"'),
     ("a, b = qd.Vector([1, 2, 3])", SYNTAX, "The number of targets is not equal to value length"),
     ("a, b = n", SYNTAX, "Cannot unpack type:"),
