@@ -195,6 +195,24 @@ def test_real_func_returns_early_and_converts():
     assert work(5) == 5 and work(100) == 7
 
 
+def test_real_func_recurses():
+    @qd.real_func
+    def factorial(n: qd.i32) -> qd.i32:
+        if n <= 1:
+            return 1
+        return n * factorial(n - 1)
+
+    @qd.real_func
+    def fibonacci(n: qd.i32) -> qd.i32:
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    @qd.kernel
+    def work(n: qd.i32) -> qd.i32:
+        return factorial(n) + fibonacci(n)
+
+    assert work(7) == 5040 + 13
+
+
 def test_pyfunc_is_callable_from_both_scopes():
     @qd.pyfunc
     def cube(x):
