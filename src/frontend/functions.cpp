@@ -112,7 +112,11 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     // By value: numbers become typed, variables are read.
     if (value.isObject() && session.python.isNumber(value.object))
       return makeComputed(emit(value));
-    return value.is(Kind::Argument) ? value : copy(value);
+    if (!value.is(Kind::Argument))
+      return copy(value);
+    Value passed = value;
+    passed.isReadOnly = false; // the function may change its copy
+    return passed;
   }
   return value;
 }

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants._errors import QuadrantsAssertionError, QuadrantsNameError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._errors import QuadrantsAssertionError, QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 
 from . import hosts, meanings, scalars, values
@@ -127,7 +127,7 @@ class Evaluator:
             return meanings.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
-                raise QuadrantsRuntimeError("Negative exponent in pow(int, int) is not allowed.")
+                raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
             if self.checks_assertions and name in _DIVISIONS and not _is_real(left) and not _is_real(right) and _has_zero(right):
                 raise QuadrantsAssertionError(f"Division by zero in `{BINARY[name][0]}`")
             return values.binary(name, left, right)

@@ -29,7 +29,7 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 _OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
 _REFUSED = (
     ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
-    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With, ast.Delete, ast.Match,
+    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With, ast.Match,
 )  # fmt: skip
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
@@ -344,6 +344,13 @@ class Rewriter(ast.NodeTransformer):
             base = self.visit_place(node.target.value)
             call = self.helper("augment_member", op, base, literal(node.target.attr), self.visit(node.value), at=node)
         return [_place(ast.Expr(call), node)]
+
+    def visit_Delete(self, node: ast.Delete) -> ast.stmt:
+        for target in node.targets:
+            if not isinstance(target, ast.Name) or target.id not in self.scopes[-1]:
+                self.fail("only variables of the same block can be deleted", node)
+            del self.scopes[-1][target.id]
+        return _place(ast.Pass(), node)
 
     def block(self, body: list[ast.stmt], scope: dict[str, str] | None = None) -> tuple[list[ast.stmt], dict[str, str]]:
         """Rewrites the statements of a block; gives them with the names that it declared."""

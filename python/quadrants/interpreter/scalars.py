@@ -147,13 +147,16 @@ def _integers_only(symbol: str, left: np.dtype, right: np.dtype) -> None:
 
 def _floor_divide(left: Any, right: Any) -> Any:
     if left.dtype.kind == "f":
-        return np.floor(np.divide(left, right))
+        wide = np.result_type(left.dtype, np.float32)  # a half is computed as a single and rounded once
+        return np.floor(np.divide(left.astype(wide), right.astype(wide))).astype(left.dtype)
     return np.floor_divide(left, right)
 
 
 def _modulo(left: Any, right: Any) -> Any:
     if left.dtype.kind == "f":
-        return np.subtract(left, np.multiply(right, np.floor(np.divide(left, right))))
+        wide = np.result_type(left.dtype, np.float32)
+        a, b = left.astype(wide), right.astype(wide)
+        return np.subtract(a, np.multiply(b, np.floor(np.divide(a, b)))).astype(left.dtype)
     return np.remainder(left, right)
 
 

@@ -122,7 +122,8 @@ def check(program: Program, folder: Path, timeout: float = 60) -> tuple[str | No
     text = difference(one, other)
     if text is None:
         return None, None
-    return ("raised on one" if isinstance(one, str) or isinstance(other, str) else "differs"), text
+    errors = [f"{outcome.split(':')[0]}, {outcome.splitlines()[-1][:24]}" for outcome in (one, other) if isinstance(outcome, str)]
+    return (f"raised on one ({errors[0]})" if errors else "differs"), text
 
 
 def reduce(program: Program, folder: Path, kind: str, limit: int = 150) -> Program:

@@ -37,7 +37,6 @@ BODIES = [
     ("global captured", SYNTAX, 'Unsupported node "Global"'),
     ("class A:\n    pass", SYNTAX, 'Unsupported node "ClassDef"'),
     ("def inner():\n    pass", SYNTAX, r"Function definition is not allowed in 'qd.kernel'."),
-    ("del n", SYNTAX, 'Unsupported node "Delete"'),
     ("yield n", SYNTAX, 'Unsupported node "Yield"'),
     ("a, b = qd.Vector([1, 2, 3])", SYNTAX, "The number of targets is not equal to value length"),
     ("a, b = n", SYNTAX, "Cannot unpack type:"),
@@ -55,7 +54,7 @@ BODIES = [
     ("x = ~f", TYPE, "'bit_not' takes integral inputs only, however 'f32' is provided"),
     ("x = qd.math.popcnt(f)", TYPE, "takes integral inputs only"),
     ("x = qd.bit_cast(f, qd.i64)", TYPE, "bit_cast"),
-    ("x = n ** -1", qd.QuadrantsRuntimeError, r"Negative exponent in pow\(int, int\) is not allowed"),
+    ("x = n ** -1", ANY, r"Negative exponent in pow\(int, int\) is not allowed"),
     # vectors
     ("x = qd.Vector(3)", TYPE, "An Matrix/Vector can only be initialized with an array-like object"),
     (V2 + V3 + "x = v + w", TYPE, r"unsupported operand type\(s\) for '\+': '\[Tensor \(2\) i32\]' and '\[Tensor \(3\) i32\]'"),

@@ -168,6 +168,10 @@ def test_atomics_on_vectors_work_by_component():
     assert v[None][1] == 20 and v[None][2] == 45
 
 
+def test_delete_forgets_a_name():
+    assert run("x = 1\ny = x + n\ndel x\nx = 2.5\nreturn x + y", "qd.f32", n=("qd.i32", 1)) == 4.5
+
+
 def test_evaluation_order_is_left_to_right():
     x = qd.field(qd.i32, shape=4)
 
