@@ -16,7 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from quadrants._errors import QuadrantsAssertionError, QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._errors import (
+    QuadrantsAssertionError,
+    QuadrantsCompilationError,
+    QuadrantsNameError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+)
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 
 from . import hosts, meanings, scalars, values
