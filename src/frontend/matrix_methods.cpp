@@ -224,10 +224,13 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     expect(0, 0);
     checkSquare();
     int64_t n = type.getDimSize(0);
-    if (n > 4)
-      fail(error::kCompilation, name == "determinant"
-                                    ? "only dimension < 5 is supported, got shape " + shapeText(type)
-                                    : "inverse() of a matrix of shape " + shapeText(type) + " is not supported: at most 4x4");
+    if (n > 12)
+      fail(error::kCompilation, "only dimension < 13 is supported, got shape " + shapeText(type));
+    if (n > 4) { // by elimination, in the library: cofactors grow like n!
+      Arguments operand;
+      operand.positional.push_back(makeComputed(value));
+      return callFunc(makeObject(nb::module_::import_("quadrants.linalg").attr(name.str().c_str())), nullptr, operand);
+    }
     if (name == "determinant")
       return makeComputed(determinant(scalar.isInteger(1) ? cast(value, session.types.defaultInteger) : value));
     return makeComputed(inverse(toReal(value)));

@@ -105,6 +105,24 @@ def test_eigenvalues_of_two_by_two(count):
     assert np.allclose(np.asarray(real_parts(1, 0, 0, 2)), [2, 1]) and np.allclose(np.asarray(real_parts(0, -1, 1, 0)), 0)
 
 
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_determinants_and_inverses(count, n):
+    count = min(count, 50)
+    F, G, d = qd.Matrix.field(n, n, qd.f64, shape=count), qd.Matrix.field(n, n, qd.f64, shape=count), qd.field(qd.f64, shape=count)
+    A = RANDOM.standard_normal((count, n, n))
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run():
+        for i in F:
+            G[i] = F[i].inverse()
+            d[i] = F[i].determinant()
+
+    run()
+    assert np.allclose(d.to_numpy(), np.linalg.det(A), rtol=1e-8)
+    assert np.allclose(G.to_numpy() @ A, np.eye(n), atol=1e-6)
+
+
 def test_unsupported_sizes_are_compile_errors(count):
     @qd.kernel
     def run():
