@@ -345,11 +345,11 @@ const SourceFile *readSource(const std::string &path) {
 
 int getLastLine(PyObject *code) {
   int last = reinterpret_cast<PyCodeObject *>(code)->co_firstlineno;
-  Ref positions = Ref::adopt(PyObject_CallMethod(code, PY_VERSION_HEX >= 0x030b0000 ? "co_positions" : "co_lines", nullptr));
+  Ref positions = Ref::adopt(PyObject_CallMethod(code, "co_lines", nullptr));
   Ref iterator = Ref::adopt(PyObject_GetIter(positions.get()));
   while (PyObject *item = PyIter_Next(iterator.get())) {
     Ref entry = Ref::adopt(item);
-    PyObject *line = PyTuple_GET_ITEM(item, PY_VERSION_HEX >= 0x030b0000 ? 1 : 2);
+    PyObject *line = PyTuple_GET_ITEM(item, 2);
     if (PyLong_Check(line))
       last = std::max(last, int(PyLong_AsLong(line)));
   }
@@ -400,6 +400,7 @@ bool Describer::function(PyObject *object, Placement placement) {
   addSource(out, body);
   if (placement == Placement::Included) {
     out += '@';
+    addText(out, asText(body->co_filename));
     addNumber(out, uint64_t(body->co_firstlineno));
   }
   return true;

@@ -11,7 +11,7 @@
 
 namespace qd::launch {
 
-/// What a description of a function says about where it stands: its line matters to code that reports places.
+/// What a description of a function says about where it stands: file and line matter to code that reports places.
 enum class Placement { Ignored, Included };
 
 /// Appends type and value; false (and nothing useful appended) when the object has no canonical form.

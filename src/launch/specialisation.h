@@ -34,7 +34,7 @@ private:
 
   std::unique_ptr<Plan> plan;
   std::unique_ptr<runtime::LoadedKernel> code;
-  uint64_t lastMicroseconds = UINT64_MAX; ///< how long the launch before took; before the first one, anything may come
+  uint64_t lastMicroseconds = 0; ///< how long the launch before took
 };
 
 } // namespace qd::launch

@@ -1,0 +1,106 @@
+"""A second process with the real compiler: it loads what was compiled, or compiles again when anything that was read has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+KERNELS = """
+import numpy as np
+import quadrants as qd
+
+SCALE = 3
+
+@qd.func
+def stage(x):
+    return x * SCALE
+
+@qd.data_oriented
+class Model:
+    def __init__(self):
+        self.x = qd.field(qd.f32, 8)
+        self.gain = 2
+
+    @qd.kernel
+    def step(self, a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+        for i in self.x:
+            self.x[i] += stage(a[i]) * self.gain
+
+@qd.kernel
+def total(x: qd.template()) -> qd.f32:
+    s: qd.f32 = 0
+    for i in x:
+        s += x[i]
+    return s
+"""
+MAIN = """
+import json, sys
+from quadrants import _runtime
+qd.init(offline_cache_file_path=sys.argv[1], **json.loads(sys.argv[2]))
+model = Model()
+model.step(np.arange(8, dtype=np.float32))
+result = total(model.x)
+with open("/proc/self/maps") as maps:
+    has_compiler = any("_compiler" in line for line in maps)
+print(json.dumps([result, _runtime.statistics()["compiled"], has_compiler]))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    def start(kernels: str = KERNELS, main: str = MAIN, **options: Any) -> list[Any]:
+        program = tmp_path / "program.py"
+        program.write_text(kernels + main)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])}
+        command = [sys.executable, str(program), str(tmp_path / "cache"), json.dumps(options)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return start
+
+
+def test_second_process_does_not_load_the_compiler(run: Any) -> None:
+    assert run() == [28 * 6, 2, True]
+    assert run() == [28 * 6, 0, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result", "compiled"),
+    [
+        ("SCALE = 3", "SCALE = 4", 28 * 8, 1),
+        ("self.gain = 2", "self.gain = 5", 28 * 15, 1),
+        ("x * SCALE", "x * SCALE + 1", 28 * 6 + 16, 1),
+        ("s += x[i]", "s += x[i] + 1", 28 * 6 + 8, 1),
+        ("s: qd.f32 = 0", "s: qd.i32 = 0", 28 * 6, 1),
+        ("qd.field(qd.f32, 8)", "qd.field(qd.f32, 9)[0:0] if 0 else qd.field(qd.f32, 8)", 28 * 6, 0),
+        ("qd.field(qd.f32, 8)", "qd.field(qd.f64, 8)", 28 * 6, 2),
+        ("@qd.func\n", "\n\n@qd.func\n", 28 * 6, 0),
+    ],
+)
+def test_what_was_read_decides(run: Any, before: str, after: str, result: float, compiled: int) -> None:
+    run()
+    assert before in KERNELS
+    assert run(KERNELS.replace(before, after))[:2] == [result, compiled]
+    assert run()[:2] == [28 * 6, 0]
+
+
+def test_options_that_change_code_are_a_miss(run: Any) -> None:
+    run()
+    assert run(fast_math=False)[1] == 2
+    assert run(cpu_max_num_threads=1)[1] == 0
+
+
+def test_moved_check_reports_its_new_line(run: Any) -> None:
+    checked = KERNELS.replace("s += x[i]", "s += x[i + 1]")
+    main = MAIN.replace("result = total(model.x)", "try: result = total(model.x)\nexcept AssertionError as error: result = error.line")
+    line = run(checked, main, debug=True)[0]
+    moved = run(checked.replace("@qd.kernel\ndef total", "\n\n@qd.kernel\ndef total"), main, debug=True)
+    assert moved[0] == line + 2
