@@ -127,9 +127,10 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   leavePython();
 
   const std::string &onlyKernel = options.getText(Option::dump_kernel);
-  bool isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel;
-  backends::Stages stages(artifact.kernel, isWatched ? options.getText(Option::dump) : "",
-                          isWatched ? options.getText(Option::stop_after) : "");
+  llvm::StringRef shortName = llvm::StringRef(artifact.kernel).rsplit('.').second;
+  std::string name = shortName.empty() ? artifact.kernel : shortName.str();
+  bool isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
+  backends::Stages stages(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
   stages.dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
   bool succeeded = stages.finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
 

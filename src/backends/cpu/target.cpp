@@ -63,7 +63,8 @@ public:
     auto object = emitObject(module, *machine, OutputKind::Object);
     if (!object)
       return source.emitError(llvm::toString(object.takeError()));
-    stages.finish("instruction selection");
+    if (!stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(object->data(), object->size()); }))
+      return mlir::success();
     auto library = linkSharedLibrary({object->data(), object->size()});
     if (!library)
       return source.emitError(llvm::toString(library.takeError()));
