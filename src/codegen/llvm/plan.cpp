@@ -179,6 +179,8 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   unsigned rank = loop.getRank();
   std::optional<int64_t> low = CostModel::getInteger(loop.getLower()[rank - 1]), high = CostModel::getInteger(loop.getUpper()[rank - 1]);
   plan.perLaneIndices = plan.lanes > 1 && rank > 1 && low && high && *high - *low < int64_t(plan.lanes);
+  // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.
+  plan.isEven = plan.lanes > 1 && low && high && loop.getStep().empty() && (*high - *low) % int64_t(plan.lanes) == 0;
   return plan;
 }
 

@@ -312,7 +312,7 @@ LogicalResult ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::
   in.moveTo(header);
   llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
   llvm::Value *rest = at.CreateSub(length, i);
-  bool masked = plan.lanes > 1 && !plan.separateTail;
+  bool masked = plan.lanes > 1 && !plan.separateTail && !plan.isEven;
   at.CreateCondBr(masked || plan.lanes == 1 ? at.CreateICmpSGT(rest, at.getInt64(0)) : at.CreateICmpSGE(rest, width), full, done);
   in.moveTo(full);
   auto makeMask = [&](llvm::Value *left) {
@@ -328,7 +328,7 @@ LogicalResult ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::
   at.CreateBr(header);
   in.moveTo(done);
   in.mask = nullptr;
-  if (plan.lanes == 1 || masked)
+  if (plan.lanes == 1 || masked || plan.isEven)
     return success();
 
   llvm::BasicBlock *tail = in.makeBlock("tail"), *end = in.makeBlock("tail.end");

@@ -14,6 +14,8 @@ struct LoopPlan {
   bool separateTail = true;
   /// The innermost axis is shorter than a vector: each lane computes its indices by division.
   bool perLaneIndices = false;
+  /// Every run of iterations fills whole vectors: there is no rest.
+  bool isEven = false;
 };
 
 LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop);
