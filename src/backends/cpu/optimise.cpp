@@ -26,6 +26,27 @@
 
 namespace qd::backends::cpu {
 
+/// A routine of the device library is called instead of inlined when all its calls would add more instructions than this.
+constexpr unsigned kMostInlined = 800;
+/// Routines shorter than this are always inlined.
+constexpr unsigned kShortRoutine = 24;
+
+static void callRoutinesUsedOften(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_"))
+      continue;
+    unsigned size = function.getInstructionCount();
+    if (size < kShortRoutine || function.getNumUses() * size <= kMostInlined)
+      continue;
+    function.removeFnAttr(llvm::Attribute::AlwaysInline);
+    function.addFnAttr(llvm::Attribute::NoInline);
+    function.setCallingConv(llvm::CallingConv::Fast);
+    for (llvm::User *user : function.users())
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
+        call->setCallingConv(llvm::CallingConv::Fast);
+  }
+}
+
 llvm::Error linkDeviceLibrary(llvm::Module &module, llvm::ArrayRef<int> lanes) {
   for (int count : lanes) {
     std::string_view bitcode = devlib::getBitcode(count);
@@ -41,6 +62,7 @@ llvm::Error linkDeviceLibrary(llvm::Module &module, llvm::ArrayRef<int> lanes) {
     if (llvm::Linker::linkModules(module, std::move(*library), llvm::Linker::LinkOnlyNeeded, internalise))
       return llvm::createStringError("the device library cannot be linked");
   }
+  callRoutinesUsedOften(module);
   return llvm::Error::success();
 }
 
