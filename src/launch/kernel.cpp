@@ -17,6 +17,7 @@
 namespace qd::launch {
 
 PyTypeObject *kernelType;
+static KernelObject *allKernels;
 
 PyObject *getKernelFunction(PyObject *kernel) { return reinterpret_cast<KernelObject *>(kernel)->function; }
 
@@ -161,6 +162,10 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.epoch = getState().epoch;
+    kernel.next = allKernels;
+    if (allKernels)
+      allKernels->previous = &kernel;
+    allKernels = &kernel;
     return self.release();
   });
 }
@@ -172,7 +177,20 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.function);
   Py_VISIT(kernel.parameters);
   Py_VISIT(kernel.results);
+  if (kernel.specialisations)
+    for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
+      if (int stop = specialisation->traverse(visit, arg))
+        return stop;
   return 0;
+}
+
+void releaseAllKernels() {
+  // Dropping code drops references, which may run anything: first collect, then drop.
+  std::vector<std::shared_ptr<Specialisation>> dropped;
+  for (KernelObject *kernel = allKernels; kernel; kernel = kernel->next) {
+    dropped.insert(dropped.end(), kernel->specialisations->begin(), kernel->specialisations->end());
+    kernel->specialisations->clear();
+  }
 }
 
 static int clearKernel(PyObject *self) {
@@ -191,7 +209,12 @@ static void deleteKernel(PyObject *self) {
   if (kernel.weakReferences)
     PyObject_ClearWeakRefs(self);
   clearKernel(self);
-  delete kernel.specialisations;
+  if (kernel.specialisations) {
+    (kernel.previous ? kernel.previous->next : allKernels) = kernel.next;
+    if (kernel.next)
+      kernel.next->previous = kernel.previous;
+    delete kernel.specialisations;
+  }
   Py_CLEAR(kernel.function);
   Py_CLEAR(kernel.name);
   PyTypeObject *type = Py_TYPE(self);

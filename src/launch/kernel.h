@@ -17,10 +17,13 @@ struct KernelObject {
   Py_ssize_t parameterCount;
   uint64_t epoch;                                                ///< of the runtime that the specialisations belong to
   std::vector<std::shared_ptr<Specialisation>> *specialisations; ///< the one used last comes first
+  KernelObject *previous, *next;                                 ///< all kernels, so that reset reaches them
 };
 
 extern PyTypeObject *kernelType;
 void addKernelType(PyObject *module);
+/// Drops the code of every kernel; launches that are under way finish with theirs.
+void releaseAllKernels();
 
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
 PyObject *getKernelFunction(PyObject *kernel);

@@ -293,6 +293,18 @@ bool Plan::fits(PyObject *const *arguments) {
   return fit != Fit::No;
 }
 
+int Plan::traverse(visitproc visit, void *arg) const {
+  for (const TensorInput &tensor : tensors)
+    Py_VISIT(tensor.type);
+  for (const Check &check : checks) {
+    Py_VISIT(check.held);
+    Py_VISIT(check.weak);
+  }
+  for (const Watch &watch : watches)
+    Py_VISIT(watch.dict);
+  return 0;
+}
+
 Plan::~Plan() {
   for (std::vector<Step> *list : {&steps, &captureSteps})
     for (Step &step : *list)

@@ -37,6 +37,9 @@ public:
   static std::unique_ptr<Plan> build(artifact::Artifact &artifact, const Roots &roots, bool isFresh);
   ~Plan();
 
+  /// For the garbage collector: the Python objects that the plan keeps.
+  int traverse(visitproc visit, void *arg) const;
+
   /// Fills the frame's block. The frame's references stay with the caller whatever the result is.
   Fit read(PyObject *const *arguments, PlanFrame &frame);
   size_t getSlotCount() const { return slotCount; }

@@ -17,6 +17,8 @@ public:
   /// there are now, and the result is empty when one differs.
   static std::shared_ptr<Specialisation> make(artifact::Artifact artifact, const Roots &roots, bool isFresh);
 
+  int traverse(visitproc visit, void *arg) const { return plan->traverse(visit, arg); }
+
   /// Launches if the arguments fit; `result` is then a new reference, or null with the Python error set.
   Fit launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
 

@@ -1,5 +1,6 @@
 #include "launch/state.h"
 
+#include "launch/kernel.h"
 #include "launch/tensor_object.h"
 #include "support/error.h"
 
@@ -22,6 +23,7 @@ void resetState() {
   releaseAllTensors();
   state.isActive = false;
   ++state.epoch;
+  releaseAllKernels();
   state.cache.reset();
   Py_CLEAR(state.interpreter);
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
+import weakref
 from typing import Any
 
 import pytest
@@ -241,6 +243,40 @@ def test_reset_drops_code_and_containers(compiler: Any) -> None:
     alive = qd.ndarray(qd.f32, (4,))
     f(alive)
     assert (alive[0], compiler.calls) == (1, 2)
+
+
+def test_class_with_a_kernel_is_collected(compiler: Any) -> None:
+    def use() -> weakref.ref[Any]:
+        @qd.data_oriented
+        class Model:
+            @qd.kernel
+            def f(self) -> None:
+                pass
+
+        compiler.attach(Model.f, HandMade(NOTHING, dependencies=[("type", (0,))]))
+        Model().f()
+        return weakref.ref(Model)
+
+    model = use()
+    gc.collect()
+    assert model() is None
+
+
+def test_reset_gives_back_what_code_took(compiler: Any) -> None:
+    @qd.kernel
+    def f() -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING))
+
+    def mapped() -> int:
+        with open("/proc/self/maps") as maps:
+            return sum("quadrants-kernel" in line for line in maps)
+
+    for _ in range(50):
+        qd.init(offline_cache=False)
+        f()
+    assert mapped() <= 8
 
 
 def test_kernel_holds_no_containers(compiler: Any) -> None:
