@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import sys
 from typing import Any
 
 import numpy as np
 
-from . import _options, _runtime
+from . import _options
 from ._container import ContainerMethods
 from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
@@ -27,35 +25,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
     from . import _compiler  # not before it is needed: its size is most of what this package weighs
 
     source = get_source(kernel.__wrapped__)
-    described = tuple(_describe_arrays(value, parameter.annotation) for value, parameter in zip(arguments, kernel.parameters, strict=True))
-    return _compiler.compile(source, kernel.parameters, described, kernel.results, _options.plain(_options.current or {}), "cpu")
-
-
-class ArrayArgument(_runtime.NdarrayBase):
-    """Stands for a NumPy array while a kernel is compiled: an ndarray without memory that has the array's layout."""
-
-    __slots__ = ("_array", "_qd_layout")
-    _array: np.ndarray
-    _qd_layout: tuple[Any, ...]
-
-
-def _describe_arrays(value: Any, annotation: Any) -> Any:
-    """The argument with NumPy arrays replaced by descriptions, also where they are members of a dataclass."""
-    if isinstance(value, np.ndarray):
-        element = getattr(annotation, "dtype", None)
-        rank = element.ndim if isinstance(element, MatrixType) else 0
-        split = value.ndim - rank
-        dtype: Any = from_numpy_dtype(value.dtype)
-        array = ArrayArgument(dtype, value.shape[split:], None)
-        array._array = value
-        array._qd_layout = ("ndarray", dtype.name, value.shape[split:], value.shape[:split], value.strides[:split], dtype.size)
-        return array
-    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-        members = {field.name: _describe_arrays(getattr(value, field.name), field.type) for field in dataclasses.fields(value)}
-        if any(member is not getattr(value, name) for name, member in members.items()):
-            value = copy.copy(value)
-            value.__dict__.update(members)
-    return value
+    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, _options.plain(_options.current or {}), "cpu")
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -311,12 +311,10 @@ static PyObject *overlap(PyObject *, PyObject *args) {
     auto isPlaced = [](PyObject *object) { return isTensor(object) && getTensor(object).state != Tensor::State::Unplaced; };
     if (isPlaced(objects[0]) && isPlaced(objects[1]))
       return PyBool_FromLong(mayOverlap(getTensor(objects[0]), getTensor(objects[1])));
-    // NumPy's own answer by bounds, for arrays, what stands for them while a kernel is compiled, and the views of containers.
+    // NumPy's own answer by bounds, for arrays and the views of containers.
     Ref views[2];
     for (int i = 0; i < 2; ++i)
-      views[i] = isPlaced(objects[i])   ? Ref::adopt(makeView(objects[i], nullptr))
-                 : isTensor(objects[i]) ? Ref::adopt(PyObject_GetAttrString(objects[i], "_array"))
-                                        : Ref::borrow(objects[i]);
+      views[i] = isPlaced(objects[i]) ? Ref::adopt(makeView(objects[i], nullptr)) : Ref::borrow(objects[i]);
     Ref function = importAttribute("numpy", "may_share_memory");
     return PyObject_CallFunctionObjArgs(function.get(), views[0].get(), views[1].get(), nullptr);
   });
