@@ -60,6 +60,8 @@ private:
     uint16_t source = 0;         ///< slot that it starts from
     uint32_t typeVersion = 0;    ///< attribute: types of this version keep the member in the instance's dictionary,
     PyObject *inClass = nullptr; ///< and those without an entry there have this one; the type of that version holds it
+    uint64_t dictVersion = 0;    ///< of the dictionary that was looked into last,
+    PyObject *inDict = nullptr;  ///< and what was found there; the dictionary of that version holds it
     uint32_t index = 0;          ///< argument number, or index of the input or check
     PyObject *name = nullptr;    ///< attribute, item, global: owned
     PyObject *object = nullptr;  ///< cell: owned

@@ -116,7 +116,8 @@ def test_more_than_there_is_memory_is_a_memory_error() -> None:
 
 def test_process_ends_quietly_with_live_views() -> None:
     program = "import quadrants as qd; qd.init(); f = qd.field(qd.f32, (9,)); v = f.view(); import atexit; atexit.register(qd.reset)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("QD_")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
