@@ -97,6 +97,9 @@ LogicalResult BodyEmitter::emitOp(Operation *op) {
         place.local =
             makeLocal(place.pointee, kinds == facts->locals.end() ? ArrayRef<LaneKind>() : ArrayRef<LaneKind>(kinds->second), "local");
         setPlace(local, place);
+        // Nothing is carried over from the last time round a loop, so no register is kept for it.
+        for (llvm::Value *slot : place.local->slots)
+          builder.CreateStore(llvm::UndefValue::get(cast<llvm::AllocaInst>(slot)->getAllocatedType()), slot);
         return success();
       })
       .Case<ir::ElementOp>([&](ir::ElementOp element) {

@@ -185,6 +185,7 @@ public:
 
 private:
   Returns returns;
+  std::vector<mlir::Operation *> inlinedFunctions; ///< those that are being emitted in place, outermost first
 };
 
 } // namespace qd::codegen

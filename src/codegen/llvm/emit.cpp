@@ -13,6 +13,9 @@ namespace qd::codegen {
 /// The alias lists grow with the square of the number of containers; beyond this they are left out.
 constexpr size_t kMostAliasScopes = 64;
 
+/// Calls of one routine of the device library that a kernel may have before they share its code.
+constexpr unsigned kInlinedCalls = 6;
+
 uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> &results) {
   uint32_t offset = 0;
   for (Type type : types) {
@@ -117,6 +120,17 @@ void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
   instruction->setMetadata(llvm::LLVMContext::MD_noalias, otherLists[size_t(scope)]);
 }
 
+/// Routines of the device library are made to be inlined. Where a kernel calls one from many places it is compiled once instead.
+static void limitInlining(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (!function.isDeclaration() || function.isIntrinsic() || function.getNumUses() <= kInlinedCalls)
+      continue;
+    for (llvm::User *user : function.users())
+      if (auto call = dyn_cast<llvm::CallInst>(user))
+        call->addFnAttr(llvm::Attribute::NoInline);
+  }
+}
+
 //--- The kernel ---
 
 LogicalResult ModuleEmitter::emit() {
@@ -154,6 +168,7 @@ LogicalResult ModuleEmitter::emit() {
   builder.CreateBr(exit);
   builder.SetInsertPoint(exit);
   builder.CreateRetVoid();
+  limitInlining(*module);
   return success();
 }
 

@@ -63,10 +63,19 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
   return search(region);
 }
 
+bool ModuleEmitter::isRecursive(ir::FuncOp function) {
+  return containsDeep(function.getBody(), [&](Operation *op) {
+    auto call = dyn_cast<ir::CallOp>(op);
+    return call && lookup(call) == function;
+  });
+}
+
 bool ModuleEmitter::isOutlined(ir::FuncOp function) {
   auto [entry, isNew] = outlined.try_emplace(function, false);
   if (!isNew)
     return entry->second;
+  if (isRecursive(function))
+    return outlined[function] = true;
   int64_t size = getSize(function.getBody());
   bool result = size >= kOutlineSize && size * int64_t(callCounts[function]) > kInlineTotal && callCounts[function] > 1 &&
                 llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
@@ -139,8 +148,6 @@ LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
   ir::FuncOp callee = module.lookup(op);
   if (!callee)
     return op.emitError() << "calls unknown " << op.getCallee();
-  if (llvm::is_contained(module.openFunctions, callee.getOperation()))
-    return op.emitError() << "recursive functions are not supported: " << op.getCallee() << " calls itself";
   LaneKinds kinds;
   bool hasMemoryPlace = false;
   for (Value argument : op.getArguments()) {
@@ -150,13 +157,18 @@ LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
     } else if (isa<ir::RefType>(argument.getType())) {
       Place place = getPlace(argument);
       hasMemoryPlace |= !place.local || place.chosen.value || place.isPrivate;
+    } else {
+      hasMemoryPlace = true;
     }
   }
   const BodyFacts &calleeFacts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeFunction(callee, kinds);
-  module.openFunctions.push_back(callee);
-  bool apart = !hasMemoryPlace && module.isOutlined(callee);
-  LogicalResult result = apart ? emitOutlined(op, callee, calleeFacts, kinds) : emitInlined(op, callee, calleeFacts);
-  module.openFunctions.pop_back();
+  if (!hasMemoryPlace && module.isOutlined(callee))
+    return emitOutlined(op, callee, calleeFacts, kinds);
+  if (llvm::is_contained(inlinedFunctions, callee.getOperation()))
+    return op.emitError("a recursive function cannot take containers, or references to their elements");
+  inlinedFunctions.push_back(callee);
+  LogicalResult result = emitInlined(op, callee, calleeFacts);
+  inlinedFunctions.pop_back();
   return result;
 }
 

@@ -101,6 +101,11 @@ Component BodyEmitter::emitRandom(Type type) {
     drawn = Float32Type::get(ctx);
   else if (support::isInteger(scalar))
     drawn = IntegerType::get(ctx, support::getByteSize(scalar) == 8 ? 64 : 32, IntegerType::Unsigned);
+  if (!randomCalls) {
+    emitError(UnknownLoc::get(ctx), "recursive functions cannot draw random numbers");
+    module.hasFailed = true;
+    return {llvm::PoisonValue::get(widen(module.getType(type))), lanes == 1 ? LaneKind::uniform() : LaneKind::varying()};
+  }
   llvm::Value *calls = builder.CreateLoad(widen(builder.getInt32Ty()), randomCalls);
   llvm::Value *step = splat(builder.getInt32(1));
   if (mask)

@@ -39,6 +39,7 @@ public:
   /// An outlined instance of a function; null (with a diagnostic) on failure.
   llvm::Function *getInstance(ir::FuncOp function, llvm::ArrayRef<LaneKind> kinds, unsigned lanes);
   ir::FuncOp lookup(ir::CallOp call) const;
+  bool isRecursive(ir::FuncOp function);
   /// Whether calls of the function are worth a function of their own.
   bool isOutlined(ir::FuncOp function);
   /// Operations of a region, counted by components, with those of the functions that it calls.
@@ -61,8 +62,7 @@ public:
   Uniformity uniformity;
   Emission emission;
   std::set<int> devlibLanes;
-  std::vector<mlir::Operation *> openFunctions; ///< instances that are being emitted: a call of one is a recursion
-  bool hasFailed = false;                       ///< an error was reported where no result could be handed back
+  bool hasFailed = false; ///< an error was reported where no result could be handed back
 
 private:
   void collectAliasScopes();

@@ -167,8 +167,11 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   }
   if (module.options.lanes)
     plan.lanes = unsigned(module.options.lanes);
-  else if (!isScatter(loop) && !(total && *total <= 2) &&
-           !module.containsDeep(body, [](Operation *op) { return isa<ir::PrintOp, ir::CompareExchangeOp>(op); }))
+  else if (!isScatter(loop) && !(total && *total <= 2) && !module.containsDeep(body, [&](Operation *op) {
+             // What the analysis of lanes knows of a function stands before its recursive calls are analysed.
+             auto call = dyn_cast<ir::CallOp>(op);
+             return isa<ir::PrintOp, ir::CompareExchangeOp>(op) || (call && module.lookup(call) && module.isRecursive(module.lookup(call)));
+           }))
     plan.lanes = unsigned(std::max<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1));
   plan.lanes = std::min(plan.lanes, 16u);
 
