@@ -190,11 +190,6 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::floor_div:
   case ir::BinaryKind::mod:
   case ir::BinaryKind::raw_mod:
-    if (type.isF16() && kind != ir::BinaryKind::raw_mod) {
-      // Each step is rounded to f16, as the formula says.
-      llvm::Value *quotient = builder.CreateUnaryIntrinsic(llvm::Intrinsic::floor, builder.CreateFDiv(lhs, rhs));
-      return kind == ir::BinaryKind::floor_div ? quotient : builder.CreateFSub(lhs, builder.CreateFMul(quotient, rhs));
-    }
     return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: {
     if (type == rhsType)
