@@ -77,7 +77,8 @@ inline LaneKind getIntegerKind(ir::BinaryKind op, const OperandKind &lhs, const 
 inline LaneKind getCastKind(LaneKind operand, bool integersOnly, unsigned fromBits, unsigned toBits) {
   if (operand.isVarying() || operand.isUniform())
     return operand;
-  return integersOnly && toBits <= fromBits && toBits > 1 ? operand : LaneKind::varying();
+  // In less than 32 bits a stride may be another number: it counts modulo the width.
+  return integersOnly && toBits <= fromBits && toBits >= 32 ? operand : LaneKind::varying();
 }
 
 } // namespace qd::codegen

@@ -105,11 +105,7 @@ Components BodyEmitter::emitElementwise(Operation *op) {
       value = emitCast(scalar, resultScalar, value);
     else
       value = builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultScalar)));
-    // A narrowed stride may be another number: it counts modulo the width.
-    if (kind.isScalar() && !kind.isUniform() && resultScalar.getIntOrFloatBitWidth() < 32)
-      result.push_back(makeVarying(emitCast(scalar, resultScalar, toVector(component))));
-    else
-      result.push_back({value, kind});
+    result.push_back({value, kind});
   }
   return result;
 }
