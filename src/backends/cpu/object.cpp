@@ -1,5 +1,7 @@
 #include "backends/cpu/object.h"
 
+#include "backends/cpu/abandonable.h"
+
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
 #include "llvm/CodeGen/CodeGenTargetMachineImpl.h"
@@ -26,7 +28,8 @@ constexpr unsigned kLargeModule = 10000;
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind) {
   llvm::SmallVector<char, 0> result;
   llvm::raw_svector_ostream output(result);
-  llvm::legacy::PassManager pipeline;
+  Abandonable ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
+  llvm::legacy::PassManager &pipeline = *ownedPipeline;
   // What addPassesToEmitFile does, but for the choice of passes.
   auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);
   llvm::TargetPassConfig *config = static_cast<llvm::CodeGenTargetMachineImpl &>(machine).createPassConfig(pipeline);

@@ -1,5 +1,6 @@
 #include "backends/cpu/optimise.h"
 
+#include "backends/cpu/abandonable.h"
 #include "devlib/bitcode.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -152,24 +153,35 @@ static void splitLongBlocks(llvm::Module &module) {
   }
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  llvm::LoopAnalysisManager loopAnalyses;
-  llvm::FunctionAnalysisManager functionAnalyses;
-  llvm::CGSCCAnalysisManager cgsccAnalyses;
-  llvm::ModuleAnalysisManager moduleAnalyses;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(moduleAnalyses);
-  builder.registerCGSCCAnalyses(cgsccAnalyses);
-  builder.registerFunctionAnalyses(functionAnalyses);
-  builder.registerLoopAnalyses(loopAnalyses);
-  builder.crossRegisterProxies(loopAnalyses, functionAnalyses, cgsccAnalyses, moduleAnalyses);
+namespace {
 
+/// What passes ask about the code, by the unit of code.
+struct Analyses {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+
+  explicit Analyses(llvm::TargetMachine &machine) : builder(&machine) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+  }
+};
+
+} // namespace
+
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+  Abandonable owned(std::make_unique<Analyses>(machine));
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());
   if (optLevel > 0)
     pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
-  pipeline.run(module, moduleAnalyses);
+  pipeline.run(module, owned->modules);
   // Last: nothing after it may join the pieces.
   splitLongBlocks(module);
 }

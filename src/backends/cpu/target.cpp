@@ -1,6 +1,7 @@
 // target.cpp: the CPU target: lowered IR → LLVM IR → shared library
 #include "backends/cpu/target.h"
 
+#include "backends/cpu/abandonable.h"
 #include "backends/cpu/object.h"
 #include "backends/cpu/optimise.h"
 #include "backends/cpu/processor.h"
@@ -26,7 +27,8 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    llvm::LLVMContext ctx;
+    Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
+    llvm::LLVMContext &ctx = *ownedContext;
     // Names are for people who read dumps.
     ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
     codegen::Emission emission = codegen::emitModule(source, ctx, processor.traits, {options.fastMath, options.parallel, options.lanes});
@@ -34,7 +36,8 @@ public:
       return mlir::failure();
     if (!options.replay.empty() && mlir::failed(replay(source, options.replay, ctx, emission.module)))
       return mlir::failure();
-    llvm::Module &module = *emission.module;
+    Abandonable ownedModule(std::move(emission.module));
+    llvm::Module &module = *ownedModule;
     artifact.sites = std::move(emission.sites);
     artifact.scratchBytes = emission.scratchBytes;
     artifact.results = std::move(emission.results);
@@ -43,7 +46,7 @@ public:
     if (!stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
       return mlir::success();
 
-    std::unique_ptr<llvm::TargetMachine> machine = makeTargetMachine(processor, options.optLevel);
+    Abandonable machine(makeTargetMachine(processor, options.optLevel));
     setProcessor(module, processor, *machine);
     if (llvm::Error error = linkDeviceLibrary(module, emission.devlibLanes))
       return source.emitError(llvm::toString(std::move(error)));
