@@ -208,10 +208,13 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
             )
     if annotation is not None and annotation.needs_grad:
         raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but NumPy arrays have no gradient")
-    if not array.flags.c_contiguous:
+    packed = np.empty(array.shape[array.ndim - element_dim :], np.int8).strides
+    if array.size and array.strides[array.ndim - element_dim :] != tuple(step * array.itemsize for step in packed):
         raise ValueError(
-            f"Non contiguous numpy arrays are not supported: argument {name} has strides {array.strides}; pass np.ascontiguousarray(...)"
+            f"Non contiguous numpy arrays are not supported as elements: those of argument {name} have strides {array.strides}"
         )
+    if not array.flags.aligned:
+        raise ValueError(f"the elements of argument {name} are not aligned: pass a copy")
     return array
 
 

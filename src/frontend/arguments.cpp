@@ -117,6 +117,9 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
     layout.element.columns = uint16_t(shape.back());
   layout.extents.assign(shape.size() - elementRank, layout::kDynamic);
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
+  nb::object flags = findAttribute(argument, nb::str("flags"));
+  if (flags && !nb::cast<bool>(flags["C_CONTIGUOUS"]))
+    layout.strides.assign(layout.extents.size(), layout::kDynamic); // a slice or a transposed array: strides are read at each launch
   Value tensor = makeObject(argument, path);
   tensor.kind = Kind::Tensor;
   tensor.type =

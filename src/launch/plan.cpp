@@ -590,7 +590,7 @@ bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block
   const layout::ValueType &element = layout.element;
   int flags = PyArray_FLAGS(array);
   bool fits = PyArray_NDIM(array) == input.rank + element.rank && matchesDescr(PyArray_DESCR(array), input.descr) &&
-              (flags & NPY_ARRAY_ALIGNED) && (input.hasStrides || (flags & NPY_ARRAY_C_CONTIGUOUS));
+              (flags & NPY_ARRAY_ALIGNED) && input.hasStrides != bool(flags & NPY_ARRAY_C_CONTIGUOUS);
   const npy_intp *extents = PyArray_DIMS(array);
   if (fits && element.rank)
     fits = extents[input.rank] == element.rows && (element.rank == 1 || extents[input.rank + 1] == element.columns) &&

@@ -109,7 +109,7 @@ def test_structs_go_in_and_out():
         (dict(), lambda: qd.field(qd.f32, 3), qd.QuadrantsRuntimeTypeError, "cannot be converted into required type"),
         (dict(), lambda: np.zeros(3, np.complex64), TypeError, "unsupported array dtype complex64"),
         (dict(), lambda: np.zeros(3, ">f4"), TypeError, "byte order"),
-        (dict(), lambda: np.zeros((4, 4))[::2, ::2], ValueError, "Non contiguous numpy arrays are not supported"),
+        (dict(dtype=qd.types.vector(2, qd.f64)), lambda: np.zeros((4, 4))[:, ::2], ValueError, "Non contiguous numpy arrays"),
     ],
 )  # fmt: skip
 def test_arrays_that_do_not_fit_are_refused(annotation, value, kind, text):
@@ -133,6 +133,29 @@ def test_numpy_arrays_are_used_in_place():
     nd = qd.ndarray(qd.i32, (2, 3))
     fill(nd, 0)
     assert nd.to_numpy().tolist() == [[0, 1, 2], [10, 11, 12]]
+
+
+def test_strided_arrays_are_used_in_place():
+    @qd.kernel
+    def number(x: qd.types.NDArray[qd.i32, 2]):
+        for i, j in x:
+            x[i, j] += 10 * i + j
+
+    base = np.zeros((6, 8), np.int32)
+    for view in (base[::2, 1::3], base[::-1], base[:, ::-2], base.T, np.zeros((3, 2), np.int32, order="F"), base, base[1:3, 2:4]):
+        expected = view + np.add.outer(np.arange(view.shape[0]) * 10, np.arange(view.shape[1]))
+        number(view)
+        assert np.array_equal(view, expected)
+
+    @qd.kernel
+    def total(x: qd.types.NDArray[qd.i32, 1]) -> qd.i32:
+        result = 0
+        for i in x:
+            result += x[i]
+        return result
+
+    assert total(np.arange(24, dtype=np.int32).reshape(4, 6)[:, 3]) == 3 + 9 + 15 + 21
+    assert total(np.broadcast_to(np.int32(7), 5)) == 35
 
 
 def test_vector_elements_of_numpy_arrays():
