@@ -178,8 +178,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
       updates += components * uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
   }
   auto clamp = [&](llvm::Value *value, uint64_t low, uint64_t high) {
-    value = builder.CreateBinaryIntrinsic(llvm::Intrinsic::umax, value, builder.getInt64(low));
-    return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, value, builder.getInt64(high));
+    return getSmaller(builder, getLarger(builder, value, builder.getInt64(low)), builder.getInt64(high));
   };
   llvm::Value *slots =
       clamp(builder.CreateUDiv(builder.getInt64(kCopiedScalars), clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMostCopies);

@@ -183,10 +183,10 @@ llvm::SmallVector<ParallelTask::Axis, 4> ParallelTask::getAxes(BodyEmitter &in) 
 
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
   // Large enough to be worth it, small enough for every thread to get some.
-  auto atLeast = [&](llvm::Value *a, llvm::Value *b) { return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b); };
+  auto atLeast = [&](llvm::Value *a, llvm::Value *b) { return getLarger(builder, a, b); };
   llvm::Value *grain = builder.getInt64(uint64_t(plan.grain));
   llvm::Value *even = atLeast(builder.CreateUDiv(total, builder.getInt64(kWantedChunks)), builder.getInt64(uint64_t(plan.grain + 7) / 8));
-  llvm::Value *size = builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, grain, even);
+  llvm::Value *size = getSmaller(builder, grain, even);
   size = atLeast(size, builder.CreateUDiv(total, builder.getInt64(kMostChunks)));
   return builder.CreateAnd(builder.CreateAdd(size, builder.getInt64(kChunkUnit)), builder.getInt64(~(kChunkUnit - 1)));
 }
@@ -361,7 +361,7 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
     llvm::Type *counterType = total && *total < (1u << 31) ? at.getInt32Ty() : at.getInt64Ty();
     llvm::Value *rest = in.toVector({at.CreateTrunc(flat, counterType), LaneKind::linear(1)});
     for (size_t a = axes.size(); a-- > 0;) {
-      llvm::Value *extent = at.CreateBinaryIntrinsic(llvm::Intrinsic::umax, axes[a].extent, at.getInt64(1));
+      llvm::Value *extent = getLarger(at, axes[a].extent, at.getInt64(1));
       extent = in.splat(at.CreateTrunc(extent, counterType));
       llvm::Value *digit = a == 0 ? rest : at.CreateURem(rest, extent);
       if (a > 0)

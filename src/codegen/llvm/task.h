@@ -20,6 +20,14 @@ struct LoopPlan {
 
 LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop);
 
+/// Unsigned minimum and maximum that are constants where both operands are (the builder does not fold the intrinsics).
+inline llvm::Value *getSmaller(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
+  return at.CreateSelect(at.CreateICmpULT(a, b), a, b);
+}
+inline llvm::Value *getLarger(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
+  return at.CreateSelect(at.CreateICmpUGT(a, b), a, b);
+}
+
 /// A stand-in for a target of the whole loop (qd.accumulator, qd.private_copy) and its memory.
 struct Reduction {
   mlir::Operation *op = nullptr;

@@ -1,0 +1,81 @@
+// RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
+
+// Neighbouring lanes read and write neighbouring elements: wide accesses, and a masked rest where the length is no multiple of a vector.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: load <4 x float>
+// CHECK: fmul {{.*}}<4 x float>
+// CHECK: store <4 x float>
+// CHECK: tail:
+// CHECK: call {{.*}}@llvm.masked.load.v4f32
+// CHECK: call void @llvm.masked.store.v4f32
+qd.kernel @contiguous [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [1001], [4], 4>
+  %a = qd.argument 8 : f32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 1001 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<f32, [1001], [4], 4>, si32 -> !qd.ref<f32>
+    %old = qd.load %place : !qd.ref<f32>
+    %new = qd.binary mul %old, %a : f32, f32 -> f32
+    qd.store %new, %place : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Rows that are a multiple of a vector long have no rest.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: rows:
+// CHECK: store <4 x float>
+// CHECK-NOT: tail:
+// CHECK: ret void
+qd.kernel @even_rows [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [5, 8], [32, 4], 4>
+  %zero = qd.constant 0 : si32
+  %rows = qd.constant 5 : si32
+  %columns = qd.constant 8 : si32
+  qd.for parallel (%zero, %zero) to (%rows, %columns) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %one = qd.constant 1.0 : f32
+    %place = qd.element %x[%i, %j] : !qd.tensor<f32, [5, 8], [32, 4], 4>, si32, si32 -> !qd.ref<f32>
+    qd.store %one, %place : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Packed vectors are read as a whole and shuffled apart; a uniform index is one scalar access; an index that was read is a gather.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: load <12 x float>
+// CHECK: shufflevector <12 x float> {{.*}} <4 x i32> <i32 0, i32 3, i32 6, i32 9>
+// CHECK: load float, ptr
+// CHECK: call {{.*}}@llvm.masked.gather.v4f32
+qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
+  %points = qd.tensor_argument field "points" at 0 position 0 : !qd.tensor<vector<3xf32>, [64], [12], 4>
+  %table = qd.tensor_argument field "table" at 8 position 1 : !qd.tensor<f32, [64], [4], 4>
+  %keys = qd.tensor_argument field "keys" at 16 position 2 : !qd.tensor<si32, [64], [4], 4>
+  %n = qd.argument 24 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %point = qd.element %points[%i] : !qd.tensor<vector<3xf32>, [64], [12], 4>, si32 -> !qd.ref<vector<3xf32>>
+    %vector = qd.load %point : !qd.ref<vector<3xf32>>
+    %sum = qd.reduce add %vector : vector<3xf32> -> f32
+    %shared = qd.element %table[%n] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+    %a = qd.load %shared : !qd.ref<f32>
+    %key = qd.element %keys[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %k = qd.load %key : !qd.ref<si32>
+    %scattered = qd.element %table[%k] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+    %b = qd.load %scattered : !qd.ref<f32>
+    %ab = qd.binary add %a, %b : f32, f32 -> f32
+    %abc = qd.binary add %ab, %sum : f32, f32 -> f32
+    %all = qd.broadcast %abc : f32 -> vector<3xf32>
+    qd.store %all, %point : !qd.ref<vector<3xf32>>
+    qd.yield
+  }
+}

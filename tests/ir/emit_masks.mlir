@@ -1,0 +1,91 @@
+// RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
+
+// A small branch on a condition that varies costs no jump: the store becomes a select.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: %[[MASK:.*]] = icmp sgt <4 x i32>
+// CHECK-NOT: masked:
+// CHECK: select <4 x i1> %[[MASK]], <4 x i32>
+qd.kernel @select [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.load %place : !qd.ref<si32>
+    %local = qd.local : !qd.ref<si32>
+    qd.store %old, %local : !qd.ref<si32>
+    %big = qd.binary gt %old, %zero : si32, si32 -> i1
+    qd.if %big {
+      qd.store %zero, %local : !qd.ref<si32>
+      qd.yield
+    }
+    %new = qd.load %local : !qd.ref<si32>
+    qd.store %new, %place : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A branch that touches memory is jumped over when no lane takes it; a condition that is the same in all lanes is a plain branch.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: bitcast <4 x i1> %{{.*}} to i4
+// CHECK: br i1 %{{.*}}, label %masked, label %masked.end
+// CHECK: masked:
+// CHECK: call void @llvm.masked.store.v4i32
+// CHECK: br i1 %{{.*}}, label %then, label %if.end
+qd.kernel @branches [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %n = qd.argument 8 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.load %place : !qd.ref<si32>
+    %differs = qd.binary gt %old, %zero : si32, si32 -> i1
+    qd.if %differs {
+      qd.store %zero, %place : !qd.ref<si32>
+      qd.yield
+    }
+    %same = qd.binary gt %n, %zero : si32, si32 -> i1
+    qd.if %same {
+      qd.store %n, %place : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// Lanes leave a loop one by one; the loop ends with the last. What counts the same in all lanes stays one scalar.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK-DAG: %live.loop = alloca <4 x i1>
+// CHECK-DAG: %index = alloca i32
+// CHECK: load <4 x i1>, ptr %live.loop
+qd.kernel @leaving [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %limit = qd.load %place : !qd.ref<si32>
+    %count = qd.local : !qd.ref<si32>
+    qd.store %zero, %count : !qd.ref<si32>
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^inner(%j: si32):
+      %done = qd.binary gt %j, %limit : si32, si32 -> i1
+      qd.if %done {
+        qd.break
+      }
+      qd.store %j, %count : !qd.ref<si32>
+      qd.yield
+    }
+    %result = qd.load %count : !qd.ref<si32>
+    qd.store %result, %place : !qd.ref<si32>
+    qd.yield
+  }
+}
