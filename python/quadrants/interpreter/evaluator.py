@@ -46,6 +46,8 @@ class Evaluator:
     def __init__(self) -> None:
         self.dry = 0
         self.skipped: list[bool] = []
+        self.noted: list[Any] = []
+        self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
         self.random = np.random.Generator(np.random.Philox(0))
 
@@ -53,6 +55,7 @@ class Evaluator:
         """Forgets what an interrupted launch left behind."""
         self.dry, self.skipped = 0, []
         self.tensors.clear()
+        self.results.clear()
 
     @property
     def checks_assertions(self) -> bool:
@@ -348,6 +351,22 @@ class Evaluator:
             return type(value)(self.returned(item) for item in value)
         return typed(value) if isinstance(value, (bool, int, float)) else read(value)
 
+    def note_result(self, value: Any) -> None:
+        """What one `return` of a func gives; only its type matters."""
+        self.noted.append(value)
+
+    def common_result(self, result: Any, visit_returns: Callable[..., None], passed: list[Any]) -> Any:
+        """The result of a func in the common type of all its returns."""
+        key = (visit_returns, *map(_type_key, passed))
+        if key not in self.results:
+            outer, self.noted = self.noted, []
+            self.dry += 1
+            visit_returns(*map(read, passed))
+            self.dry -= 1
+            self.results[key] = (passed, self.noted)  # the arguments stay alive as long as their identities are keys
+            self.noted = outer
+        return functools.reduce(_unify_results, self.results[key][1], result)
+
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
         name = getattr(function, "_qd_builtin", None)
@@ -387,6 +406,21 @@ class Evaluator:
         if not isinstance(message, str):
             raise QuadrantsSyntaxError(f"assert info must be constant or formatted string, not {type(message)}")
         raise QuadrantsAssertionError(message)
+
+
+def _type_key(value: Any) -> Any:
+    if isinstance(value, StructValue):
+        return tuple((name, _type_key(member)) for name, member in value.members.items())
+    value = value[()] if is_place(value) else value
+    if is_runtime(value):
+        return scalars.type_name(value)
+    return (type(value), value) if isinstance(value, (int, float, str)) else id(value)
+
+
+def _unify_results(result: Any, other: Any) -> Any:
+    if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
+        return tuple(map(_unify_results, result, other))
+    return result if result is None or other is None else _unify(result, other)
 
 
 def _is_real(value: Any) -> bool:

@@ -16,13 +16,13 @@ from quadrants._source import get_source
 from quadrants._struct import Struct, StructField, StructType, StructView
 
 from . import scalars, values
-from .rewrite import MistakeAt, rewrite
+from .rewrite import MistakeAt, Rewriter, TypesRewriter, returns_often, rewrite
 from .scalars import DTYPES, NAMES, cast, typed
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
 _CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
 _MAX_DEPTH = 200
-_rewritten: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+_rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
 _depth = 0
 
 
@@ -252,13 +252,13 @@ def by_reference(callee: Any) -> Any:
     return {key for position, parameter in parameters if parameter.kind == "template" for key in (position, parameter.name)}.__contains__
 
 
-def executable(function: Any, roles: dict[str, str], evaluator: Any) -> Any:
+def executable(function: Any, roles: dict[str, str], evaluator: Any, rewriter: type[Rewriter] = Rewriter) -> Any:
     """The rewritten form of a function."""
-    known = _rewritten.get(function)
-    if known is not None:
-        return known[0]
+    forms = _rewritten.setdefault(function, {})
+    if rewriter in forms:
+        return forms[rewriter]
     try:
-        made = rewrite(get_source(function), roles, by_reference, evaluator)
+        made = rewrite(get_source(function), roles, by_reference, evaluator, rewriter)
     except MistakeAt as mistake:
         node: Any = mistake.node
         error = mistake.error(mistake.message)
@@ -266,7 +266,7 @@ def executable(function: Any, roles: dict[str, str], evaluator: Any) -> Any:
             function.__code__.co_filename, function.__name__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset,
         )  # fmt: skip
         raise error from None
-    _rewritten[function] = (made, roles)
+    forms[rewriter] = made
     return made
 
 
@@ -284,6 +284,8 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     try:
         roles = {parameter.name: "place" if parameter.kind == "template" else "value" for parameter in func.parameters}
         result = executable(func.function, roles, evaluator)(*passed)
+        if func.results is None and returns_often(get_source(func.function)):
+            result = evaluator.common_result(result, executable(func.function, roles, evaluator, TypesRewriter), passed)
     finally:
         _depth -= 1
     return result if func.results is None else converted_result(result, func.results)

@@ -459,14 +459,48 @@ def _leaves(body: list[ast.stmt]) -> bool:
     return isinstance(last, (ast.Return, ast.Break, ast.Continue))
 
 
-def rewrite(source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], evaluator: Any) -> FunctionType:
+class TypesRewriter(Rewriter):
+    """Makes the function that visits every `return`, to learn what types there are: both branches of each `if`, each loop once."""
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        if self.is_static_call(node.test):
+            return super().visit_If(node)
+        out: list[ast.stmt] = [_place(ast.Expr(self.visit(node.test)), node)]
+        for part in (node.body, node.orelse):
+            statements, names = self.block(part)
+            out += statements
+            for name, role in names.items():
+                self.scopes[-1].setdefault(name, role)
+        return out
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        return [_place(ast.Expr(self.visit(node.test)), node), *self.block(node.body)[0]]
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        returned: Any = super().visit_Return(node)
+        return _place(ast.Expr(self.helper("note_result", returned.value, at=node)), node)
+
+    def visit_Break(self, node: ast.stmt) -> ast.stmt:
+        return _place(ast.Pass(), node)
+
+    visit_Continue = visit_Break
+
+
+def returns_often(source: FunctionSource) -> bool:
+    """Whether a function has more than one `return`."""
+    return sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) > 1
+
+
+def rewrite(
+    source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], evaluator: Any, rewriter: type[Rewriter] = Rewriter
+) -> FunctionType:
     """The function that computes what `source` says. Its globals and closure are the user's own, so captured values are never stale."""
     function: Any = source.function
     references: set[str] = set()
     known = -1
     while len(references) != known:  # once more when it turned out which locals need places
         known = len(references)
-        body = Rewriter(source, roles, by_reference, references).block(copy.deepcopy(source.tree.body))[0]
+        body = rewriter(source, roles, by_reference, references).block(copy.deepcopy(source.tree.body))[0]
     tree = copy.copy(source.tree)
     arguments = copy.deepcopy(tree.args)
     arguments.args += arguments.kwonlyargs  # all are given by position

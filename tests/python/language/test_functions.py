@@ -292,3 +292,23 @@ def test_unpacked_arguments():
     preamble = "@qd.func\ndef f(a, b, c):\n    return a * 100 + b * 10 + c"
     assert run("v = qd.Vector([2, 3])\nreturn f(n, *v)", preamble=preamble, n=("qd.i32", 1)) == 123
     assert run("return f(n, **{'c': 3, 'b': 2})", preamble=preamble, n=("qd.i32", 1)) == 123
+
+
+@pytest.mark.parametrize("x, expected", [(5, 0.5), (-5, 1.25), (0, 1.5)])
+def test_returns_have_their_common_type(x, expected):
+    @qd.func
+    def pick(x):
+        if x > 0:
+            return 1
+        i = 0
+        while i < 10:
+            if x + i < 0:
+                return 2.5
+            i += 1
+        return 3
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.f32:
+        return pick(x) / 2
+
+    assert work(x) == expected
