@@ -24,6 +24,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
     """The serialised artifact of a kernel for these arguments. Loads the compiler: processes that find all they need on disk never do."""
     from . import _compiler  # not before it is needed: its size is most of what this package weighs
 
+    if _options.get("print_non_pure") and not kernel.is_pure:
+        print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
     source = get_source(kernel.__wrapped__)
     return _compiler.compile(source, kernel.parameters, arguments, kernel.results, _options.plain(_options.current or {}), "cpu")
 

@@ -126,6 +126,22 @@ def test_options_may_be_written_later():
         qd.cfg.nonsense = 1
 
 
+def test_kernels_not_declared_pure_are_named(capsys):
+    @qd.kernel
+    def plain():
+        pass
+
+    @qd.kernel(fastcache=True)
+    def declared():
+        pass
+
+    qd.init(print_non_pure=True, offline_cache=False)
+    plain()
+    declared()
+    text = capsys.readouterr().out
+    assert text.count("[NOT_PURE]") == 1 and text.rstrip().endswith(".plain")
+
+
 def test_test_mode_only_parses():
     options = qd.init(_test_mode=True, unrolling_limit=5)
     assert options.unrolling_limit == 5 and qd.cfg is None
