@@ -125,6 +125,8 @@ Value FunctionBuilder::visitNode(nb::handle at) {
   }
   case NodeKind::JoinedStr:
     return visitFormatted(at);
+  case NodeKind::Lambda:
+    return makeLocalFunction(at);
   case NodeKind::Starred:
     fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
   default: {

@@ -54,15 +54,17 @@ void Reader::depend(const PathNode *path, Dependency::Kind kind) {
 }
 
 void Reader::read(const PathNode *path, nb::handle object) {
-  if (!path || python.isTensor(object) || python.isInstance(object, python.moduleClass))
+  if (!path || python.isTensor(object))
     return;
-  if (python.isPlainData(object))
+  bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
+                      python.isInstance(object, python.moduleClass) || PyType_Check(object.ptr());
+  if (isOfLanguage || python.isPlainData(object))
     return depend(path, Dependency::Kind::Value);
   if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) ||
       python.isInstance(object, python.functionClass) || python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
     return depend(path, Dependency::Kind::Function);
   if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin))
-    return depend(path, Dependency::Kind::Type);
+    return depend(path, Dependency::Kind::Value);
   depend(path, Dependency::Kind::Type);
 }
 

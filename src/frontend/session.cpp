@@ -161,8 +161,20 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   return layout;
 }
 
+namespace {
+/// A compile makes many objects and no garbage: Python's cycle collector would only walk them again and again.
+struct CollectorPause {
+  bool wasEnabled = PyGC_Disable() != 0;
+  ~CollectorPause() {
+    if (wasEnabled)
+      PyGC_Enable();
+  }
+};
+} // namespace
+
 OwningOpRef<ModuleOp> build(MLIRContext &ctx, const Request &request, artifact::Artifact &artifact, Diagnostic &diagnostic) {
   ctx.loadDialect<ir::QdDialect>();
+  CollectorPause pause;
   try {
     Session session(ctx, request, artifact);
     try {
