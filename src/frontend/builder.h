@@ -86,12 +86,6 @@ struct Arguments {
 /// How often each name of a function is assigned; names whose place is needed count twice. Names assigned once need no place.
 using NameUse = llvm::DenseMap<PyObject *, unsigned>;
 
-/// A call of a function that is defined inside the function.
-struct LocalCall {
-  unsigned runtimeDepth = 0; ///< run-time blocks open at the call
-  Value result;
-};
-
 class FunctionBuilder {
 public:
   FunctionBuilder(Session &session, nb::object source, Value function, FunctionBuilder *caller);
@@ -268,10 +262,6 @@ private:
   Value callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
   Value castLiteral(mlir::Type type, Arguments &arguments);
 
-  //--- local_functions.cpp ---
-  Value makeLocalFunction(nb::handle node);
-  Value callLocal(nb::handle node, Arguments &arguments);
-
   //--- functions.cpp ---
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
   std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
@@ -372,7 +362,6 @@ private:
   mlir::LocationAttr cachedLoc;
   std::shared_ptr<NameUse> uses; ///< how often each name is assigned
   std::vector<Loop> loops;
-  std::vector<LocalCall> localCalls;
   LoopOptions nextLoop;
   bool terminated = false;    ///< nothing after this point of the block runs
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level

@@ -197,8 +197,6 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
 }
 
 Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb::handle) {
-  if (method.aggregate->items.empty())
-    return callLocal(method.object, arguments);
   const Value &receiver = method.aggregate->items[0];
   if (session.python.isInstance(method.object, session.python.func)) {
     Value func = makeObject(method.object, method.path);

@@ -125,8 +125,6 @@ Value FunctionBuilder::visitNode(nb::handle at) {
   }
   case NodeKind::JoinedStr:
     return visitFormatted(at);
-  case NodeKind::Lambda:
-    return makeLocalFunction(at);
   case NodeKind::Starred:
     fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
   default: {

@@ -167,8 +167,6 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     *key += "i" + std::to_string(value.input) + ";";
     return;
   default:
-    if (value.is(Kind::Method) && value.aggregate->items.empty())
-      fail(error::kSyntax, "a local function cannot leave the function that defines it: make it a qd.func");
     if (key)
       *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
     for (const nb::object &name : value.aggregate->names)

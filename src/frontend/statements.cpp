@@ -49,16 +49,8 @@ void FunctionBuilder::visitStatement(nb::handle statement) {
     return;
   case NodeKind::Delete:
     return visitDelete(statement);
-  case NodeKind::FunctionDef: {
-    if (nb::len(getAttribute(statement, nb::str("decorator_list"))) != 0)
-      fail(error::kSyntax, llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") +
-                               "' with decorators: a local function needs none");
-    Binding binding;
-    binding.kind = Binding::Kind::Static;
-    binding.value = makeLocalFunction(statement);
-    scopes.bind(getAttribute(statement, names().name).ptr(), std::move(binding));
-    return;
-  }
+  case NodeKind::FunctionDef:
+    fail(error::kSyntax, llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") + "'.");
   case NodeKind::With: {
     nb::object items = getAttribute(statement, names().items);
     if (nb::len(items) != 1)
@@ -220,15 +212,6 @@ void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
 }
 
 void FunctionBuilder::visitReturn(nb::handle at) {
-  if (!localCalls.empty()) {
-    // Of a local function: it is part of the statement that calls it.
-    if (runtimeDepth != localCalls.back().runtimeDepth)
-      fail(error::kSyntax, "Return inside non-static if/for is not supported in a local function");
-    nb::object expression = getAttribute(at, names().value);
-    localCalls.back().result = expression.is_none() ? makeObject(nb::none()) : copy(visit(expression));
-    terminated = true;
-    return;
-  }
   if (isInsideParallel)
     fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
   Value value = returnedValue(at);
