@@ -14,6 +14,8 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <thread>
+
 namespace qd {
 
 using support::Option;
@@ -72,6 +74,8 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   backends::TargetOptions result;
   result.fastMath = options.getBool(Option::fast_math);
   result.parallel = options.getBool(Option::make_cpu_multithreading_loop);
+  int64_t processors = std::max(1u, std::thread::hardware_concurrency());
+  result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, processors));
   result.optLevel = int(options.getInt(Option::opt_level));
   llvm::StringRef replay = options.getText(Option::replay);
   if (replay.ends_with(".ll"))

@@ -20,9 +20,10 @@ class Stages;
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  int optLevel = 1;   ///< 0 compiles fastest
-  int lanes = 0;      ///< lanes of every parallel loop; 0: chosen for each loop
-  std::string replay; ///< .ll file that takes the place of the emitted LLVM IR
+  int optLevel = 1;     ///< 0 compiles fastest
+  unsigned threads = 1; ///< that may compile parts of one kernel
+  int lanes = 0;        ///< lanes of every parallel loop; 0: chosen for each loop
+  std::string replay;   ///< .ll file that takes the place of the emitted LLVM IR
 };
 
 class Target {

@@ -1,12 +1,17 @@
 // large_stack.h: run something that recurses deeply
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 namespace qd::support {
 
-/// Runs `work` on a thread with a stack of 512 MiB (address space; memory is used as it is touched) and waits for it. Where no such thread
-/// can be made, on this one. `work` throws nothing.
-void runOnLargeStack(const std::function<void()> &work);
+/// Runs `work(0)` to `work(count - 1)` side by side, each on a thread with a stack of 512 MiB (address space; memory is used as it is
+/// touched), and waits for all. What gets no such thread runs on this one. `work` throws nothing.
+void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
+
+inline void runOnLargeStack(const std::function<void()> &work) {
+  runOnLargeStacks(1, [&](size_t) { work(); });
+}
 
 } // namespace qd::support

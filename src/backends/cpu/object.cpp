@@ -13,6 +13,7 @@
 #include "llvm/Target/TargetMachine.h"
 
 #include <fcntl.h>
+#include <list>
 #include <mutex>
 #include <sys/mman.h>
 #include <thread>
@@ -25,8 +26,8 @@ namespace qd::backends::cpu {
 /// From this many instructions on, passes that compare all hoisted constants with each other cost more than they bring.
 constexpr unsigned kLargeModule = 10000;
 
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind) {
-  llvm::SmallVector<char, 0> result;
+llvm::Expected<Object> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind) {
+  Object result;
   llvm::raw_svector_ostream output(result);
   Abandonable ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
   llvm::legacy::PassManager &pipeline = *ownedPipeline;
@@ -102,17 +103,24 @@ std::vector<uint8_t> readAll(int descriptor) {
 
 } // namespace
 
-// lld reads and writes files. The object is a memfd. The library goes through a pipe: lld replaces regular files by renaming, which no
+// lld reads and writes files. Objects are memfds. The library goes through a pipe: lld replaces regular files by renaming, which no
 // descriptor survives, and a temporary folder is one more thing that may be full or read-only.
-llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::StringRef object) {
-  Descriptor input(memfd_create("object", MFD_CLOEXEC));
+llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::ArrayRef<Object> objects) {
   int ends[2];
-  if (input.get() < 0 || !writeAll(input.get(), object) || pipe2(ends, O_CLOEXEC) != 0)
-    return llvm::createStringError("no memory for an object file");
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return llvm::createStringError("no descriptor for the linker's output");
   Descriptor reading(ends[0]), writing(ends[1]);
-  std::string inputPath = input.getPath(), outputPath = writing.getPath();
-  const char *arguments[] = {"ld.lld",          "-shared",        "--threads=1", "-z", "norelro",          "-z",
-                             "noseparate-code", "--no-rosegment", "--strip-all", "-o", outputPath.c_str(), inputPath.c_str()};
+  std::string outputPath = writing.getPath();
+  std::vector<const char *> arguments = {"ld.lld",          "-shared",        "--threads=1", "-z", "norelro",         "-z",
+                                         "noseparate-code", "--no-rosegment", "--strip-all", "-o", outputPath.c_str()};
+  std::list<Descriptor> inputs;
+  std::list<std::string> paths;
+  for (const Object &object : objects) {
+    Descriptor &input = inputs.emplace_back(memfd_create("object", MFD_CLOEXEC));
+    if (input.get() < 0 || !writeAll(input.get(), {object.data(), object.size()}))
+      return llvm::createStringError("no memory for an object file");
+    arguments.push_back(paths.emplace_back(input.getPath()).c_str());
+  }
   std::vector<uint8_t> library;
   std::thread reader([&] { library = readAll(reading.get()); });
   std::string messages;

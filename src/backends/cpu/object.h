@@ -1,8 +1,8 @@
 // object.h: LLVM IR → object file → shared library, all in memory
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <vector>
@@ -14,12 +14,14 @@ class TargetMachine;
 
 namespace qd::backends::cpu {
 
+using Object = llvm::SmallVector<char, 0>;
+
 enum class OutputKind { Object, Assembly };
 
 /// Selects instructions.
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind);
+llvm::Expected<Object> emitObject(llvm::Module &module, llvm::TargetMachine &machine, OutputKind kind);
 
-/// A shared library that exports `qd_kernel`.
-llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::StringRef object);
+/// One shared library of all objects, which exports `qd_kernel`.
+llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::ArrayRef<Object> objects);
 
 } // namespace qd::backends::cpu

@@ -4,6 +4,7 @@
 #include "backends/cpu/abandonable.h"
 #include "backends/cpu/object.h"
 #include "backends/cpu/optimise.h"
+#include "backends/cpu/parts.h"
 #include "backends/cpu/processor.h"
 #include "backends/stages.h"
 #include "codegen/llvm/emit.h"
@@ -52,34 +53,49 @@ public:
       return source.emitError(llvm::toString(std::move(error)));
     setProcessor(module, processor, *machine);
     stages.finish("device library");
-    optimise(module, *machine, options.optLevel);
-    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
+    // Who looks at the stages sees the module in one piece.
+    unsigned parts = stages.isWatched() ? 1 : choosePartCount(module, options.threads);
+    auto objects = parts > 1 ? compileParts(module, processor, options.optLevel, parts) : compileWhole(module, *machine, options, stages);
+    if (!objects)
+      return source.emitError(llvm::toString(objects.takeError()));
+    if (stages.isStopped())
       return mlir::success();
-
-    if (stages.wants("asm")) {
-      auto assembly = emitAssembly(module, options);
-      if (!assembly)
-        return source.emitError(llvm::toString(assembly.takeError()));
-      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(assembly->data(), assembly->size()); }))
-        return mlir::success();
-    }
-    auto object = emitObject(module, *machine, OutputKind::Object);
-    if (!object)
-      return source.emitError(llvm::toString(object.takeError()));
-    if (!stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << llvm::StringRef(object->data(), object->size()); }))
-      return mlir::success();
-    auto library = linkSharedLibrary({object->data(), object->size()});
+    auto library = linkSharedLibrary(*objects);
     if (!library)
       return source.emitError(llvm::toString(library.takeError()));
-    stages.finish("lld");
+    stages.finish(parts > 1 ? "parts and lld" : "lld");
     artifact.backend = "cpu";
     artifact.binary = std::move(*library);
     return mlir::success();
   }
 
 private:
+  /// One object of the whole module, all stages dumped. None when the stages stop.
+  llvm::Expected<std::vector<Object>> compileWhole(llvm::Module &module, llvm::TargetMachine &machine, const TargetOptions &options,
+                                                   Stages &stages) const {
+    std::vector<Object> objects;
+    optimise(module, machine, options.optLevel);
+    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
+      return objects;
+    if (stages.wants("asm")) {
+      auto assembly = emitAssembly(module, options);
+      if (!assembly)
+        return assembly.takeError();
+      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << getText(*assembly); }))
+        return objects;
+    }
+    auto object = emitObject(module, machine, OutputKind::Object);
+    if (!object)
+      return object.takeError();
+    (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << getText(*object); });
+    objects.push_back(std::move(*object));
+    return objects;
+  }
+
+  static llvm::StringRef getText(const Object &object) { return {object.data(), object.size()}; }
+
   /// Instruction selection changes the module, so it gets a copy here.
-  llvm::Expected<llvm::SmallVector<char, 0>> emitAssembly(const llvm::Module &module, const TargetOptions &options) const {
+  llvm::Expected<Object> emitAssembly(const llvm::Module &module, const TargetOptions &options) const {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
     return emitObject(*copy, *makeTargetMachine(processor, options.optLevel), OutputKind::Assembly);
   }
