@@ -206,6 +206,7 @@ static PyModuleDef moduleDefinition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__runtime() {
   return qd::launch::guard([]() -> PyObject * {
+    qd::launch::prepareForcedUnwinding();
     qd::launch::Ref module = qd::launch::Ref::adopt(PyModule_Create(&qd::bindings::moduleDefinition));
     qd::launch::addDataTypes(module.get());
     qd::launch::addTensorTypes(module.get());

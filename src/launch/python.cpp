@@ -3,13 +3,39 @@
 #include "support/error.h"
 
 #include <cstdarg>
+#include <cxxabi.h>
 #include <new>
+#include <unistd.h>
 
 namespace qd::launch {
 
 Ref importAttribute(const char *module, const char *name) {
   Ref imported = Ref::adopt(PyImport_ImportModule(module));
   return Ref::adopt(PyObject_GetAttrString(imported.get(), name));
+}
+
+[[noreturn]] static void waitForProcessEnd() {
+  for (;;)
+    pause();
+}
+
+void prepareForcedUnwinding() {
+  try {
+    throw PythonError{};
+  } catch (const PythonError &) {
+  }
+}
+
+void takeBackGil(PyThreadState *thread) {
+  struct Unwinding {
+    bool isOver = false;
+    ~Unwinding() {
+      if (!isOver)
+        waitForProcessEnd();
+    }
+  } unwinding;
+  PyEval_RestoreThread(thread);
+  unwinding.isOver = true;
 }
 
 static void setOwnError(const char *name, const char *message) {
@@ -23,6 +49,8 @@ static void setOwnError(const char *name, const char *message) {
 void setPythonError() noexcept {
   try {
     throw;
+  } catch (const abi::__forced_unwind &) {
+    waitForProcessEnd(); // Python code that we called was ended by the interpreter's shutdown
   } catch (const PythonError &) {
   } catch (const support::Error &error) {
     switch (error.kind) {

@@ -42,6 +42,13 @@ private:
   PyObject *object = nullptr;
 };
 
+/// Called once. CPython unwinds with the system's libgcc, which hands its context to the copy that is linked in here; that copy prepares
+/// its tables at its first exception only, and aborts when it meets a context before.
+void prepareForcedUnwinding();
+/// PyEval_RestoreThread for threads that may outlive the interpreter. When it is shutting down, CPython ends such a thread by unwinding its
+/// stack, C++ frames included, which would run destructors without the GIL; the thread waits for the end of the process instead.
+void takeBackGil(PyThreadState *thread);
+
 /// Sets the Python error for the C++ exception that is being handled.
 void setPythonError() noexcept;
 

@@ -111,7 +111,7 @@ public:
 
   void comeBack() {
     if (thread)
-      PyEval_RestoreThread(std::exchange(thread, nullptr));
+      takeBackGil(std::exchange(thread, nullptr));
   }
 
   void poll() override {

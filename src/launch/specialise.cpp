@@ -123,9 +123,9 @@ static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
       return lock;
     if (std::chrono::steady_clock::now() - begin > kMaxWait)
       return std::nullopt;
-    Py_BEGIN_ALLOW_THREADS;
+    PyThreadState *thread = PyEval_SaveThread();
     std::this_thread::sleep_for(pause);
-    Py_END_ALLOW_THREADS;
+    takeBackGil(thread);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
     if (PyErr_CheckSignals() != 0)
       throw PythonError{};

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -286,6 +288,43 @@ def test_forked_child_runs_kernels(running: Any) -> None:
         count(array, 10, 0)
         os._exit(0 if np.array_equal(array, 1 + np.arange(1000) // 10) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_process_ends_while_daemon_threads_launch(running: Any, library_folder: Any) -> None:
+    program = f"""
+import sys, threading, time
+sys.path[:0] = {[os.path.dirname(__file__)]!r}
+import hand_made
+from pathlib import Path
+import quadrants as qd
+from quadrants import _compile
+folder = Path({str(library_folder)!r})
+made = hand_made.HandMade({SPIN!r}, [hand_made.Input((0,), 0, "i64"), hand_made.Input((1,), 8, "i64")])
+library = hand_made.build_library(made.source, folder / "daemon")
+_compile.compile_kernel = lambda kernel, arguments: hand_made.serialize(made, library)
+qd.init(offline_cache=False, log_level="error")
+
+@qd.kernel
+def spin(nanoseconds: qd.i64, chunks: qd.i64) -> None:
+    pass
+
+class Slow:
+    def __del__(self):
+        time.sleep(0.05)
+
+def loop():
+    while True:
+        spin(100_000, 10)
+
+spin(1, 1)
+keep = Slow()
+threading.Thread(target=loop, daemon=True).start()
+time.sleep(0.05)
+"""
+    (library_folder / "daemon").mkdir(exist_ok=True)
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_calls_without_a_runtime_say_so(running: Any) -> None:
