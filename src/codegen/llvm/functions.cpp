@@ -64,10 +64,13 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
 }
 
 bool ModuleEmitter::isRecursive(ir::FuncOp function) {
-  return containsDeep(function.getBody(), [&](Operation *op) {
-    auto call = dyn_cast<ir::CallOp>(op);
-    return call && lookup(call) == function;
-  });
+  auto found = recursive.find(function);
+  if (found != recursive.end())
+    return found->second;
+  return recursive[function] = containsDeep(function.getBody(), [&](Operation *op) {
+           auto call = dyn_cast<ir::CallOp>(op);
+           return call && lookup(call) == function;
+         });
 }
 
 bool ModuleEmitter::isOutlined(ir::FuncOp function) {

@@ -72,7 +72,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
   llvm::DenseMap<mlir::Operation *, int64_t> functionSizes;
-  llvm::DenseMap<mlir::Operation *, bool> outlined;
+  llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;
   std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
   int arrayScope = -1, scratchScope = -1;
   std::vector<llvm::MDNode *> scopeLists, otherLists;

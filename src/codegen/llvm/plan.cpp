@@ -165,13 +165,16 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
     std::optional<int64_t> low = CostModel::getInteger(lower), high = CostModel::getInteger(upper);
     total = total && low && high ? std::optional(*total * double(std::max<int64_t>(*high - *low, 0))) : std::nullopt;
   }
-  if (module.options.lanes)
+  // What the analysis of lanes knows of a function is not complete where the function calls itself.
+  bool isRecursive = module.containsDeep(body, [&](Operation *op) {
+    auto call = dyn_cast<ir::CallOp>(op);
+    ir::FuncOp callee = call ? module.lookup(call) : ir::FuncOp();
+    return callee && module.isRecursive(callee);
+  });
+  if (module.options.lanes && !isRecursive)
     plan.lanes = unsigned(module.options.lanes);
-  else if (!isScatter(loop) && !(total && *total <= 2) && !module.containsDeep(body, [&](Operation *op) {
-             // What the analysis of lanes knows of a function stands before its recursive calls are analysed.
-             auto call = dyn_cast<ir::CallOp>(op);
-             return isa<ir::PrintOp, ir::CompareExchangeOp>(op) || (call && module.lookup(call) && module.isRecursive(module.lookup(call)));
-           }))
+  else if (!isRecursive && !isScatter(loop) && !(total && *total <= 2) &&
+           !module.containsDeep(body, [](Operation *op) { return isa<ir::PrintOp, ir::CompareExchangeOp>(op); }))
     plan.lanes = unsigned(std::max<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1));
   plan.lanes = std::min(plan.lanes, 16u);
 
