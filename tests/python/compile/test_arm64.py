@@ -40,7 +40,17 @@ def test_a_kernel_compiled_for_arm64_computes_the_same(tmp_path: Path) -> None:
     source.write_text(KERNEL)
     commands = [
         [TOOLS["qd-opt"], source, "--pipeline", "--target=arm64", "--emit=object", "-o", kernel],
-        [TOOLS["clang"], "--target=aarch64-linux-gnu", "-O1", "-ffreestanding", "-c", HERE / "bare_machine.c", f"-I{SOURCE}", "-o", machine],
+        [
+            TOOLS["clang"],
+            "--target=aarch64-linux-gnu",
+            "-O1",
+            "-ffreestanding",
+            "-c",
+            HERE / "bare_machine.c",
+            f"-I{SOURCE}",
+            "-o",
+            machine,
+        ],
         [TOOLS["lld"], "-static", machine, kernel, "-o", program],
     ]
     for command in commands:

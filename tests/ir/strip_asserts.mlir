@@ -1,0 +1,18 @@
+// RUN: qd-opt %s --qd-strip-asserts | FileCheck %s
+// RUN: qd-opt %s --pipeline | FileCheck %s
+// RUN: qd-opt %s --pipeline --debug-checks | FileCheck %s --check-prefix=DEBUG
+
+// Outside debug mode an assertion has no effect at all, and what only it needed is gone too.
+// CHECK-LABEL: qd.kernel @asserts
+// CHECK-NOT: qd.assert
+// CHECK: qd.print
+// DEBUG-LABEL: qd.kernel @asserts
+// DEBUG: qd.assert
+// DEBUG: qd.print
+qd.kernel @asserts [] attributes {argument_bytes = 4 : i32} {
+  %x = qd.argument 0 : si32
+  %zero = qd.constant 0 : si32
+  %positive = qd.binary gt %x, %zero : si32, si32 -> i1
+  qd.assert %positive, 1 ["x is ", [""]](%x : si32)
+  qd.print ["end"]
+}
