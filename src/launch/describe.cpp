@@ -313,9 +313,8 @@ bool Describer::code(PyObject *object) {
   return true;
 }
 
-// --- Source text
-// -------------------------------------------------------------------------------------------------------------------------- Annotations of
-// local variables leave no trace in the code, so the text of a function is part of what it is.
+//--- Source text ---
+// Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
 
 struct SourceFile {
   std::string text;

@@ -23,8 +23,7 @@ PyObject *getKernelFunction(PyObject *kernel) { return reinterpret_cast<KernelOb
 
 static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<KernelObject *>(self); }
 
-// --- Calls
-// --------------------------------------------------------------------------------------------------------------------------------
+//--- Calls ---
 
 /// Drops code of an earlier runtime.
 static void synchronizeEpoch(KernelObject &kernel) {
@@ -141,8 +140,7 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
   });
 }
 
-// --- The type
-// -----------------------------------------------------------------------------------------------------------------------------
+//--- The type ---
 
 static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {

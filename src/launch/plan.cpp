@@ -1,55 +1,18 @@
 #include "launch/plan.h"
 
 #include "launch/data_type.h"
-#include "launch/describe.h"
-#include "launch/numpy.h"
+#include "launch/plan_parts.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
-#include "support/error.h"
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 namespace qd::launch {
 
 using artifact::Dependency;
-using artifact::Input;
-using artifact::Path;
-using artifact::PathStep;
 using layout::kDynamic;
 using support::Digest;
-
-// --- What the steps look at
-// ---------------------------------------------------------------------------------------------------------------
-
-struct Plan::TensorInput {
-  const Input *input;
-  uint32_t offset = 0;
-  int rank = 0;
-  uint64_t key = 0, stridedKey = 0; ///< type keys of containers that fit
-  PyTypeObject *type = nullptr;     ///< type of the container seen last, so that the common case is one compare; owned
-  PyArray_Descr *descr = nullptr;   ///< of NumPy arrays that fit; owned
-  bool hasStrides = false;          ///< strides go into the block
-  bool isStatic = false;            ///< no extent goes into the block
-  bool isExclusive = false;         ///< overlaps no other input
-  const void *address = nullptr;    ///< at the last launch
-};
-
-struct Plan::ValueInput {
-  const Input *input;
-  uint32_t offset;
-};
-
-struct Plan::Check {
-  const Dependency *dependency;
-  const artifact::Artifact *artifact;
-  Dependency::Kind kind = Dependency::Kind::Value;
-  PyObject *held = nullptr; ///< the object seen, when the same object is enough; owned
-  PyObject *weak = nullptr; ///< Identity: weak reference to the object; owned
-  Digest digest{};
-  bool hasDigest = false;
-};
 
 static uint64_t getVersion(PyObject *dict) {
 #if PY_VERSION_HEX < 0x030c0000
@@ -61,237 +24,6 @@ static uint64_t getVersion(PyObject *dict) {
 }
 // Without version numbers names are looked up at every launch.
 static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030c0000;
-
-/// A function of the language is what its name says, although the compiler only asked for its class.
-static Dependency::Kind getKind(const Dependency &dependency, PyObject *object) {
-  return dependency.kind == Dependency::Kind::Type && object && isBuiltin(object) ? Dependency::Kind::Value : dependency.kind;
-}
-
-static Placement getPlacement(const artifact::Artifact &artifact) {
-  return artifact.sites.empty() ? Placement::Ignored : Placement::Included;
-}
-
-// --- Building
-// -----------------------------------------------------------------------------------------------------------------------------
-
-struct Plan::Node {
-  uint16_t slot;
-  Ref object;      ///< what it is now
-  bool isWatched;  ///< found by names of modules only
-  bool isInLaunch; ///< launch steps fill its slot
-  std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
-};
-
-class Plan::Builder {
-public:
-  Builder(Plan &plan, const Roots &roots) : plan(plan), roots(roots) {}
-  Node &getRoot(const Path &path);
-  /// The node at the end of a path; null when the path leads nowhere.
-  Node *find(const Path &path, bool mayBeMissing);
-  void useInLaunch(Node &node);
-  bool check(Dependency &dependency, bool isFresh);
-  void input(const Input &input);
-  /// The kernel's own function is where captured names start.
-  void finish() {
-    if (auto found = tops.find(kKernel); found != tops.end())
-      plan.captured[found->second.slot] = roots.function;
-  }
-
-private:
-  static constexpr int64_t kKernel = -1;
-  Node *addChild(Node &parent, const PathStep &path, bool mayBeMissing);
-  Node makeNode(Ref object, bool isWatched);
-
-  Plan &plan;
-  const Roots &roots;
-  std::map<int64_t, Node> tops;
-};
-
-Plan::Node Plan::Builder::makeNode(Ref object, bool isWatched) {
-  if (plan.slotCount >= UINT16_MAX)
-    throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
-  return Node{uint16_t(plan.slotCount++), std::move(object), isWatched, !isWatched, {}};
-}
-
-Plan::Node &Plan::Builder::getRoot(const Path &path) {
-  bool isArgument = path.root == Path::Root::Argument;
-  if (isArgument && path.argument >= roots.argumentCount)
-    throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
-  int64_t key = isArgument ? path.argument : kKernel;
-  if (auto found = tops.find(key); found != tops.end())
-    return found->second;
-  Node &node =
-      tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
-  if (isArgument)
-    plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
-  return node;
-}
-
-void Plan::Builder::useInLaunch(Node &node) {
-  if (node.isInLaunch)
-    return;
-  plan.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
-  node.isInLaunch = true;
-}
-
-Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
-  auto key =
-      std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
-  if (auto found = parent.children.find(key); found != parent.children.end())
-    return found->second.get();
-  Ref object = takeStep(parent.object.get(), path);
-  if (!object && !mayBeMissing)
-    return nullptr;
-  bool isModule = path.kind == PathStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
-                  (!object || PyDict_GetItemString(PyModule_GetDict(parent.object.get()), path.name.c_str()));
-  bool isWatched = parent.isWatched && (path.kind == PathStep::Kind::FunctionGlobal || isModule);
-  if (!isWatched)
-    useInLaunch(parent);
-  Step step{.kind = StepKind::Attribute, .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
-  step.path = &path;
-  switch (path.kind) {
-  case PathStep::Kind::Attribute:
-    break;
-  case PathStep::Kind::Item:
-    step.kind = StepKind::Item;
-    break;
-  case PathStep::Kind::FunctionGlobal:
-    step.kind = StepKind::Global;
-    break;
-  case PathStep::Kind::FunctionClosure: {
-    step.kind = StepKind::Cell;
-    PyObject *function = getFunction(parent.object.get());
-    Ref names = Ref::adopt(PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars"));
-    while (step.index < size_t(PyTuple_GET_SIZE(names.get())) &&
-           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), step.index), path.name.c_str()) != 0)
-      ++step.index;
-    break;
-  }
-  }
-  auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched));
-  step.slot = node->slot;
-  if (step.kind == StepKind::Attribute || step.kind == StepKind::Global || !path.name.empty())
-    step.name = PyUnicode_InternFromString(path.name.c_str());
-  plan.usesDicts |= !isWatched && step.kind == StepKind::Attribute;
-  (isWatched ? plan.captureSteps : plan.steps).push_back(step);
-  return parent.children.emplace(key, std::move(node)).first->second.get();
-}
-
-Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
-  Node *node = &getRoot(path);
-  for (size_t i = 0; node && i < path.steps.size(); ++i) {
-    if (!node->object)
-      return nullptr;
-    node = addChild(*node, path.steps[i], mayBeMissing && i + 1 == path.steps.size());
-  }
-  return node;
-}
-
-bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
-  bool isAbsent = dependency.kind == Dependency::Kind::Absent;
-  Node *node = find(dependency.path, isAbsent);
-  if (!node && isAbsent)
-    return true; // an object further up is not there; what it hangs from has a dependency of its own
-  if (!node || bool(node->object) == isAbsent) {
-    if (isFresh)
-      throw support::Error(support::ErrorKind::Runtime, describe(dependency.path) + " changed while the kernel was compiled");
-    return false;
-  }
-  PyObject *object = node->object.get();
-  Dependency::Kind kind = getKind(dependency, object);
-  Check check{.dependency = &dependency, .artifact = plan.artifact, .kind = kind};
-  if (std::optional<Digest> digest = describeDependency(kind, object, getPlacement(*plan.artifact))) {
-    check.digest = *digest;
-    check.hasDigest = true;
-  }
-  if (isFresh && check.hasDigest)
-    dependency.digest.assign(check.digest.begin(), check.digest.end());
-  else if (isFresh)
-    plan.artifact->cacheable = false;
-  else if (!check.hasDigest || !std::equal(check.digest.begin(), check.digest.end(), dependency.digest.begin(), dependency.digest.end()))
-    return false;
-  bool isSteady = true; // as long as it is the same object
-  if (object && kind == Dependency::Kind::Type) {
-    check.held = Py_NewRef(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  } else if (object && (kind == Dependency::Kind::Identity || !check.hasDigest)) {
-    check.weak = PyWeakref_NewRef(object, nullptr);
-    if (!check.weak) {
-      PyErr_Clear(); // such an object can only be recognised by keeping it
-      check.held = Py_NewRef(object);
-    }
-  } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
-    check.held = Py_NewRef(object);
-  } else if (object) {
-    isSteady = false;
-  }
-  Step step{.kind = StepKind::Check, .slot = node->slot, .index = uint32_t(plan.checks.size())};
-  plan.checks.push_back(check);
-  if (node->isWatched && isSteady) {
-    plan.captureSteps.push_back(step);
-    return true;
-  }
-  useInLaunch(*node);
-  plan.steps.push_back(step);
-  return true;
-}
-
-void Plan::Builder::input(const Input &input) {
-  Node *node = find(input.path, false);
-  if (!node)
-    throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
-  useInLaunch(*node);
-  if (input.kind == Input::Kind::Value) {
-    plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = uint32_t(plan.values.size())});
-    plan.values.push_back({&input, input.offset});
-    return;
-  }
-  const layout::TensorLayout &layout = input.layout;
-  TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank()};
-  tensor.key = input.isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout.element, layout.rank());
-  tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
-  tensor.stridedKey = tensor.hasStrides ? layout::computeStridedArrayKey(layout.element, layout.rank()) : tensor.key;
-  tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
-  tensor.isExclusive = input.isField && !input.mayAlias;
-  plan.hasExclusiveFields |= tensor.isExclusive;
-  tensor.descr = PyArray_DescrFromType(getNumpyType(layout.element.scalar));
-  plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = uint32_t(plan.tensors.size())});
-  plan.tensors.push_back(tensor);
-  plan.tensorSlots.push_back(node->slot);
-}
-
-std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh) {
-  std::unique_ptr<Plan> plan(new Plan);
-  plan->artifact = &artifact;
-  Builder builder(*plan, roots);
-  try {
-    // Checks first: what an input's path leads through is of the expected type before the path is walked.
-    for (Dependency &dependency : artifact.dependencies)
-      if (!builder.check(dependency, isFresh))
-        return nullptr;
-    for (const Input &input : artifact.inputs)
-      builder.input(input);
-  } catch (const support::Error &error) {
-    if (!isFresh && error.kind == support::ErrorKind::Format)
-      return nullptr;
-    throw;
-  }
-  plan->captured.resize(plan->slotCount);
-  builder.finish();
-  // What was made elsewhere may be for containers of other layouts.
-  if (!isFresh && !plan->fits(roots.arguments))
-    return nullptr;
-  return plan;
-}
-
-bool Plan::fits(PyObject *const *arguments) {
-  std::vector<unsigned char> block(artifact->argumentBytes + 1);
-  std::vector<PyObject *> pointers(3 * slotCount + 1);
-  PlanFrame frame{block.data(), pointers.data(), pointers.data() + slotCount, pointers.data() + 2 * slotCount};
-  Fit fit = read(arguments, frame);
-  for (size_t i = 0; i < frame.ownedCount; ++i)
-    Py_DECREF(frame.owned[i]);
-  return fit != Fit::No;
-}
 
 int Plan::traverse(visitproc visit, void *arg) const {
   for (const TensorInput &tensor : tensors)
@@ -320,9 +52,6 @@ Plan::~Plan() {
   for (Watch &watch : watches)
     Py_DECREF(watch.dict);
 }
-
-// --- Running
-// ------------------------------------------------------------------------------------------------------------------------------
 
 /// A new reference; null with the error cleared when there is no such member.
 PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {

@@ -53,8 +53,7 @@ static uint64_t getTicksPerMicrosecond() {
 #endif
 }
 
-// --- Memory of a launch
-// -------------------------------------------------------------------------------------------------------------------
+//--- Memory of a launch ---
 
 /// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
 struct Specialisation::Frame {
@@ -83,8 +82,7 @@ struct Specialisation::Frame {
   }
 };
 
-// --- Long launches
-// ------------------------------------------------------------------------------------------------------------------------
+//--- Long launches ---
 
 /// Gives the GIL away in the course of a launch that turns out to be long, and looks for signals now and then.
 class Specialisation::Observer final : public runtime::RunObserver {
@@ -196,8 +194,7 @@ private:
   std::vector<runtime::BufferRef> buffers;
 };
 
-// --- A launch
-// -----------------------------------------------------------------------------------------------------------------------------
+//--- A launch ---
 
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh) {
   auto made = std::make_shared<Specialisation>();

@@ -25,8 +25,7 @@ using support::Option;
 // How long a launch waits for another process that compiles the same kernel before it compiles itself.
 static constexpr auto kMaxWait = std::chrono::seconds(60);
 
-// --- Identity of the two modules
-// ----------------------------------------------------------------------------------------------------------
+//--- Identity of the two modules ---
 
 /// Name, size and time of change of a module's file: a module that was built or installed anew is another one.
 static std::string describeFile(const std::string &path) {
@@ -50,8 +49,7 @@ static const std::string &getBuildIdentity() {
   return *identity;
 }
 
-// --- The key
-// ------------------------------------------------------------------------------------------------------------------------------
+//--- The key ---
 
 /// What can be said about an argument without the compiler's help. The rest is up to the manifests of the variants.
 static void describeArgument(std::string &out, PyObject *argument) {
@@ -95,8 +93,7 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
   return support::computeDigest(text);
 }
 
-// --- The two ways to code
-// -----------------------------------------------------------------------------------------------------------------
+//--- The two ways to code ---
 
 static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots) {
   std::shared_ptr<Specialisation> found;

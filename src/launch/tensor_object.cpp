@@ -20,8 +20,7 @@ using support::ErrorKind;
 PyTypeObject *bufferType, *fieldType, *ndarrayType;
 static TensorObject *allTensors;
 
-// --- Buffer
-// -------------------------------------------------------------------------------------------------------------------------------
+//--- Buffer ---
 
 static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
   auto *object = PyObject_New(BufferObject, bufferType);
@@ -55,8 +54,7 @@ static PyObject *getBufferAddress(PyObject *self, void *) {
   return PyLong_FromVoidPtr(reinterpret_cast<BufferObject *>(self)->buffer->getData());
 }
 
-// --- Containers
-// ---------------------------------------------------------------------------------------------------------------------------
+//--- Containers ---
 
 static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
 

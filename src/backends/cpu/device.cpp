@@ -24,8 +24,7 @@ using runtime::KernelRun;
 using support::Error;
 using support::ErrorKind;
 
-// --- Parallel loops
-// -----------------------------------------------------------------------------------------------------------------------
+//--- Parallel loops ---
 
 namespace {
 
@@ -87,8 +86,7 @@ const QdRuntimeApi kApi = {
     [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).print(site, values); },
     [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); }};
 
-// --- Machine code
-// -------------------------------------------------------------------------------------------------------------------------
+//--- Machine code ---
 
 class Library : public runtime::LoadedKernel {
 public:

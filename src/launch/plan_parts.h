@@ -1,0 +1,42 @@
+// plan_parts.h: what the steps of a plan look at; shared by the files that build plans and run them, and by nobody else.
+#pragma once
+
+#include "launch/describe.h"
+#include "launch/numpy.h"
+#include "launch/plan.h"
+
+namespace qd::launch {
+
+struct Plan::TensorInput {
+  const artifact::Input *input;
+  uint32_t offset = 0;
+  int rank = 0;
+  uint64_t key = 0, stridedKey = 0; ///< type keys of containers that fit
+  PyTypeObject *type = nullptr;     ///< type of the container seen last, so that the common case is one compare; owned
+  PyArray_Descr *descr = nullptr;   ///< of NumPy arrays that fit; owned
+  bool hasStrides = false;          ///< strides go into the block
+  bool isStatic = false;            ///< no extent goes into the block
+  bool isExclusive = false;         ///< overlaps no other input
+  const void *address = nullptr;    ///< at the last launch
+};
+
+struct Plan::ValueInput {
+  const artifact::Input *input;
+  uint32_t offset;
+};
+
+struct Plan::Check {
+  const artifact::Dependency *dependency;
+  const artifact::Artifact *artifact;
+  artifact::Dependency::Kind kind = artifact::Dependency::Kind::Value;
+  PyObject *held = nullptr; ///< the object seen, when the same object is enough; owned
+  PyObject *weak = nullptr; ///< Identity: weak reference to the object; owned
+  support::Digest digest{};
+  bool hasDigest = false;
+};
+
+inline Placement getPlacement(const artifact::Artifact &artifact) {
+  return artifact.sites.empty() ? Placement::Ignored : Placement::Included;
+}
+
+} // namespace qd::launch
