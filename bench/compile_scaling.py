@@ -19,7 +19,7 @@ import time
 
 OPERATIONS_EACH = 10  # operations of one unrolled stage
 
-SOURCE = '''
+SOURCE = """
 import {module} as qd
 
 x = qd.field(qd.f32, shape=64)
@@ -38,7 +38,7 @@ def chain():
             else:
                 b = c * 0.125 - a
             x[i] = a + b
-'''
+"""
 
 
 def compile_here(module: str, stages: int) -> None:

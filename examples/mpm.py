@@ -182,8 +182,12 @@ def measure_start() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):
             begin = time.perf_counter()
-            subprocess.run([sys.executable, os.path.abspath(__file__), "--frames", "0"], check=True,
-                           env=os.environ | {"QD_OFFLINE_CACHE_FILE_PATH": folder}, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [sys.executable, os.path.abspath(__file__), "--frames", "0"],
+                check=True,
+                env=os.environ | {"QD_OFFLINE_CACHE_FILE_PATH": folder},
+                stdout=subprocess.DEVNULL,
+            )
             seconds.append(time.perf_counter() - begin)
     return seconds[0], seconds[1]
 

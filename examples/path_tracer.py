@@ -174,8 +174,9 @@ class Room:
             self.film[i, j] += self.trace(vec3(0.0, 0.0, 3.6), direction, bounces)
 
     @qd.kernel
-    def measure_irradiance(self, places: qd.types.ndarray(dtype=vec3, ndim=1), result: qd.types.ndarray(dtype=vec3, ndim=1),
-                           normal: vec3, samples: qd.i32):
+    def measure_irradiance(
+        self, places: qd.types.ndarray(dtype=vec3, ndim=1), result: qd.types.ndarray(dtype=vec3, ndim=1), normal: vec3, samples: qd.i32
+    ):
         """result = mean irradiance at each place on a surface with the given normal."""
         for k in places:
             total = vec3(0.0)
@@ -186,12 +187,16 @@ class Room:
 
 def build_room(width: int, height: int) -> Room:
     """The scene of the picture."""
-    return Room(width, height, [
-        ((-0.45, -0.6, -0.3), 0.4, MIRROR, (0.95, 0.95, 0.95)),
-        ((0.45, -0.65, 0.25), 0.35, GLASS, (1.0, 1.0, 1.0)),
-        ((0.1, -0.85, 0.65), 0.15, DIFFUSE, (0.9, 0.6, 0.2)),
-        ((0.0, 0.75, -0.1), 0.18, LIGHT, (18.0, 17.0, 15.0)),
-    ])
+    return Room(
+        width,
+        height,
+        [
+            ((-0.45, -0.6, -0.3), 0.4, MIRROR, (0.95, 0.95, 0.95)),
+            ((0.45, -0.65, 0.25), 0.35, GLASS, (1.0, 1.0, 1.0)),
+            ((0.1, -0.85, 0.65), 0.15, DIFFUSE, (0.9, 0.6, 0.2)),
+            ((0.0, 0.75, -0.1), 0.18, LIGHT, (18.0, 17.0, 15.0)),
+        ],
+    )
 
 
 def main() -> None:
