@@ -35,6 +35,9 @@ static llvm::Function *makeFunction(ModuleEmitter &module, llvm::Type *result, A
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
   llvm::Function *function = makeFunction(module, llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
+  // What surrounds a parallel loop is short; functions of their own would cost more time to compile than it does.
+  if (task.getParallel())
+    function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &builder = body.builder;
   body.task = index;
