@@ -251,11 +251,12 @@ bool Plan::findOverlap(PyObject *const *slots) {
   auto getRange = [](PyObject *object) {
     if (PyArray_Check(object)) {
       auto *array = reinterpret_cast<PyArrayObject *>(object);
-      int64_t reach = PyArray_ITEMSIZE(array);
-      for (int axis = 0; axis < PyArray_NDIM(array); ++axis)
-        reach += std::max<int64_t>(PyArray_STRIDE(array, axis), 0) * (PyArray_DIM(array, axis) - 1);
-      const char *data = PyArray_BYTES(array);
-      return std::make_pair(data, PyArray_SIZE(array) ? data + reach : data);
+      const char *begin = PyArray_BYTES(array), *end = begin + PyArray_ITEMSIZE(array);
+      for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
+        int64_t reach = PyArray_STRIDE(array, axis) * (PyArray_DIM(array, axis) - 1);
+        (reach < 0 ? begin : end) += reach;
+      }
+      return std::make_pair(begin, PyArray_SIZE(array) ? end : begin);
     }
     const runtime::Tensor &tensor = getTensor(object);
     const char *data = reinterpret_cast<const char *>(tensor.data);
