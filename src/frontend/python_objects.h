@@ -19,36 +19,23 @@ namespace nb = nanobind;
 // Attributes that are asked for again and again, interned.
 // clang-format off
 #define QD_NAMES(X)                                                                                                                        \
-  X(annotation)                                                                                                                            \
-  X(arg)                                                                                                                                   \
-  X(args)                                                                                                                                  \
-  X(argument)                                                                                                                              \
-  X(arguments)                                                                                                                             \
-  X(attr)                                                                                                                                  \
-  X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx) X(default_) X(defaults) X(dims) X(dtype) X(elt) X(elts) \
-      X(end_col_offset) X(end_lineno) X(col_offset) X(element_shape) X(entries) X(field_dict) X(file) X(format_spec) X(func) X(function)   \
-          X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(instance) X(is_async) X(is_real_function) X(item) X(items)       \
-              X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(lines) X(lower) X(m) X(members) X(methods) X(msg) X(n)        \
-                  X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters) X(results) X(right)    \
-                      X(shape) X(slice) X(start) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
-                          X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__module__) X(__name__)   \
-                              X(co_freevars) X(_array) X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type)                   \
-                                  X(_qd_template_primitives) X(_type) X(r)
+  X(arg) X(args) X(argument) X(arguments) X(attr) X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx)         \
+  X(default_) X(defaults) X(dims) X(dtype) X(elt) X(elts) X(end_col_offset) X(end_lineno) X(col_offset) X(element_shape) X(entries)        \
+  X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(instance)       \
+  X(is_async) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(lines) X(lower) X(m)     \
+  X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters)      \
+  X(results) X(right) X(shape) X(slice) X(start) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
+  X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__module__) X(__name__) X(co_freevars) X(_array)  \
+  X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r)
 
 /// Kinds of syntax nodes, named as in Python's ast.
 #define QD_NODES(X)                                                                                                                        \
-  X(FunctionDef)                                                                                                                           \
-  X(AsyncFunctionDef)                                                                                                                      \
-  X(ClassDef)                                                                                                                              \
-  X(Return)                                                                                                                                \
-  X(Delete)                                                                                                                                \
-  X(Assign)                                                                                                                                \
-  X(AugAssign) X(AnnAssign) X(For) X(While) X(If) X(With) X(Match) X(Raise) X(Try) X(Assert) X(Import) X(ImportFrom) X(Global) X(Nonlocal) \
-      X(Expr) X(Pass) X(Break) X(Continue) X(BoolOp) X(NamedExpr) X(BinOp) X(UnaryOp) X(Lambda) X(IfExp) X(Dict) X(Set) X(ListComp)        \
-          X(SetComp) X(DictComp) X(GeneratorExp) X(Await) X(Yield) X(YieldFrom) X(Compare) X(Call) X(FormattedValue) X(JoinedStr)          \
-              X(Constant) X(Attribute) X(Subscript) X(Starred) X(Name) X(List) X(Tuple) X(Slice) X(And) X(Or) X(Add) X(Sub) X(Mult)        \
-                  X(MatMult) X(Div) X(Mod) X(Pow) X(LShift) X(RShift) X(BitOr) X(BitXor) X(BitAnd) X(FloorDiv) X(Invert) X(Not) X(UAdd)    \
-                      X(USub) X(Eq) X(NotEq) X(Lt) X(LtE) X(Gt) X(GtE) X(Is) X(IsNot) X(In) X(NotIn)
+  X(AsyncFunctionDef) X(ClassDef) X(Return) X(Delete) X(Assign) X(AugAssign) X(AnnAssign) X(For) X(While) X(If) X(With) X(Match) X(Raise)  \
+  X(Try) X(Assert) X(Import) X(ImportFrom) X(Global) X(Nonlocal) X(Expr) X(Pass) X(Break) X(Continue) X(BoolOp) X(NamedExpr) X(BinOp)      \
+  X(UnaryOp) X(Lambda) X(IfExp) X(Dict) X(Set) X(ListComp) X(SetComp) X(DictComp) X(GeneratorExp) X(Await) X(Yield) X(YieldFrom)           \
+  X(Compare) X(Call) X(FormattedValue) X(JoinedStr) X(Constant) X(Attribute) X(Subscript) X(Starred) X(Name) X(List) X(Tuple) X(Slice)     \
+  X(And) X(Or) X(Add) X(Sub) X(Mult) X(MatMult) X(Div) X(Mod) X(Pow) X(LShift) X(RShift) X(BitOr) X(BitXor) X(BitAnd) X(FloorDiv)          \
+  X(Invert) X(Not) X(UAdd) X(USub) X(Eq) X(NotEq) X(Lt) X(LtE) X(Gt) X(GtE) X(Is) X(IsNot) X(In) X(NotIn)
 // clang-format on
 
 enum class NodeKind : uint8_t {
