@@ -76,6 +76,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.parallel = options.getBool(Option::make_cpu_multithreading_loop);
   int64_t processors = std::max(1u, std::thread::hardware_concurrency());
   result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, processors));
+  result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
   llvm::StringRef replay = options.getText(Option::replay);
   if (replay.ends_with(".ll"))
@@ -124,6 +125,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   installFatalErrorHandler();
   CompileContext context;
   artifact::Artifact artifact;
+  auto started = backends::Stages::Clock::now();
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
   if (!module)
     return std::nullopt;
@@ -135,6 +137,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   std::string name = shortName.empty() ? artifact.kernel : shortName.str();
   bool isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
   backends::Stages stages(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
+  stages.startAt(started);
   stages.dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
   bool succeeded = stages.finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
 

@@ -18,11 +18,14 @@ public:
     std::string stage;
     double seconds;
   };
+  using Clock = std::chrono::steady_clock;
   using Print = llvm::function_ref<void(llvm::raw_ostream &)>;
 
   /// `folder`: where dumps of this kernel go, empty for none. `last`: the stage to stop after, empty for none; `lastOutput` gets its dump.
   Stages(std::string kernel, const std::string &folder, std::string last, llvm::raw_ostream *lastOutput = nullptr);
 
+  /// When the first stage began, where that was before this was made.
+  void startAt(Clock::time_point time) { started = time; }
   /// The stage is done: notes its time and dumps it. False when this is the stage to stop after.
   bool finish(llvm::StringRef file, Print print);
   /// A stage that has nothing to show.
@@ -43,8 +46,6 @@ public:
   void printTimes(llvm::raw_ostream &output) const;
 
 private:
-  using Clock = std::chrono::steady_clock;
-
   std::string kernel, folder, last;
   llvm::raw_ostream *lastOutput;
   std::vector<Time> times;

@@ -20,6 +20,7 @@ class Stages;
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
+  bool verify = false;  ///< LLVM's verifier on what the emitter made
   int optLevel = 1;     ///< 0 compiles fastest
   unsigned threads = 1; ///< that may compile parts of one kernel
   int lanes = 0;        ///< lanes of every parallel loop; 0: chosen for each loop

@@ -17,6 +17,8 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
+#include <stdexcept>
+
 namespace qd::backends::cpu {
 namespace {
 
@@ -39,6 +41,10 @@ public:
       return mlir::failure();
     Abandonable ownedModule(std::move(emission.module));
     llvm::Module &module = *ownedModule;
+    std::string problems;
+    llvm::raw_string_ostream problemStream(problems);
+    if (options.verify && llvm::verifyModule(module, &problemStream))
+      throw std::runtime_error("the emitted code is broken: " + problems);
     artifact.sites = std::move(emission.sites);
     artifact.scratchBytes = emission.scratchBytes;
     artifact.results = std::move(emission.results);
