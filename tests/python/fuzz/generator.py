@@ -82,6 +82,7 @@ class Generator:
         self.own_shape: tuple[int, ...] = ()
         self.loops: list[str] = []
         self.returns: Kind | None = None
+        self.returned: list[str] = []  # types of the returns of the func that is being made
         self.depth = 0
 
     # types

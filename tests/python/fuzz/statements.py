@@ -67,7 +67,9 @@ class ProgramGenerator(Generator):
         self.scopes, self.returns = [list(parameters)], result
         body = self.block(self.random.choice((1, 2, 3)), 1)
         body.append(Statement(f"return {self.of_kind(result, 2)}"))
-        self.scopes, self.returns, self.containers = [[]], None, hidden
+        for dtype in self.returned:  # returns of other types promote the result
+            result = Kind(self.promote(result.dtype, dtype, numeric=False))
+        self.scopes, self.returns, self.containers, self.returned = [[]], None, hidden, []
         self.program.functions += [Statement("@qd.func"), Statement(f"def {name}({', '.join(texts)}):", body)]
         self.functions.append((name, kinds, by_reference, result))
 
@@ -82,6 +84,8 @@ class ProgramGenerator(Generator):
         body: list[Statement] = []
         for _ in range(self.random.choice((2, 3, 4))):
             body += self.parallel_loop() if self.random.random() < 0.5 else self.statement(2)
+            if self.random.random() < 0.1:
+                body.append(Statement(f"if {self.comparison(2).text}:", [Statement(f"return {self.of_kind(result, 1)}")]))
         body.append(Statement(f"return {self.of_kind(result, 2)}"))
         head = f"def k({', '.join(signature)}) -> {self.annotation(result)}:"
         self.program.functions += [Statement("@qd.kernel"), Statement(head, body)]
@@ -100,8 +104,19 @@ class ProgramGenerator(Generator):
 
     def statement(self, depth: int) -> list[Statement]:
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
-        nested = [self.branch, self.branch, self.counted_loop, self.while_loop, self.unrolled_loop]
+        nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
+
+    def joined(self, depth: int) -> list[Statement]:
+        """A variable that both branches declare, perhaps with different types."""
+        name, first, second = self.fresh("y"), self.runtime(2), self.runtime(2)
+        branches = []
+        for made in (first, second):
+            before = self.block(self.random.choice((0, 1)), depth - 1)
+            branches.append([*before, Statement(f"{name} = {made.text}")])
+        out = [Statement(f"if {self.condition(2).text}:", branches[0]), Statement("else:", branches[1])]
+        self.scopes[-1].append(Variable(name, Kind(self.promote(first.dtype, second.dtype, numeric=False))))
+        return out
 
     def declare(self, depth: int) -> list[Statement]:
         name = self.fresh("y")
@@ -109,7 +124,7 @@ class ProgramGenerator(Generator):
         if roll < 0.15:
             text, kind = self.of_kind(STRUCT, 2), STRUCT
         elif roll < 0.4:
-            made = self.vector(2)
+            made = self.vector(2, self.random.choice((None, None, (2, 2), (2, 3))))
             text, kind = made.text, made.kind
         elif roll < 0.55:
             kind = Kind(self.any_dtype())
@@ -219,14 +234,17 @@ class ProgramGenerator(Generator):
         if roll < 0.2 and self.loops:
             return [Statement("continue" if self.loops[-1] == "parallel" or roll < 0.1 else "break")] if self.loops[-1] != "static" else []
         if roll > 0.85 and self.returns is not None:
-            return [Statement(f"return {self.of_kind(self.returns, 1)}")]
+            if self.returns.shape or self.returns == STRUCT or roll > 0.95:
+                return [Statement(f"return {self.of_kind(self.returns, 1)}")]
+            made = self.scalar(1)
+            self.returned.append(made.dtype)
+            return [Statement(f"return {made.text}")]
         return []
 
     def counted_loop(self, depth: int) -> list[Statement]:
-        """A loop that is not at the top of the kernel, or is made to run in order."""
-        name, serial = self.fresh("i"), []
-        if self.own_index is None and self.returns is None:
-            serial = [Statement("qd.loop_config(serialize=True)")]
+        """A loop that runs in order. Where it may stand at the top of the kernel, also through a call, it has to be told so."""
+        name = self.fresh("i")
+        serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
         bounds = self.random.choice(("4", "2, 5", "6, 0, -2", "3", "-2, 2"))
         self.loops.append("sequential")
         body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
