@@ -19,6 +19,7 @@ namespace nb = nanobind;
 // Attributes that are asked for again and again, interned.
 // clang-format off
 #define QD_NAMES(X)                                                                                                                        \
+  X(annotation)                                                                                                                            \
   X(arg) X(args) X(argument) X(arguments) X(attr) X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx)         \
   X(default_) X(defaults) X(dims) X(dtype) X(elt) X(elts) X(end_col_offset) X(end_lineno) X(col_offset) X(element_shape) X(entries)        \
   X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(instance)       \
@@ -30,6 +31,7 @@ namespace nb = nanobind;
 
 /// Kinds of syntax nodes, named as in Python's ast.
 #define QD_NODES(X)                                                                                                                        \
+  X(FunctionDef)                                                                                                                           \
   X(AsyncFunctionDef) X(ClassDef) X(Return) X(Delete) X(Assign) X(AugAssign) X(AnnAssign) X(For) X(While) X(If) X(With) X(Match) X(Raise)  \
   X(Try) X(Assert) X(Import) X(ImportFrom) X(Global) X(Nonlocal) X(Expr) X(Pass) X(Break) X(Continue) X(BoolOp) X(NamedExpr) X(BinOp)      \
   X(UnaryOp) X(Lambda) X(IfExp) X(Dict) X(Set) X(ListComp) X(SetComp) X(DictComp) X(GeneratorExp) X(Await) X(Yield) X(YieldFrom)           \
