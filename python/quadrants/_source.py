@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import linecache
 import re
 import sys
@@ -57,7 +58,7 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
     error: SyntaxError | None = None
     for end in _candidate_ends(lines, first, len(indent.expandtabs())):
         try:
-            tree = ast.parse(head + "".join(lines[first - 1 : end]), file)
+            tree = _parse(head + "".join(lines[first - 1 : end]), file)
         except SyntaxError as problem:
             error = problem  # the block goes on: a string or bracket with text left of the function's indent
             continue
@@ -68,6 +69,17 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
             raise OSError(failure)
         return node, file, lines
     raise OSError(failure) from error
+
+
+def _parse(text: str, file: str) -> ast.Module:
+    """`ast.parse` without the cycle collector, which would walk the growing tree again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text, file)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _candidate_ends(lines: list[str], first: int, indent: int):

@@ -164,7 +164,8 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
     if (position >= 0) {
       nb::object content = findAttribute(nb::object(cells[position]), nb::str("cell_contents"));
       if (content) {
-        const PathNode *path = reader.getStep(function.path, PathStep::Kind::FunctionClosure, text);
+        const PathNode *path =
+            reader.getCellRoot(nb::object(cells[position]), reader.getStep(function.path, PathStep::Kind::FunctionClosure, text));
         reader.read(path, content);
         return makeObject(content, path);
       }

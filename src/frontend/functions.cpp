@@ -331,8 +331,9 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
   std::string name = readText(func.object, names().name);
   if (isNew) {
     OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
-    unsigned count = session.symbolCounts[name]++;
-    std::string symbol = count == 0 ? name : name + "." + std::to_string(count); // no name in Python ends like this
+    std::string plain = name.substr(name.rfind('.') + 1);
+    unsigned count = session.symbolCounts[plain]++;
+    std::string symbol = count == 0 ? plain : plain + "." + std::to_string(count); // no name in Python ends like this
     auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
     instance.op =
         ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());

@@ -75,6 +75,10 @@ const PathNode *Reader::getFunctionRoot(nb::handle function, const PathNode *pat
   return functionRoots.try_emplace(globals.ptr(), path).first->second;
 }
 
+const PathNode *Reader::getCellRoot(nb::handle cell, const PathNode *path) {
+  return path ? cellRoots.try_emplace(cell.ptr(), path).first->second : cellRoots.lookup(cell.ptr());
+}
+
 uint32_t Reader::place(Input input, uint32_t bytes) {
   input.offset = artifact.argumentBytes;
   artifact.argumentBytes += (bytes + 7) / 8 * 8;

@@ -32,6 +32,9 @@ public:
   /// The path under which the globals of a function are known: functions of one module share it.
   const PathNode *getFunctionRoot(nb::handle function, const PathNode *path);
 
+  /// The path under which a closure's variable is known: functions defined side by side share it.
+  const PathNode *getCellRoot(nb::handle cell, const PathNode *path);
+
   /// Number of the input of a value of this type read from `path` at each launch.
   uint32_t addValue(const PathNode *path, mlir::Type type, std::string name);
   /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
@@ -54,7 +57,7 @@ private:
   std::unique_ptr<PathNode> kernel;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<std::pair<nb::object, uint32_t>> containers; ///< with the numbers of their inputs
-  llvm::DenseMap<PyObject *, const PathNode *> functionRoots;
+  llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };
 

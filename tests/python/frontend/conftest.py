@@ -1,0 +1,26 @@
+"""The frontend's IR as text, for tests that look at what is emitted."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import quadrants as qd
+from quadrants import _compile, _options
+from quadrants._source import get_source
+
+
+@pytest.fixture
+def emit() -> Iterator[Callable[..., str]]:
+    """Gives the verified IR of a kernel for arguments. The runtime is started; kernels are not run."""
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+
+    def build(kernel: Any, *arguments: Any) -> str:
+        from quadrants import _compiler
+
+        prepared = _compile.prepare(kernel, arguments)
+        options = _options.plain(_options.current or {})
+        return _compiler.frontend_ir(get_source(kernel.__wrapped__), kernel.parameters, prepared, kernel.results, options)
+
+    yield build
+    qd.reset()
