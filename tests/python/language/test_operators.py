@@ -101,14 +101,19 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, label: str) -> Non
         np.testing.assert_array_equal(got, expected.astype(got.dtype), err_msg=label)
 
 
-def launch(expression: str, operands: list[np.ndarray], names: list[str], out: str) -> np.ndarray:
-    arrays = [f"{name}: qd.types.ndarray(dtype=qd.{dtype}, ndim=1)" for name, dtype in zip("xy", names, strict=False)]
-    indexed = re.sub(r"\b([xy])\b", r"\1[i]", expression)
-    signature = ", ".join([*arrays, f"out: qd.types.ndarray(dtype=qd.{out}, ndim=1)"])
-    module = define(f"@qd.kernel\ndef k({signature}):\n    for i in x:\n        out[i] = {indexed}\n")
-    result = np.zeros(len(operands[0]), NUMPY[out])
-    module["k"](*operands, result)
-    return result
+def launch(expression: str, cases: list[tuple[list[np.ndarray], list[str], str]]) -> list[np.ndarray]:
+    """The values of an expression for several types, computed by one kernel with a loop for each."""
+    signature, body, arguments, results = [], [], [], []
+    for number, (operands, names, out) in enumerate(cases):
+        kinds = dict(zip([f"{letter}{number}" for letter in "xy"], names, strict=False)) | {f"out{number}": out}
+        signature += [f"{name}: qd.types.ndarray(dtype=qd.{dtype}, ndim=1)" for name, dtype in kinds.items()]
+        indexed = re.sub(r"\b([xy])\b", rf"\g<1>{number}[i]", expression)
+        body += [f"    for i in x{number}:", f"        out{number}[i] = {indexed}"]
+        results.append(np.zeros(len(operands[0]), NUMPY[out]))
+        arguments += [*operands, results[-1]]
+    module = define("\n".join(["@qd.kernel", f"def k({', '.join(signature)}):", *body, ""]))
+    module["k"](*arguments)
+    return results
 
 
 BINARY_CASES = [(*row, left) for row in BINARY for left in operand_types(row[1])]
@@ -117,6 +122,7 @@ BINARY_CASES = [(*row, left) for row in BINARY for left in operand_types(row[1])
 @pytest.mark.parametrize("name, operand, result, numpy, left", BINARY_CASES, ids=[f"{row[0]}-{row[-1]}" for row in BINARY_CASES])
 def test_binary_operator_agrees_with_numpy(name, operand, result, numpy, left):
     expression = SYMBOLS.get(name, f"qd.{name}(x, y)")
+    cases, wanted = [], []
     for right in operand_types(operand):
         x, y = pairs(left, right)
         if name == "pow":  # large float powers overflow in ways that differ between libraries
@@ -125,8 +131,9 @@ def test_binary_operator_agrees_with_numpy(name, operand, result, numpy, left):
         with np.errstate(all="ignore"):
             expected = expected_binary(name, operand, result, numpy, x, y)
         keep = np.isfinite(expected) if expected.dtype.kind == "f" else np.full(expected.shape, True)
-        x, y, expected = x[keep], y[keep], expected[keep]
-        got = launch(expression, [x, y], [left, right], out_dtype(expected))
+        cases.append(([x[keep], y[keep]], [left, right], out_dtype(expected)))
+        wanted.append(expected[keep])
+    for got, expected, ((x, y), (_, right), _) in zip(launch(expression, cases), wanted, cases, strict=True):
         compare(name, got, expected, f"{expression} of {left} and {right}: x = {x}, y = {y}")
 
 
@@ -145,7 +152,7 @@ def test_unary_operator_agrees_with_numpy(name, operand, result, numpy):
                 expected = eval(numpy, {"np": np, "x": source})
         keep = np.isfinite(expected) & (np.abs(expected.astype(np.float64)) < 1e30)
         expression = SYMBOLS.get(name, f"qd.{name}(x)")
-        got = launch(expression, [x[keep]], [dtype], out_dtype(expected))
+        (got,) = launch(expression, [([x[keep]], [dtype], out_dtype(expected))])
         compare(name, got, expected[keep], f"{expression} of {dtype}: x = {x[keep]}")
 
 
@@ -163,5 +170,5 @@ def test_cast_agrees_with_c(source, target):
     else:
         with np.errstate(over="ignore"):
             expected = x.astype(NUMPY[target])
-    got = launch(f"qd.cast(x, qd.{target})", [x], [source], out_dtype(expected))
+    (got,) = launch(f"qd.cast(x, qd.{target})", [([x], [source], out_dtype(expected))])
     np.testing.assert_array_equal(got, expected.astype(got.dtype))
