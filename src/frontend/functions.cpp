@@ -112,11 +112,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     // By value: numbers become typed, variables are read.
     if (value.isObject() && session.python.isNumber(value.object))
       return makeComputed(emit(value));
-    if (!value.is(Kind::Argument))
-      return copy(value);
-    Value passed = value;
-    passed.isReadOnly = false; // the function may change its copy
-    return passed;
+    return copy(value);
   }
   return value;
 }
@@ -212,8 +208,16 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
 bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
   for (nb::handle statement : statements) {
     switch (kindOf(statement)) {
-    case NodeKind::For:
-      return true;
+    case NodeKind::For: {
+      // An unrolled loop is no task; its body may hold some.
+      nb::object iterable = getAttribute(statement, names().iter);
+      nb::object callee = kindOf(iterable) == NodeKind::Call ? resolveCallee(getAttribute(iterable, names().func)) : nb::object();
+      nb::object builtin = callee ? findAttribute(callee, names()._qd_builtin) : nb::object();
+      bool isStatic = builtin && PyUnicode_Check(builtin.ptr()) && toText(builtin) == "static";
+      if (!isStatic || mayHoldTasks(getAttribute(statement, names().body)))
+        return true;
+      break;
+    }
     case NodeKind::If:
       if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse)))
         return true;
