@@ -122,6 +122,7 @@ private:
   mlir::LogicalResult emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   mlir::LogicalResult emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);
+  void leaveIfFailed();
   mlir::LogicalResult emitReturn(ir::ReturnOp op);
   mlir::LogicalResult emitMasked(llvm::Value *condition, mlir::Region &region);
   void narrowAfter(mlir::Operation *op, llvm::Value *before);

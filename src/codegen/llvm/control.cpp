@@ -251,6 +251,9 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   }
   moveTo(body);
   setValue(op.getBody().getArgument(axis), {index});
+  // Serial code may run long, and someone may press Ctrl-C.
+  if (lanes == 1 && axis == 0 && scopes.size() == 1)
+    leaveIfFailed();
   if (axis + 1 == op.getRank()) {
     if (failed(emitLoopBody(op, op.getBody(), latch)))
       return failure();
@@ -306,12 +309,22 @@ LogicalResult BodyEmitter::emitWhile(ir::WhileOp op) {
     builder.CreateCondBr(isAny(mask), body, exit);
   }
   moveTo(body);
+  // It may never end by itself.
+  leaveIfFailed();
   if (failed(emitLoopBody(op, op.getBody(), header)))
     return failure();
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
   return success();
+}
+
+void BodyEmitter::leaveIfFailed() {
+  llvm::BasicBlock *stop = makeBlock("failed"), *next = makeBlock("passed");
+  builder.CreateCondBr(builder.CreateIsNotNull(getContextField(kFailed)), stop, next);
+  moveTo(stop);
+  leaveFailed();
+  moveTo(next);
 }
 
 void BodyEmitter::emitDeparture(Operation *op, Scope::Kind target) {

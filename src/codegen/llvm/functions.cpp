@@ -237,13 +237,8 @@ LogicalResult BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const 
     }
   }
   llvm::Value *result = builder.CreateCall(instance, operands);
-  if (module.containsDeep(callee.getBody(), [](Operation *nested) { return isa<ir::AssertOp>(nested); })) {
-    llvm::BasicBlock *stop = makeBlock("failed"), *next = makeBlock("passed");
-    builder.CreateCondBr(builder.CreateIsNotNull(getContextField(kFailed)), stop, next);
-    moveTo(stop);
-    leaveFailed();
-    moveTo(next);
-  }
+  if (module.containsDeep(callee.getBody(), [](Operation *nested) { return isa<ir::AssertOp, ir::WhileOp>(nested); }))
+    leaveIfFailed();
   unsigned position = 0;
   for (Value output : op.getOutputs()) {
     Components components;
