@@ -33,7 +33,6 @@ class Options:
     debug: bool = False
     short_circuit_operators: bool = True
     strict_conditions: bool = False
-    random_seed: int = 0
 
 
 options = Options()
