@@ -213,6 +213,10 @@ private:
   bool isConstant(const Value &value);
   /// The value as a Python object; null when a part of it is known at run time only.
   nb::object toPython(const Value &value);
+  /// The value as a Python object; a value of the run time is an error.
+  nb::object known(const Value &value);
+  /// Python's truth of a compile-time value.
+  bool isTrue(const Value &value);
   Value fromPython(nb::handle object, const PathNode *path);
   Value load(const Value &value);
   mlir::Value emitObject(const Value &value, mlir::Type anchor);

@@ -118,7 +118,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
       fail(error::kType, "Static assert with non-static condition");
     const Value *message = given.size() > 1 ? &given[1] : findNamed(arguments, "msg");
     if (PyObject_IsTrue(condition.ptr()) != 1)
-      fail(error::kCompilation, "AssertionError: " + (message ? toText(nb::str(toPython(*message))) : "static assertion failed"));
+      fail(error::kCompilation, "AssertionError: " + (message ? toText(nb::str(known(*message))) : "static assertion failed"));
     return makeObject(nb::none());
   }
   if (name == "static_print") {
@@ -129,7 +129,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
     }
     nb::dict named;
     for (const auto &[key, value] : arguments.named)
-      named[key.c_str()] = toPython(value);
+      named[key.c_str()] = known(value);
     nb::object print = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"));
     if (PyObject *result = PyObject_Call(print.ptr(), nb::tuple(texts).ptr(), named.ptr()))
       Py_DECREF(result);
@@ -316,7 +316,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (name == "isinstance" && given.size() == 2 && given[0].is(Kind::Sequence)) {
     // A list whose items are known at run time only is a list all the same.
     nb::object empty = given[0].aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list());
-    int result = PyObject_IsInstance(empty.ptr(), toPython(given[1]).ptr());
+    int result = PyObject_IsInstance(empty.ptr(), known(given[1]).ptr());
     if (result < 0)
       throw nb::python_error();
     return makeObject(nb::bool_(result == 1));

@@ -53,6 +53,20 @@ nb::object FunctionBuilder::toPython(const Value &value) {
   }
 }
 
+nb::object FunctionBuilder::known(const Value &value) {
+  nb::object object = toPython(value);
+  if (!object)
+    fail(error::kType, "a value known while compiling is expected, got " + describe(value));
+  return object;
+}
+
+bool FunctionBuilder::isTrue(const Value &value) {
+  int result = PyObject_IsTrue(known(value).ptr());
+  if (result < 0)
+    throw nb::python_error();
+  return result == 1;
+}
+
 Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
   bool isTuple = PyTuple_CheckExact(object.ptr());
   if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {

@@ -255,7 +255,7 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
     if (link == 0)
       result = term;
     else if (isConstant(result) && isConstant(term))
-      result = PyObject_IsTrue(toPython(result).ptr()) == 1 ? term : result;
+      result = isTrue(result) ? term : result;
     else if ((findType(result) && isa<VectorType>(findType(result))) || (findType(term) && isa<VectorType>(findType(term))))
       fail(error::kType, "vectors cannot be compared in a chain");
     else
@@ -357,10 +357,7 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
     if (index + 1 == count)
       return value;
     if (isConstant(value)) {
-      int isTrue = PyObject_IsTrue(toPython(value).ptr());
-      if (isTrue < 0)
-        throw nb::python_error();
-      return (isTrue == 1) == isAnd ? evaluate(index + 1) : value;
+      return isTrue(value) == isAnd ? evaluate(index + 1) : value;
     }
     mlir::Value left = emit(value);
     if (!session.options.shortCircuit || isa<VectorType>(left.getType())) {
@@ -381,12 +378,8 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
 Value FunctionBuilder::visitConditional(nb::handle at) {
   Value test = visit(getAttribute(at, names().test));
   nb::object first = getAttribute(at, names().body), second = getAttribute(at, names().orelse);
-  if (isConstant(test) || test.isStatic) {
-    int isTrue = PyObject_IsTrue(toPython(test).ptr());
-    if (isTrue < 0)
-      throw nb::python_error();
-    return visit(isTrue == 1 ? first : second);
-  }
+  if (isConstant(test) || test.isStatic)
+    return visit(isTrue(test) ? first : second);
   mlir::Value condition = emit(test);
   if (isa<VectorType>(condition.getType()))
     fail(error::kSyntax, "the condition of a conditional expression is a vector. Please use \"qd.select\" instead.");

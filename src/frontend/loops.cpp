@@ -242,7 +242,7 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
     if (axes.size() != rank)
       fail(error::kSyntax, "qd.ndrange(axes=...) has " + std::to_string(axes.size()) + " entries but ndrange was called with " +
                                std::to_string(rank) + " dimension argument(s); they must match");
-    std::string text = toText(nb::repr(nb::tuple(toPython(value)))).str();
+    std::string text = toText(nb::repr(nb::tuple(known(value)))).str();
     std::vector<bool> seen(rank);
     for (const Value &axis : axes) {
       auto known = findInteger(axis);
@@ -422,7 +422,7 @@ void FunctionBuilder::visitWhile(nb::handle at) {
     Value test = visit(getAttribute(at, names().test));
     mlir::Value condition;
     if (isConstant(test))
-      condition = constant(PyObject_IsTrue(toPython(test).ptr()) == 1, session.types.u1);
+      condition = constant(isTrue(test), session.types.u1);
     else
       condition = truth(test, "while");
     create<ir::ConditionOp>(condition);

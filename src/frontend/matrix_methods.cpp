@@ -95,8 +95,8 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
   };
   auto type = dyn_cast<VectorType>(receiver.type);
   if (!type) {
-    if (name == "cast")
-      return callCast(receiver, session.findScalarType(given.empty() ? nb::none() : toPython(given[0])));
+    if (Type scalar = name == "cast" && !given.empty() && given[0].isObject() ? session.findScalarType(given[0].object) : Type())
+      return callCast(receiver, scalar);
     fail(error::kCompilation, "'" + ir::describe(receiver.type) + "' has no attribute '" + name + "'");
   }
   auto shapeText = [](VectorType shape) {

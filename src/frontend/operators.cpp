@@ -322,7 +322,7 @@ mlir::Value FunctionBuilder::matmulTyped(mlir::Value left, mlir::Value right) {
 
 Value FunctionBuilder::select(const Value &condition, const Value &first, const Value &second) {
   if (isConstant(condition))
-    return PyObject_IsTrue(toPython(condition).ptr()) == 1 ? first : second;
+    return isTrue(condition) ? first : second;
   if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
     if (first.aggregate->items.size() != second.aggregate->items.size())
       fail(error::kType, "select needs structs of one type");

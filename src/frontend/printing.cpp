@@ -84,7 +84,7 @@ void FunctionBuilder::addFormatted(Pieces &pieces, nb::handle joined) {
     nb::object specNode = getAttribute(part, names().format_spec);
     std::string spec;
     if (!specNode.is_none())
-      spec = toText(toPython(visit(specNode))).str();
+      spec = toText(known(visit(specNode))).str();
     addPieces(pieces, value, spec);
   }
 }

@@ -51,7 +51,7 @@ NodeKind PythonObjects::kindOf(nb::handle node) const {
 }
 
 bool PythonObjects::isInstance(nb::handle object, const nb::object &type) const {
-  return type.is_valid() && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject *>(type.ptr()));
+  return type.is_valid() && object && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject *>(type.ptr()));
 }
 
 bool PythonObjects::isNumber(nb::handle object) const {

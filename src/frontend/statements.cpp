@@ -251,12 +251,12 @@ void FunctionBuilder::visitAssert(nb::handle at) {
   } else if (kindOf(message) == NodeKind::JoinedStr) {
     addFormatted(pieces, message);
   } else if (isPercent) {
-    nb::object format = toPython(visit(getAttribute(message, names().left)));
+    nb::object format = known(visit(getAttribute(message, names().left)));
     Value operands = visit(getAttribute(message, names().right));
     addPercent(pieces, toText(format), operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands});
   } else if (isFormat) {
     Arguments arguments = visitArguments(message);
-    nb::object format = toPython(visit(getAttribute(getAttribute(message, names().func), names().value)));
+    nb::object format = known(visit(getAttribute(getAttribute(message, names().func), names().value)));
     addFormat(pieces, toText(format), arguments);
   } else {
     nb::object text = toPython(visit(message));

@@ -310,7 +310,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
 Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
   if (session.python.isInstance(base.object, session.python.structValue))
-    return structAttribute(structOfObject(base), toPython(index));
+    return structAttribute(structOfObject(base), known(index));
   if (index.isTyped()) {
     if ((PyTuple_Check(container) || PyList_Check(container)) && ir::isIntegerScalar(index.type))
       return subscriptVector(makeComputed(emit(base)), {index});
