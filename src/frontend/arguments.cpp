@@ -16,7 +16,7 @@ void FunctionBuilder::bindKernelParameters() {
     std::string kind = toText(getAttribute(parameter, names.kind)).str(), name = toText(getAttribute(parameter, names.name)).str();
     nb::object annotation = getAttribute(parameter, names.annotation);
     nb::object argument = arguments[position];
-    const PathNode *path = session.reader.getArgument(position++);
+    const PathNode *path = session.reader.getArgument(position++, name);
     Binding binding;
     binding.kind = Binding::Kind::Parameter;
     if (kind == "scalar" || kind == "matrix") {

@@ -217,7 +217,10 @@ void FunctionBuilder::assignAttribute(nb::handle target, const Value &value) {
   Value base = visit(getAttribute(target, names().value));
   nb::object name = getAttribute(target, names().attr);
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
-    bool isArgument = session.reader.describe(base.path).starts_with("argument");
+    const PathNode *root = base.path;
+    while (root->parent)
+      root = root->parent;
+    bool isArgument = root->root == artifact::Path::Root::Argument;
     std::string owner = kindOf(getAttribute(target, names().value)) == NodeKind::Name
                             ? toText(getAttribute(getAttribute(target, names().value), names().id)).str()
                             : Reader::describe(base.path);

@@ -12,12 +12,13 @@ const PathNode *Reader::getKernel() {
   return kernel.get();
 }
 
-const PathNode *Reader::getArgument(uint32_t position) {
+const PathNode *Reader::getArgument(uint32_t position, llvm::StringRef name) {
   std::unique_ptr<PathNode> &node = arguments[position];
   if (!node) {
     node = std::make_unique<PathNode>();
     node->root = Path::Root::Argument;
     node->argument = position;
+    node->step.name = name.str(); // a root takes no step: the name is for messages
   }
   return node.get();
 }
@@ -124,7 +125,7 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
 
 std::string Reader::describe(const PathNode *path) {
   if (!path->parent)
-    return path->root == Path::Root::Argument ? "argument " + std::to_string(path->argument) : "";
+    return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);
   switch (path->step.kind) {
   case PathStep::Kind::Attribute:

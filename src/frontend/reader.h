@@ -21,7 +21,7 @@ public:
   Reader(const PythonObjects &python, artifact::Artifact &artifact) : python(python), artifact(artifact) {}
 
   const PathNode *getKernel();
-  const PathNode *getArgument(uint32_t position);
+  const PathNode *getArgument(uint32_t position, llvm::StringRef name);
   const PathNode *getStep(const PathNode *parent, artifact::PathStep::Kind kind, llvm::StringRef name, int64_t index = 0);
 
   /// Records that compilation depends on `object`, found at `path`: what is recorded depends on what it is. Containers are recorded when

@@ -67,6 +67,7 @@ OwningOpRef<ModuleOp> Session::run() {
   reader.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
   builder.buildKernel();
+  markWrittenInputs();
   return std::move(module);
 }
 

@@ -87,6 +87,7 @@ public:
   llvm::StringMap<unsigned> symbolCounts;
 
 private:
+  void markWrittenInputs(); ///< written_inputs.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };
 

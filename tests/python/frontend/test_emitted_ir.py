@@ -216,3 +216,26 @@ def test_time_to_emit_grows_linearly(emit: Emit, tmp_path: Any):
     small = min(measure(500) for _ in range(3))
     large = min(measure(4000) for _ in range(2))
     assert large < 8 * small * 3
+
+
+def test_read_only_arrays_are_refused_where_they_are_written():
+    @qd.func
+    def change(place: qd.template()):
+        place = 2.0
+
+    @qd.kernel
+    def write(a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+        change(a[0])
+
+    @qd.kernel
+    def read(a: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> qd.f32:
+        return a[0]
+
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    array = np.ones(3, np.float32)
+    array.flags.writeable = False
+    assert read(array) == 1.0
+    with pytest.raises(ValueError, match="writes its argument 'a'"):
+        write(array)
+    assert array[0] == 1.0
+    qd.reset()
