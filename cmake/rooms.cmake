@@ -7,6 +7,8 @@ if(QD_PRECOMPILED_HEADERS)
   set(QD_MLIR_HEADERS_COMPILED ${PROJECT_BINARY_DIR}/CMakeFiles/qd_mlir_headers.dir/cmake/mlir_headers.h.o)
   add_library(qd_mlir_headers OBJECT ${QD_MLIR_HEADERS})
   set_source_files_properties(${QD_MLIR_HEADERS} PROPERTIES LANGUAGE CXX HEADER_FILE_ONLY OFF COMPILE_OPTIONS "-x;c++-header;-Xclang;-fno-pch-timestamp")
+  # Not through ccache: it names the header by the path of the work tree that made it, which may be gone.
+  set_target_properties(qd_mlir_headers PROPERTIES CXX_COMPILER_LAUNCHER "")
   target_link_libraries(qd_mlir_headers PRIVATE qd_flags qd_mlir)
 endif()
 
