@@ -1,34 +1,12 @@
 // sites.cpp: prints and assertions: what the code hands to the runtime, and what the runtime makes of it
 #include "codegen/llvm/body.h"
+#include "passes/source_places.h"
 
-#include "mlir/IR/Location.h"
 #include "llvm/IR/MDBuilder.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
-
-/// The chain of source places of a location, innermost last. A NameLoc names the function that its child stands in.
-static void collectFrames(Location loc, StringRef function, std::vector<artifact::SourcePlace> &frames) {
-  if (auto call = dyn_cast<CallSiteLoc>(loc)) {
-    collectFrames(call.getCaller(), {}, frames);
-    collectFrames(call.getCallee(), {}, frames);
-  } else if (auto name = dyn_cast<NameLoc>(loc)) {
-    collectFrames(name.getChildLoc(), name.getName(), frames);
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    if (!fused.getLocations().empty())
-      collectFrames(fused.getLocations().front(), function, frames);
-  } else if (auto range = dyn_cast<FileLineColRange>(loc)) {
-    artifact::SourcePlace place;
-    place.file = range.getFilename().str();
-    place.function = function.str();
-    place.line = range.getStartLine();
-    place.column = range.getStartColumn();
-    place.endLine = range.getEndLine();
-    place.endColumn = range.getEndColumn();
-    frames.push_back(std::move(place));
-  }
-}
 
 int ModuleEmitter::getSite(Operation *op) {
   auto [entry, isNew] = sites.try_emplace(op, int(emission.sites.size()));
@@ -63,7 +41,7 @@ int ModuleEmitter::getSite(Operation *op) {
     }
     site.pieces.push_back(std::move(piece));
   }
-  collectFrames(op->getLoc(), {}, site.frames);
+  passes::collectPlaces(op->getLoc(), site.frames);
   emission.sites.push_back(std::move(site));
   return entry->second;
 }
