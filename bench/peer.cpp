@@ -45,26 +45,22 @@ int main(int argc, char **argv) {
 
   report("gbps.copy_field", 8e-9 * n / measure([&] {
 #pragma omp parallel for
-                              for (int64_t i = 0; i < n; ++i)
-                                y[i] = x[i];
+                              for (int64_t i = 0; i < n; ++i) y[i] = x[i];
                             }));
   report("gbps.saxpy_field", 12e-9 * n / measure([&] {
 #pragma omp parallel for
-                               for (int64_t i = 0; i < n; ++i)
-                                 y[i] = 1.5f * x[i] + y[i];
+                               for (int64_t i = 0; i < n; ++i) y[i] = 1.5f * x[i] + y[i];
                              }));
   volatile float sink = 0;
   report("gbps.reduce_field", 4e-9 * n / measure([&] {
                                 float sum = 0;
 #pragma omp parallel for reduction(+ : sum)
-                                for (int64_t i = 0; i < n; ++i)
-                                  sum += x[i];
+                                for (int64_t i = 0; i < n; ++i) sum += x[i];
                                 sink = sum;
                               }));
   report("gelem.transcendental", 1e-9 * n / measure([&] {
 #pragma omp parallel for
-                                   for (int64_t i = 0; i < n; ++i)
-                                     y[i] = std::sin(x[i]) * std::exp(-x[i]);
+                                   for (int64_t i = 0; i < n; ++i) y[i] = std::sin(x[i]) * std::exp(-x[i]);
                                  }));
 
   const int64_t m = int64_t(4096 * std::sqrt(scale)) / 16 * 16;
@@ -78,8 +74,7 @@ int main(int argc, char **argv) {
 
   const int64_t bodies = int64_t(8192 * std::sqrt(scale));
   float *position = allocate<float>(bodies * 3, 0), *velocity = allocate<float>(bodies * 3, 0);
-  for (int64_t i = 0; i < bodies * 3; ++i)
-    position[i] = float(std::rand()) / float(RAND_MAX);
+  for (int64_t i = 0; i < bodies * 3; ++i) position[i] = float(std::rand()) / float(RAND_MAX);
   report("ginter.nbody", 1e-9 * bodies * bodies / measure([&] {
 #pragma omp parallel for
                            for (int64_t i = 0; i < bodies; ++i) {
@@ -97,12 +92,10 @@ int main(int argc, char **argv) {
 
   const int64_t keys = n / 4;
   int32_t *key = allocate<int32_t>(keys, 0), *histogram = allocate<int32_t>(256, 0);
-  for (int64_t i = 0; i < keys; ++i)
-    key[i] = std::rand() & 255;
+  for (int64_t i = 0; i < keys; ++i) key[i] = std::rand() & 255;
   report("gelem.histogram", 1e-9 * keys / measure([&] {
 #pragma omp parallel for reduction(+ : histogram[ : 256])
-                              for (int64_t i = 0; i < keys; ++i)
-                                ++histogram[key[i]];
+                              for (int64_t i = 0; i < keys; ++i) ++histogram[key[i]];
                             }));
   return sink == 12345.0f;
 }

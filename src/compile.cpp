@@ -45,8 +45,7 @@ public:
     context.loadDialect<ir::QdDialect>();
     context.printOpOnDiagnostic(false);
     context.getDiagEngine().registerHandler([this](mlir::Diagnostic &problem) {
-      if (problem.getSeverity() != mlir::DiagnosticSeverity::Error || !first.message.empty())
-        return;
+      if (problem.getSeverity() != mlir::DiagnosticSeverity::Error || !first.message.empty()) return;
       first.className = "QuadrantsCompilationError";
       first.message = problem.str();
       passes::collectPlaces(problem.getLocation(), first.frames);
@@ -79,16 +78,14 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
   llvm::StringRef replay = options.getText(Option::replay);
-  if (replay.ends_with(".ll"))
-    result.replay = replay.str();
+  if (replay.ends_with(".ll")) result.replay = replay.str();
   return result;
 }
 
 /// The option replay: an edited stage takes the place of the compiled one.
 mlir::OwningOpRef<mlir::ModuleOp> replay(const support::Options &options, mlir::OwningOpRef<mlir::ModuleOp> module) {
   const std::string &path = options.getText(Option::replay);
-  if (!llvm::StringRef(path).ends_with(".mlir"))
-    return module;
+  if (!llvm::StringRef(path).ends_with(".mlir")) return module;
   mlir::MLIRContext *ctx = module->getContext();
   return mlir::parseSourceFile<mlir::ModuleOp>(path, mlir::ParserConfig(ctx));
 }
@@ -108,10 +105,8 @@ CompileFailure describeInternalError(const backends::Stages &stages, llvm::Strin
 /// Everything after the frontend.
 bool lower(mlir::ModuleOp module, const support::Options &options, const backends::Target &target, backends::Stages &stages,
            artifact::Artifact &artifact) {
-  if (!isLowered(module) && mlir::failed(passes::run(module, target.getTraits(), makePipelineOptions(options))))
-    return false;
-  if (!stages.finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module.print(output); }))
-    return true;
+  if (!isLowered(module) && mlir::failed(passes::run(module, target.getTraits(), makePipelineOptions(options)))) return false;
+  if (!stages.finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module.print(output); })) return true;
   // From here on every outermost loop is a task, and what crosses tasks has a slot.
 
   return mlir::succeeded(target.emit(module, makeTargetOptions(options), stages, artifact));
@@ -127,8 +122,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   artifact::Artifact artifact;
   auto started = backends::Stages::Clock::now();
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
-  if (!module)
-    return std::nullopt;
+  if (!module) return std::nullopt;
   // From here on the module holds no reference to a Python object.
   leavePython();
 
@@ -146,13 +140,9 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   // Nested regions are walked by recursion, and LLVM recurses over expressions.
   support::runOnLargeStack([&] {
     try {
-      if (isWatched)
-        module = replay(options, std::move(module));
-      if (succeeded)
-        succeeded = module && lower(*module, options, target, stages, artifact);
-    } catch (const std::bad_alloc &) {
-      outOfMemory = true;
-    } catch (const std::exception &error) {
+      if (isWatched) module = replay(options, std::move(module));
+      if (succeeded) succeeded = module && lower(*module, options, target, stages, artifact);
+    } catch (const std::bad_alloc &) { outOfMemory = true; } catch (const std::exception &error) {
       crash = error.what();
     }
     module = nullptr;
@@ -179,8 +169,7 @@ std::optional<std::string> buildFrontendIr(const frontend::Request &request, Com
   CompileContext context;
   artifact::Artifact artifact;
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
-  if (!module)
-    return std::nullopt;
+  if (!module) return std::nullopt;
   if (mlir::failed(mlir::verify(*module))) {
     failure = {CompileFailure::Kind::Internal, std::move(context.getFirstError())};
     return std::nullopt;

@@ -45,8 +45,7 @@ struct Reader {
 
   [[noreturn]] static void refuse() { throw support::Error(support::ErrorKind::Format, "the bytes are not a compiled kernel"); }
   void need(uint64_t size) {
-    if (size > uint64_t(end - at))
-      refuse();
+    if (size > uint64_t(end - at)) refuse();
   }
   template <typename T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
@@ -75,18 +74,15 @@ struct Reader {
   }
   template <typename T> void enumeration(T &value, int count) {
     field(value);
-    if (int(value) < 0 || int(value) >= count)
-      refuse();
+    if (int(value) < 0 || int(value) >= count) refuse();
   }
 };
 
 // One description of the format serves both directions.
 template <typename Stream, typename List, typename Each> void forEach(Stream &stream, List &list, Each each) {
   uint64_t size = stream.length(list.size());
-  if constexpr (Stream::kReads)
-    list.resize(size);
-  for (auto &item : list)
-    each(item);
+  if constexpr (Stream::kReads) list.resize(size);
+  for (auto &item : list) each(item);
 }
 
 template <typename Stream, typename T> void visitType(Stream &stream, T &type) {
@@ -172,12 +168,10 @@ Artifact deserialize(const uint8_t *bytes, size_t size) {
   uint32_t magic, version;
   reader.field(magic);
   reader.field(version);
-  if (magic != kMagic || version != kVersion)
-    Reader::refuse();
+  if (magic != kMagic || version != kVersion) Reader::refuse();
   Artifact artifact;
   visitArtifact(reader, artifact);
-  if (reader.at != reader.end)
-    Reader::refuse();
+  if (reader.at != reader.end) Reader::refuse();
   return artifact;
 }
 

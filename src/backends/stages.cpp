@@ -17,29 +17,24 @@ static std::string makeFolder(llvm::StringRef parent, llvm::StringRef kernel) {
     llvm::sys::path::append(path, count == 0 ? kernel.str() : kernel.str() + "." + std::to_string(count));
     llvm::sys::fs::create_directories(parent);
     std::error_code error = llvm::sys::fs::create_directory(path, /*IgnoreExisting=*/false);
-    if (!error)
-      return std::string(path);
-    if (error != std::errc::file_exists)
-      return "";
+    if (!error) return std::string(path);
+    if (error != std::errc::file_exists) return "";
   }
 }
 
 Stages::Stages(std::string kernel, const std::string &folder, std::string last, llvm::raw_ostream *lastOutput)
     : kernel(std::move(kernel)), last(std::move(last)), lastOutput(lastOutput) {
-  if (!folder.empty())
-    this->folder = makeFolder(folder, this->kernel);
+  if (!folder.empty()) this->folder = makeFolder(folder, this->kernel);
 }
 
 void Stages::dump(llvm::StringRef file, Print print) {
-  if (folder.empty())
-    return;
+  if (folder.empty()) return;
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, file);
   // A dump that cannot be written is not worth failing a compile for.
   std::error_code error;
   llvm::raw_fd_ostream output(path, error);
-  if (!error)
-    print(output);
+  if (!error) print(output);
   output.clear_error();
 }
 
@@ -49,8 +44,7 @@ bool Stages::finish(llvm::StringRef file, Print print) {
   dump(file, print);
   started = Clock::now();
   stopped = !last.empty() && stage == last;
-  if (stopped && lastOutput)
-    print(*lastOutput);
+  if (stopped && lastOutput) print(*lastOutput);
   return !stopped;
 }
 
@@ -61,8 +55,7 @@ void Stages::finish(llvm::StringRef stage) {
 }
 
 void Stages::printTimes(llvm::raw_ostream &output) const {
-  for (const Time &time : times)
-    output << llvm::format("%10.3f ms  ", time.seconds * 1000) << time.stage << '\n';
+  for (const Time &time : times) output << llvm::format("%10.3f ms  ", time.seconds * 1000) << time.stage << '\n';
 }
 
 } // namespace qd::backends

@@ -5,12 +5,9 @@
 namespace qd::backends {
 
 std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu) {
-  if (name == "cpu")
-    return cpu::makeTarget(cpu::getHost());
-  if (name == "x64" || name == "arm64")
-    return cpu::makeTarget(cpu::describeProcessor(name, cpu));
-  if (name == "null")
-    return null::makeTarget();
+  if (name == "cpu") return cpu::makeTarget(cpu::getHost());
+  if (name == "x64" || name == "arm64") return cpu::makeTarget(cpu::describeProcessor(name, cpu));
+  if (name == "null") return null::makeTarget();
   return nullptr;
 }
 

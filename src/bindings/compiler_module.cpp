@@ -15,12 +15,9 @@ namespace qd::bindings {
 namespace {
 
 support::OptionValue readOption(nb::handle value) {
-  if (PyBool_Check(value.ptr()))
-    return value.ptr() == Py_True;
-  if (PyLong_Check(value.ptr()))
-    return nb::cast<int64_t>(value);
-  if (PyFloat_Check(value.ptr()))
-    return nb::cast<double>(value);
+  if (PyBool_Check(value.ptr())) return value.ptr() == Py_True;
+  if (PyLong_Check(value.ptr())) return nb::cast<int64_t>(value);
+  if (PyFloat_Check(value.ptr())) return nb::cast<double>(value);
   return nb::cast<std::string>(nb::str(value));
 }
 
@@ -29,8 +26,7 @@ support::Options readOptions(nb::dict given) {
   support::Options options;
   for (auto [name, value] : given) {
     int row = support::Options::find(nb::cast<std::string>(name));
-    if (row >= 0 && !value.is_none())
-      options.set(row, readOption(value));
+    if (row >= 0 && !value.is_none()) options.set(row, readOption(value));
   }
   return options;
 }
@@ -73,8 +69,7 @@ CompileReport lastReport;
 nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
                   const std::string &target) {
   std::unique_ptr<backends::Target> found = backends::findTarget(target);
-  if (!found)
-    throw nb::value_error(("there is no target named " + target).c_str());
+  if (!found) throw nb::value_error(("there is no target named " + target).c_str());
   CompileReport report;
   CompileFailure failure;
   std::vector<uint8_t> bytes;
@@ -85,29 +80,25 @@ nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     auto leavePython = [&] { released.emplace(); };
     std::optional<artifact::Artifact> artifact =
         compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found, text, leavePython, report, failure);
-    if (artifact)
-      bytes = artifact::serialize(*artifact);
+    if (artifact) bytes = artifact::serialize(*artifact);
     std::lock_guard<std::mutex> lock(reportMutex);
     lastReport = std::move(report);
   }
-  if (bytes.empty())
-    raise(failure);
+  if (bytes.empty()) raise(failure);
   return nb::bytes(bytes.data(), bytes.size());
 }
 
 std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options) {
   CompileFailure failure;
   std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options), failure);
-  if (!text)
-    raise(failure);
+  if (!text) raise(failure);
   return std::move(*text);
 }
 
 nb::tuple getReport() {
   std::lock_guard<std::mutex> lock(reportMutex);
   nb::list times;
-  for (const backends::Stages::Time &time : lastReport.times)
-    times.append(nb::make_tuple(time.stage, time.seconds));
+  for (const backends::Stages::Time &time : lastReport.times) times.append(nb::make_tuple(time.stage, time.seconds));
   return nb::make_tuple(lastReport.kernel, times);
 }
 

@@ -18,12 +18,9 @@ using launch::guard;
 using launch::Ref;
 
 static PyObject *makeOption(const support::OptionValue &value) {
-  if (auto *truth = std::get_if<bool>(&value))
-    return PyBool_FromLong(*truth);
-  if (auto *whole = std::get_if<int64_t>(&value))
-    return PyLong_FromLongLong(*whole);
-  if (auto *real = std::get_if<double>(&value))
-    return PyFloat_FromDouble(*real);
+  if (auto *truth = std::get_if<bool>(&value)) return PyBool_FromLong(*truth);
+  if (auto *whole = std::get_if<int64_t>(&value)) return PyLong_FromLongLong(*whole);
+  if (auto *real = std::get_if<double>(&value)) return PyFloat_FromDouble(*real);
   return PyUnicode_FromString(std::get<std::string>(value).c_str());
 }
 
@@ -47,8 +44,7 @@ static void readOptions(support::Options &options, PyObject *dict) {
   for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &name, &value);) {
     const char *text = PyUnicode_AsUTF8(name);
     int row = text ? support::Options::find(text) : -1;
-    if (row < 0)
-      launch::throwPython(PyExc_KeyError, "there is no option %R", name);
+    if (row < 0) launch::throwPython(PyExc_KeyError, "there is no option %R", name);
     if (PyBool_Check(value))
       options.set(row, value == Py_True);
     else if (PyLong_Check(value))
@@ -61,8 +57,7 @@ static void readOptions(support::Options &options, PyObject *dict) {
       options.set(row, std::string(support::getName(launch::getScalarType(value))));
     else if (value != Py_None)
       launch::throwPython(PyExc_TypeError, "option %R cannot be %R", name, value);
-    if (PyErr_Occurred())
-      throw launch::PythonError{};
+    if (PyErr_Occurred()) throw launch::PythonError{};
   }
 }
 
@@ -71,21 +66,18 @@ static void applyOptions(launch::State &state) {
   runtime::setThreadCount(int(state.options.getInt(Option::cpu_max_num_threads)));
   support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
   state.cache.reset();
-  if (!state.options.getBool(Option::offline_cache))
-    return;
+  if (!state.options.getBool(Option::offline_cache)) return;
   static const std::pair<const char *, artifact::CleaningPolicy> policies[] = {{"never", artifact::CleaningPolicy::Never},
                                                                                {"version", artifact::CleaningPolicy::Version},
                                                                                {"lru", artifact::CleaningPolicy::Lru},
                                                                                {"fifo", artifact::CleaningPolicy::Fifo}};
   artifact::DiskCacheOptions cache;
   cache.folder = state.options.getText(Option::offline_cache_file_path);
-  if (cache.folder.empty())
-    cache.folder = artifact::getDefaultCacheFolder();
+  if (cache.folder.empty()) cache.folder = artifact::getDefaultCacheFolder();
   cache.maxBytes = state.options.getInt(Option::offline_cache_max_size_of_files);
   cache.cleaningFactor = state.options.getFloat(Option::offline_cache_cleaning_factor);
   for (const auto &[name, policy] : policies)
-    if (state.options.getText(Option::offline_cache_cleaning_policy) == name)
-      cache.policy = policy;
+    if (state.options.getText(Option::offline_cache_cleaning_policy) == name) cache.policy = policy;
   state.cache = std::make_unique<artifact::DiskCache>(std::move(cache));
 }
 
@@ -100,8 +92,7 @@ static PyObject *init(PyObject *, PyObject *args, PyObject *kwargs) {
     launch::resetState();
     launch::State &state = launch::getState();
     state.options = std::move(options);
-    if (!state.device)
-      state.device = cpu::makeDevice();
+    if (!state.device) state.device = cpu::makeDevice();
     applyOptions(state);
     state.interpreter = interpreter == Py_None ? nullptr : Py_NewRef(interpreter);
     state.launches = state.compiled = state.loaded = 0;
@@ -112,8 +103,7 @@ static PyObject *init(PyObject *, PyObject *args, PyObject *kwargs) {
 
 static PyObject *setOptions(PyObject *, PyObject *dict) {
   return guard([&]() -> PyObject * {
-    if (!PyDict_Check(dict))
-      launch::throwPython(PyExc_TypeError, "set_options takes a dict");
+    if (!PyDict_Check(dict)) launch::throwPython(PyExc_TypeError, "set_options takes a dict");
     launch::requireActive();
     launch::State &state = launch::getState();
     support::Options options = state.options;
@@ -148,8 +138,7 @@ static PyObject *getStatistics(PyObject *, PyObject *) {
 static PyObject *writeLog(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     const char *level, *message, *place = "";
-    if (!PyArg_ParseTuple(args, "ss|s:log", &level, &message, &place))
-      return nullptr;
+    if (!PyArg_ParseTuple(args, "ss|s:log", &level, &message, &place)) return nullptr;
     support::log(support::parseLogLevel(level), message, place);
     Py_RETURN_NONE;
   });
@@ -158,8 +147,7 @@ static PyObject *writeLog(PyObject *, PyObject *args) {
 static PyObject *setLogLevel(PyObject *, PyObject *name) {
   return guard([&]() -> PyObject * {
     const char *text = PyUnicode_AsUTF8(name);
-    if (!text)
-      return nullptr;
+    if (!text) return nullptr;
     support::setLogLevel(support::parseLogLevel(text));
     Py_RETURN_NONE;
   });

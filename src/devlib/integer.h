@@ -24,11 +24,9 @@ template <class T> QD_INLINE Lanes<T> divideSafely(Lanes<T> a, Lanes<T> b) {
 template <class T> QD_INLINE Lanes<T> rawDivide(Lanes<T> a, Lanes<T> b) {
   using V = Lanes<T>;
   auto special = b == 0;
-  if constexpr (kSigned<T>)
-    special = special | (b == V(T(-1)));
+  if constexpr (kSigned<T>) special = special | (b == V(T(-1)));
   V quotient = divideSafely<T>(a, select(special, V(1), b));
-  if constexpr (kSigned<T>)
-    quotient = select(b == V(T(-1)), V(-a), quotient);
+  if constexpr (kSigned<T>) quotient = select(b == V(T(-1)), V(-a), quotient);
   return select(b == 0, V(0), quotient);
 }
 
@@ -50,8 +48,7 @@ template <class T> QD_INLINE Lanes<T> floorDivide(Lanes<T> a, Lanes<T> b) {
 template <class T> QD_INLINE Lanes<T> modulo(Lanes<T> a, Lanes<T> b) {
   using V = Lanes<T>;
   V rest = rawModulo<T>(a, b);
-  if constexpr (kSigned<T>)
-    rest = select((rest != 0) & ((rest ^ b) < 0), V(rest + b), rest);
+  if constexpr (kSigned<T>) rest = select((rest != 0) & ((rest ^ b) < 0), V(rest + b), rest);
   return rest;
 }
 

@@ -53,11 +53,9 @@ template <class T> QD_INLINE T divideLong(T x, T y) {
     left = (left << step) % right;
     exponent -= step;
   }
-  if (left == 0)
-    return 0;
+  if (left == 0) return 0;
   int shift = __builtin_clzll(left) - (63 - kWidth);
-  if (shift >= target)
-    return __builtin_bit_cast(T, static_cast<Integer>(left << (target - 1)));
+  if (shift >= target) return __builtin_bit_cast(T, static_cast<Integer>(left << (target - 1)));
   return __builtin_bit_cast(T, static_cast<Integer>(((left << shift) - kHidden) | static_cast<uint64_t>(target - shift) << kWidth));
 }
 

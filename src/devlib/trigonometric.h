@@ -59,8 +59,7 @@ QD_COLD LargeAngle reduceLargeAngle(double x) {
   // Bits of 2/pi that give whole turns are skipped: the 192 bits that are kept begin with weight 2.
   int start = exponent - 2 + 64, word = start >> 6, shift = start & 63;
   uint64_t window[3];
-  for (int i = 0; i < 3; ++i)
-    window[i] = kTwoOverPi[word + i] << shift | (shift ? kTwoOverPi[word + i + 1] >> (64 - shift) : 0);
+  for (int i = 0; i < 3; ++i) window[i] = kTwoOverPi[word + i] << shift | (shift ? kTwoOverPi[word + i + 1] >> (64 - shift) : 0);
   // product = fraction * window modulo 2^192: two bits of quadrant, then 190 bits of fraction.
   __uint128_t low = static_cast<__uint128_t>(fraction) * window[2];
   __uint128_t middle = static_cast<__uint128_t>(fraction) * window[1] + static_cast<uint64_t>(low >> 64);
@@ -73,8 +72,7 @@ QD_COLD LargeAngle reduceLargeAngle(double x) {
   bool negative = words[0] >> 63;
   if (negative) {
     ++quadrant;
-    for (uint64_t &part : words)
-      part = ~part; // one unit of 2^-192 off, far below the result
+    for (uint64_t &part : words) part = ~part; // one unit of 2^-192 off, far below the result
   }
   int leading = 0;
   if (words[0] == 0) {
@@ -105,8 +103,7 @@ template <class F> QD_INLINE Angle<F> reduceAnyAngle(F x) {
   for (int lane = 0; lane < kLanes; ++lane) {
     auto value = getLane(x, lane);
     using T = decltype(value);
-    if (value < Circle<F>::kLarge)
-      continue;
+    if (value < Circle<F>::kLarge) continue;
     if (!(value < Format<F>::kInfinity)) {
       setLane(angle.high, lane, T(Format<F>::kNan));
       continue;

@@ -139,8 +139,7 @@ template <class F, class... Coefficients> QD_INLINE F horner(F x, Coefficients..
   const F c[count] = {F(coefficients)...};
   F sum = c[count - 1];
 #pragma unroll
-  for (int i = count - 2; i >= 0; --i)
-    sum = fma(sum, x, c[i]);
+  for (int i = count - 2; i >= 0; --i) sum = fma(sum, x, c[i]);
   return sum;
 }
 
@@ -153,11 +152,9 @@ template <class F, class... Coefficients> QD_INLINE F polynomial(F x, Coefficien
     const F c[count] = {F(coefficients)...}, square = x * x;
     F first = c[count - 1], second = c[count - 2];
 #pragma unroll
-    for (int i = count - 3; i >= 0; i -= 2)
-      first = fma(first, square, c[i]);
+    for (int i = count - 3; i >= 0; i -= 2) first = fma(first, square, c[i]);
 #pragma unroll
-    for (int i = count - 4; i >= 0; i -= 2)
-      second = fma(second, square, c[i]);
+    for (int i = count - 4; i >= 0; i -= 2) second = fma(second, square, c[i]);
     // `first` ends at c[0] when the count is odd, at c[1] when it is even.
     return count % 2 ? fma(second, x, first) : fma(first, x, second);
   }

@@ -21,8 +21,7 @@ void FunctionBuilder::bindKernelParameters() {
     binding.kind = Binding::Kind::Parameter;
     if (kind == "scalar" || kind == "matrix") {
       Type type = session.findValueType(annotation);
-      if (!type)
-        fail(error::kType, "the type of parameter '" + name + "' is not complete: " + toText(nb::repr(annotation)));
+      if (!type) fail(error::kType, "the type of parameter '" + name + "' is not complete: " + toText(nb::repr(annotation)));
       binding.value.kind = Kind::Argument;
       binding.value.type = type;
       binding.value.path = path;
@@ -78,23 +77,19 @@ Value FunctionBuilder::makeStructArgument(nb::handle structType, const PathNode 
 static std::pair<std::string, std::vector<int64_t>> describeArray(nb::handle array) {
   std::string dtype = toText(nb::str(nb::object(array.attr("dtype")))).str();
   size_t dot = dtype.rfind('.');
-  if (dot != std::string::npos)
-    dtype = dtype.substr(dot + 1);
+  if (dot != std::string::npos) dtype = dtype.substr(dot + 1);
   static const std::pair<const char *, const char *> kNames[] = {
       {"bool", "u1"},    {"int8", "i8"},    {"int16", "i16"},  {"int32", "i32"},   {"int64", "i64"},   {"uint8", "u8"},
       {"uint16", "u16"}, {"uint32", "u32"}, {"uint64", "u64"}, {"float16", "f16"}, {"float32", "f32"}, {"float64", "f64"}};
   std::vector<int64_t> shape;
-  for (nb::handle extent : array.attr("shape"))
-    shape.push_back(nb::cast<int64_t>(extent));
+  for (nb::handle extent : array.attr("shape")) shape.push_back(nb::cast<int64_t>(extent));
   for (const auto &[python, ours] : kNames)
-    if (dtype == python)
-      return {ours, shape};
+    if (dtype == python) return {ours, shape};
   return {"", shape};
 }
 
 Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argument, const PathNode *path) {
-  if (session.python.isTensor(argument))
-    return toTensor(makeObject(argument, path));
+  if (session.python.isTensor(argument)) return toTensor(makeObject(argument, path));
   if (!nb::hasattr(argument, "dtype") || !nb::hasattr(argument, "shape"))
     fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
   auto [dtype, shape] = describeArray(argument);
@@ -102,8 +97,7 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
     fail(error::kType, "arrays of " + toText(nb::str(nb::object(argument.attr("dtype")))) + " are not supported in kernels");
   layout::TensorLayout layout;
   for (int type = 0; type < support::kScalarTypeCount; ++type)
-    if (support::getName(support::ScalarType(type)) == dtype)
-      layout.element.scalar = support::ScalarType(type);
+    if (support::getName(support::ScalarType(type)) == dtype) layout.element.scalar = support::ScalarType(type);
   nb::object element = annotation.is_none() ? nb::none() : getAttribute(annotation, names().dtype);
   size_t elementRank = 0;
   if (session.python.isInstance(element, session.python.matrixType))
@@ -111,10 +105,8 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
   if (elementRank > shape.size())
     fail(error::kType, "an array with elements " + toText(nb::repr(element)) + " has at least " + std::to_string(elementRank) + " axes");
   layout.element.rank = uint8_t(elementRank);
-  if (elementRank > 0)
-    layout.element.rows = uint16_t(shape[shape.size() - elementRank]);
-  if (elementRank > 1)
-    layout.element.columns = uint16_t(shape.back());
+  if (elementRank > 0) layout.element.rows = uint16_t(shape[shape.size() - elementRank]);
+  if (elementRank > 1) layout.element.columns = uint16_t(shape.back());
   layout.extents.assign(shape.size() - elementRank, layout::kDynamic);
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
   nb::object flags = findAttribute(argument, nb::str("flags"));
@@ -132,8 +124,7 @@ std::vector<Type> FunctionBuilder::listResultTypes(nb::handle annotation) {
   std::vector<Type> types;
   if (!session.python.isInstance(annotation, session.python.structType)) {
     Type type = session.findValueType(annotation);
-    if (!type)
-      fail(error::kType, "Invalid data type " + toText(nb::repr(annotation)) + " in the return annotation");
+    if (!type) fail(error::kType, "Invalid data type " + toText(nb::repr(annotation)) + " in the return annotation");
     return {type};
   }
   for (auto [name, element] : nb::borrow<nb::dict>(getAttribute(annotation, names().members)))
@@ -150,8 +141,7 @@ void FunctionBuilder::convertResult(nb::handle annotation, const Value &value, S
         return;
       }
       nb::object members = getAttribute(type, names().members);
-      for (auto [name, item] : llvm::zip(part.aggregate->names, part.aggregate->items))
-        add(nb::object(members[name]), item);
+      for (auto [name, item] : llvm::zip(part.aggregate->names, part.aggregate->items)) add(nb::object(members[name]), item);
     };
     return add(annotation, converted);
   }
@@ -197,12 +187,10 @@ void FunctionBuilder::returnFromKernel(const Value &value) {
     if (value.isNone() || values.size() != count)
       fail(error::kSyntax, "the kernel returns " + std::to_string(count) + " values by its annotation, got " +
                                (value.isNone() ? "none" : std::to_string(values.size())));
-    for (size_t index = 0; index < count; ++index)
-      convertResult(nb::object(resultTypes[index]), values[index], results);
+    for (size_t index = 0; index < count; ++index) convertResult(nb::object(resultTypes[index]), values[index], results);
   }
   returns.emplace_back(create<ir::ReturnOp>(results), Value());
-  if (runtimeDepth == 0)
-    return;
+  if (runtimeDepth == 0) return;
 }
 
 } // namespace qd::frontend

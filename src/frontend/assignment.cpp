@@ -18,21 +18,17 @@ Value FunctionBuilder::makeLocal(Type type) {
 
 std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *purpose) {
   switch (value.kind) {
-  case Kind::Sequence:
-    return value.aggregate->items;
+  case Kind::Sequence: return value.aggregate->items;
   case Kind::Dictionary: {
     std::vector<Value> keys;
-    for (const nb::object &name : value.aggregate->names)
-      keys.push_back(makeObject(name));
+    for (const nb::object &name : value.aggregate->names) keys.push_back(makeObject(name));
     return keys;
   }
-  case Kind::Struct:
-    return value.aggregate->items;
+  case Kind::Struct: return value.aggregate->items;
   case Kind::Object: {
     if (session.python.isInstance(value.object, session.python.matrix))
       return listItems(makeComputed(emitHostMatrix(value.object)), purpose);
-    if (session.python.isTensor(value.object) || session.python.isNumber(value.object))
-      break;
+    if (session.python.isTensor(value.object) || session.python.isNumber(value.object)) break;
     std::vector<Value> items;
     bool hasItems = PyList_Check(value.object.ptr()) || PyTuple_Check(value.object.ptr());
     PyObject *iterator = PyObject_GetIter(value.object.ptr());
@@ -47,15 +43,13 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *pu
       session.reader.read(path, item);
       items.push_back(fromPython(item, path));
     }
-    if (PyErr_Occurred())
-      throw nb::python_error();
+    if (PyErr_Occurred()) throw nb::python_error();
     if (hasItems && value.path)
       session.reader.depend(session.reader.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())),
                             artifact::Dependency::Kind::Absent);
     return items;
   }
-  default:
-    break;
+  default: break;
   }
   if (value.isTyped()) {
     if (auto type = dyn_cast<VectorType>(value.type)) {
@@ -79,17 +73,14 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *pu
       return items;
     }
   }
-  if (llvm::StringRef(purpose) == "unpack")
-    fail(error::kSyntax, "Cannot unpack type: " + describe(value));
+  if (llvm::StringRef(purpose) == "unpack") fail(error::kSyntax, "Cannot unpack type: " + describe(value));
   fail(error::kType, "cannot " + llvm::Twine(purpose) + " " + describe(value));
 }
 
 Value FunctionBuilder::copy(const Value &value) {
-  if (!value.is(Kind::Struct))
-    return load(value);
+  if (!value.is(Kind::Struct)) return load(value);
   std::vector<Value> items;
-  for (const Value &item : value.aggregate->items)
-    items.push_back(copy(item));
+  for (const Value &item : value.aggregate->items) items.push_back(copy(item));
   Value result = makeAggregate(Kind::Struct, std::move(items));
   result.aggregate->names = value.aggregate->names;
   result.aggregate->structType = value.aggregate->structType;
@@ -99,16 +90,14 @@ Value FunctionBuilder::copy(const Value &value) {
 Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
   if (value.is(Kind::Struct)) {
     std::vector<Value> items;
-    for (const Value &item : value.aggregate->items)
-      items.push_back(declare(item, false));
+    for (const Value &item : value.aggregate->items) items.push_back(declare(item, false));
     Value result = makeAggregate(Kind::Struct, std::move(items));
     result.aggregate->names = value.aggregate->names;
     result.aggregate->structType = value.aggregate->structType;
     return result;
   }
   mlir::Value initial = emit(value);
-  if (isAssignedOnce)
-    return makeComputed(initial);
+  if (isAssignedOnce) return makeComputed(initial);
   Value place = makeLocal(initial.getType());
   create<ir::StoreOp>(initial, place.ir);
   return place;
@@ -125,16 +114,14 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
   llvm::StringRef text = toText(name);
   Binding *binding = scopes.find(name.ptr());
   Value value = given;
-  if (binding && binding->kind == Binding::Kind::Parameter)
-    failImmutable(binding->value, text);
+  if (binding && binding->kind == Binding::Kind::Parameter) failImmutable(binding->value, text);
   if (binding && binding->kind == Binding::Kind::LoopVariable)
     fail(error::kSyntax, "the loop variable '" + text + "' cannot be assigned: assign a new variable");
   bool isVisible = binding && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);
   bool isContainer =
       value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) || value.is(Kind::Tensor);
   bool isObject = value.isObject() && !canEmit(value);
-  if (declared)
-    value = makeComputed(convert(value, declared));
+  if (declared) value = makeComputed(convert(value, declared));
   if (!declared && (value.isStatic || isContainer || isObject)) {
     if (isObject && !value.isStatic) {
       PyObject *object = value.object.ptr();
@@ -174,8 +161,7 @@ void FunctionBuilder::storeTyped(const Value &place, mlir::Value value) {
 }
 
 void FunctionBuilder::store(const Value &place, const Value &value) {
-  if (place.isReadOnly)
-    failImmutable(place, place.path ? Reader::describe(place.path) : "parameter");
+  if (place.isReadOnly) failImmutable(place, place.path ? Reader::describe(place.path) : "parameter");
   switch (place.kind) {
   case Kind::Struct: {
     if (!value.is(Kind::Struct)) {
@@ -185,12 +171,10 @@ void FunctionBuilder::store(const Value &place, const Value &value) {
     }
     auto list = [](const Value &structure) {
       std::string text = "[";
-      for (const nb::object &name : structure.aggregate->names)
-        text += (text.size() > 1 ? ", '" : "'") + toText(name).str() + "'";
+      for (const nb::object &name : structure.aggregate->names) text += (text.size() > 1 ? ", '" : "'") + toText(name).str() + "'";
       return text + "]";
     };
-    if (list(place) != list(value))
-      fail(error::kType, "Member mismatch between structs " + list(place) + ", " + list(value));
+    if (list(place) != list(value)) fail(error::kType, "Member mismatch between structs " + list(place) + ", " + list(value));
     // All is read before anything is written: the two may overlap.
     Value copied = copy(value);
     for (size_t member = 0; member < place.aggregate->items.size(); ++member)
@@ -199,17 +183,13 @@ void FunctionBuilder::store(const Value &place, const Value &value) {
   }
   case Kind::Place:
   case Kind::Components:
-    if (value.is(Kind::Struct))
-      fail(error::kType, "cannot assign a struct to '" + ir::describe(place.type) + "'");
+    if (value.is(Kind::Struct)) fail(error::kType, "cannot assign a struct to '" + ir::describe(place.type) + "'");
     return storeTyped(place, value.isObject() && place.is(Kind::Place) ? convert(value, place.type) : emit(value, place.type));
-  case Kind::Argument:
-    failImmutable(place, Reader::describe(place.path));
+  case Kind::Argument: failImmutable(place, Reader::describe(place.path));
   case Kind::Object:
-    if (place.path)
-      fail(error::kSyntax, "'" + Reader::describe(place.path) + "' cannot be assigned: a captured value is constant");
+    if (place.path) fail(error::kSyntax, "'" + Reader::describe(place.path) + "' cannot be assigned: a captured value is constant");
     [[fallthrough]];
-  default:
-    fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+  default: fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
   }
 }
 
@@ -218,16 +198,13 @@ void FunctionBuilder::assignAttribute(nb::handle target, const Value &value) {
   nb::object name = getAttribute(target, names().attr);
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
     const PathNode *root = base.path;
-    while (root->parent)
-      root = root->parent;
+    while (root->parent) root = root->parent;
     bool isArgument = root->root == artifact::Path::Root::Argument;
     std::string owner = kindOf(getAttribute(target, names().value)) == NodeKind::Name
                             ? toText(getAttribute(getAttribute(target, names().value), names().id)).str()
                             : Reader::describe(base.path);
-    if (base.hasRuntimeMembers)
-      failImmutable(base, "__qd_" + owner + "__qd_" + toText(name));
-    if (isArgument)
-      failImmutable(base, owner + "." + toText(name));
+    if (base.hasRuntimeMembers) failImmutable(base, "__qd_" + owner + "__qd_" + toText(name));
+    if (isArgument) failImmutable(base, owner + "." + toText(name));
     fail(error::kSyntax, "'" + owner + "." + toText(name) + "' cannot be assigned: a captured value is constant");
   }
   store(getAttributeOf(base, name), value);
@@ -239,8 +216,7 @@ void FunctionBuilder::unpack(nb::handle targets, const Value &value) {
   size_t starred = SIZE_MAX;
   for (nb::handle target : targets) {
     if (kindOf(target) == NodeKind::Starred) {
-      if (starred != SIZE_MAX)
-        fail(error::kSyntax, "only one target may be starred");
+      if (starred != SIZE_MAX) fail(error::kSyntax, "only one target may be starred");
       starred = list.size();
     }
     list.push_back(nb::borrow(target));
@@ -271,16 +247,12 @@ void FunctionBuilder::unpack(nb::handle targets, const Value &value) {
 void FunctionBuilder::assign(nb::handle target, const Value &value) {
   At here(*this, target);
   switch (kindOf(target)) {
-  case NodeKind::Name:
-    return assignName(target, value);
+  case NodeKind::Name: return assignName(target, value);
   case NodeKind::Tuple:
-  case NodeKind::List:
-    return unpack(getAttribute(target, names().elts), value);
-  case NodeKind::Attribute:
-    return assignAttribute(target, value);
+  case NodeKind::List: return unpack(getAttribute(target, names().elts), value);
+  case NodeKind::Attribute: return assignAttribute(target, value);
   case NodeKind::Subscript: {
-    if (value.isStatic)
-      fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
+    if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
     Value base = visit(getAttribute(target, names().value));
     nb::object index = getAttribute(target, names().slice);
     if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
@@ -288,8 +260,7 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
       std::vector<Value> &items = base.aggregate->items;
       if (base.is(Kind::Dictionary)) {
         nb::object key = toPython(indices[0]);
-        if (!key)
-          fail(error::kType, "the key of a dict must be known while compiling");
+        if (!key) fail(error::kType, "the key of a dict must be known while compiling");
         for (size_t position = 0; position < items.size(); ++position)
           if (base.aggregate->names[position].equal(key)) {
             items[position] = load(value);
@@ -312,38 +283,31 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
       fail(error::kSyntax, "'" + Reader::describe(base.path) + "' cannot be assigned: a captured value is constant");
     return store(subscript(base, index), value);
   }
-  case NodeKind::Starred:
-    fail(error::kSyntax, "a starred target must be in a list or tuple");
-  default:
-    fail(error::kSyntax, "this cannot be assigned");
+  case NodeKind::Starred: fail(error::kSyntax, "a starred target must be in a list or tuple");
+  default: fail(error::kSyntax, "this cannot be assigned");
   }
 }
 
 void FunctionBuilder::visitAssign(nb::handle at) {
   Value value = visit(getAttribute(at, names().value));
   nb::object targets = getAttribute(at, names().targets);
-  if (nb::len(targets) > 1)
-    value = copy(value);
-  for (nb::handle target : targets)
-    assign(target, value);
+  if (nb::len(targets) > 1) value = copy(value);
+  for (nb::handle target : targets) assign(target, value);
 }
 
 void FunctionBuilder::visitAnnotatedAssign(nb::handle at) {
   nb::object target = getAttribute(at, names().target), expression = getAttribute(at, names().value);
   nb::object annotation = toPython(visit(getAttribute(at, names().annotation)));
   Type type = annotation ? session.findValueType(annotation) : Type();
-  if (expression.is_none())
-    fail(error::kSyntax, "a declaration needs a value");
+  if (expression.is_none()) fail(error::kSyntax, "a declaration needs a value");
   Value value = visit(expression);
-  if (value.isStatic)
-    fail(error::kSyntax, "Static assign cannot be used on annotated assignment");
+  if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on annotated assignment");
   if (!type) {
     if (annotation && session.python.isInstance(annotation, session.python.structType))
       return assign(target, convertMember(annotation, value));
     fail(error::kSyntax, "the annotation is no data type of the kernel language");
   }
-  if (kindOf(target) != NodeKind::Name)
-    fail(error::kSyntax, "only variables can be declared");
+  if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "only variables can be declared");
   Binding *binding = scopes.find(getAttribute(target, names().id).ptr());
   if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.type != type)
     fail(error::kSyntax, "Static assign cannot have type overloading: '" + toText(getAttribute(target, names().id)) + "' is '" +
@@ -357,13 +321,10 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
       augment(place.aggregate->items[member], kind, value.is(Kind::Struct) ? value.aggregate->items[member] : value, symbol);
     return;
   }
-  if (!place.is(Kind::Place) && !place.is(Kind::Components))
-    return store(place, value);
-  if (place.isReadOnly)
-    failImmutable(place, place.path ? Reader::describe(place.path) : "parameter");
+  if (!place.is(Kind::Place) && !place.is(Kind::Components)) return store(place, value);
+  if (place.isReadOnly) failImmutable(place, place.path ? Reader::describe(place.path) : "parameter");
   std::optional<ir::AtomicKind> atomic;
-  if (kind != BinaryKind::min && kind != BinaryKind::max)
-    atomic = ir::findAtomic(ir::getRow(kind).name);
+  if (kind != BinaryKind::min && kind != BinaryKind::max) atomic = ir::findAtomic(ir::getRow(kind).name);
   Type scalar = ir::getScalar(place.type);
   bool isBitwise = ir::getRow(kind).operand == ir::OperandClass::Integer;
   mlir::Value operand = emit(value, place.type);
@@ -388,11 +349,9 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
     return;
   }
   mlir::Value old = emit(place);
-  if (kind == BinaryKind::pow && value.isObject())
-    return storeTyped(place, emit(power(makeComputed(old), value)));
+  if (kind == BinaryKind::pow && value.isObject()) return storeTyped(place, emit(power(makeComputed(old), value)));
   // What may be atomic elsewhere takes the target's type first, so that `x += 1.9` means the same on a variable and on an element.
-  if (atomic && kind != BinaryKind::mul && !scalar.isInteger(1))
-    operand = cast(operand, scalar);
+  if (atomic && kind != BinaryKind::mul && !scalar.isInteger(1)) operand = cast(operand, scalar);
   mlir::Value result =
       kind == BinaryKind::pow ? emit(power(makeComputed(old), makeComputed(operand))) : binaryTyped(kind, old, operand, symbol);
   storeTyped(place, result);
@@ -416,8 +375,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   if (kindOf(target) == NodeKind::Name) {
     nb::object name = getAttribute(target, names().id);
     Binding *binding = scopes.find(name.ptr());
-    if (binding && binding->kind == Binding::Kind::Parameter)
-      failImmutable(binding->value, toText(name));
+    if (binding && binding->kind == Binding::Kind::Parameter) failImmutable(binding->value, toText(name));
     if (binding && binding->kind == Binding::Kind::LoopVariable)
       fail(error::kSyntax, "the loop variable '" + toText(name) + "' cannot be assigned: assign a new variable");
     if (!binding) {
@@ -433,16 +391,12 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
   }
   Value place = visit(target);
-  if (place.isObject() || place.is(Kind::Argument))
-    return store(place, place);
-  if (place.is(Kind::Computed))
-    fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+  if (place.isObject() || place.is(Kind::Argument)) return store(place, place);
+  if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
   Value value = visit(getAttribute(at, names().value));
-  if (kind == NodeKind::MatMult)
-    return store(place, matmul(makeComputed(emit(place)), value));
+  if (kind == NodeKind::MatMult) return store(place, matmul(makeComputed(emit(place)), value));
   for (const auto &[node, row] : kOperators)
-    if (node == kind)
-      return augment(place, row.first, value, row.second);
+    if (node == kind) return augment(place, row.first, value, row.second);
   fail(error::kSyntax, "unsupported augmented assignment");
 }
 
@@ -481,8 +435,7 @@ Value FunctionBuilder::merge(Binding &binding, PyObject *name) {
     const Value *sides[] = {first, second};
     mlir::Region *regions[] = {&paths.branches.getThenRegion(), &paths.branches.getElseRegion()};
     for (int side = 0; side < 2; ++side) {
-      if (!sides[side])
-        continue;
+      if (!sides[side]) continue;
       builder.setInsertionPoint(regions[side]->front().getTerminator());
       create<ir::StoreOp>(convert(emit(*sides[side]), type), place.ir);
     }

@@ -20,24 +20,17 @@ Value FunctionBuilder::makeMethod(const Value &receiver, nb::handle name) {
 }
 
 Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
-  if (isTensor(base))
-    return tensorAttribute(base, name);
-  if (base.isTyped())
-    return vectorAttribute(base, name);
+  if (isTensor(base)) return tensorAttribute(base, name);
+  if (base.isTyped()) return vectorAttribute(base, name);
   switch (base.kind) {
-  case Kind::Struct:
-    return structAttribute(base, name);
-  case Kind::Object:
-    return objectAttribute(base, name);
+  case Kind::Struct: return structAttribute(base, name);
+  case Kind::Object: return objectAttribute(base, name);
   case Kind::Range:
-    if (toText(name) == "grouped")
-      return makeMethod(base, name);
+    if (toText(name) == "grouped") return makeMethod(base, name);
     break;
   case Kind::Sequence:
-  case Kind::Dictionary:
-    return makeMethod(base, name);
-  default:
-    break;
+  case Kind::Dictionary: return makeMethod(base, name);
+  default: break;
   }
   fail(error::kCompilation, "'" + describe(base) + "' has no attribute '" + toText(name) + "'");
 }
@@ -45,26 +38,21 @@ Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
 Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
   static const llvm::StringRef kGroups[] = {"xyzw", "rgba", "stpq"};
   auto type = dyn_cast<VectorType>(base.type);
-  if (!type || type.getRank() != 1 || letters.empty() || letters.size() > 4)
-    return {};
+  if (!type || type.getRank() != 1 || letters.empty() || letters.size() > 4) return {};
   for (llvm::StringRef group : kGroups) {
-    if (letters.find_first_not_of(group) != llvm::StringRef::npos)
-      continue;
+    if (letters.find_first_not_of(group) != llvm::StringRef::npos) continue;
     std::vector<int32_t> components;
-    for (char letter : letters)
-      components.push_back(int32_t(group.find(letter)));
+    for (char letter : letters) components.push_back(int32_t(group.find(letter)));
     if (llvm::any_of(components, [&](int32_t component) { return component >= type.getDimSize(0); })) {
       auto list = [](llvm::StringRef text) {
         std::string result = "(";
-        for (size_t index = 0; index < text.size(); ++index)
-          result += std::string(index ? ", " : "") + "'" + text[index] + "'";
+        for (size_t index = 0; index < text.size(); ++index) result += std::string(index ? ", " : "") + "'" + text[index] + "'";
         return result + (text.size() == 1 ? ",)" : ")");
       };
       fail(error::kSyntax, "vec" + std::to_string(type.getDimSize(0)) +
                                " only has attributes=" + list(group.take_front(size_t(type.getDimSize(0)))) + ", got=" + list(letters));
     }
-    if (components.size() == 1)
-      return component(base, {components[0]});
+    if (components.size() == 1) return component(base, {components[0]});
     auto count = int64_t(components.size());
     return componentsOf(base, std::move(components), VectorType::get({count}, type.getElementType()));
   }
@@ -74,23 +62,18 @@ Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
 Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   auto type = dyn_cast<VectorType>(base.type);
-  if (Value found = swizzle(base, text); found.isTyped())
-    return found;
+  if (Value found = swizzle(base, text); found.isTyped()) return found;
   if (text == "dtype") {
     // The data type object of the package with this name.
     nb::object types = nb::module_::import_("quadrants._runtime");
     return makeObject(types.attr(ir::describe(ir::getScalar(base.type)).c_str()));
   }
-  if (type && text == "n")
-    return makeObject(nb::int_(type.getDimSize(0)));
-  if (type && text == "m")
-    return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
-  if (type && text == "ndim")
-    return makeObject(nb::int_(type.getRank()));
+  if (type && text == "n") return makeObject(nb::int_(type.getDimSize(0)));
+  if (type && text == "m") return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
+  if (type && text == "ndim") return makeObject(nb::int_(type.getRank()));
   if (type && text == "shape") {
     std::vector<Value> items;
-    for (int64_t size : type.getShape())
-      items.push_back(makeObject(nb::int_(size)));
+    for (int64_t size : type.getShape()) items.push_back(makeObject(nb::int_(size)));
     return makeTuple(std::move(items));
   }
   if (text == "T") {
@@ -102,35 +85,26 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
 
 Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
-  if (text == "shape")
-    return tensorShape(toTensor(base));
+  if (text == "shape") return tensorShape(toTensor(base));
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
     Value tensor = toTensor(base);
     Type element = mlir::cast<ir::TensorType>(tensor.type).getElement();
     auto type = dyn_cast<VectorType>(element);
-    if (text == "ndim" && !type)
-      return makeObject(nb::int_(mlir::cast<ir::TensorType>(tensor.type).getRank()));
-    if (text == "dtype")
-      return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(element)).c_str()));
-    if (type && text == "n")
-      return makeObject(nb::int_(type.getDimSize(0)));
-    if (type && text == "m")
-      return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
-    if (type && text == "ndim")
-      return makeObject(nb::int_(type.getRank()));
+    if (text == "ndim" && !type) return makeObject(nb::int_(mlir::cast<ir::TensorType>(tensor.type).getRank()));
+    if (text == "dtype") return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(element)).c_str()));
+    if (type && text == "n") return makeObject(nb::int_(type.getDimSize(0)));
+    if (type && text == "m") return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
+    if (type && text == "ndim") return makeObject(nb::int_(type.getRank()));
     if (text == "element_shape") {
       std::vector<Value> items;
       if (type)
-        for (int64_t size : type.getShape())
-          items.push_back(makeObject(nb::int_(size)));
+        for (int64_t size : type.getShape()) items.push_back(makeObject(nb::int_(size)));
       return makeTuple(std::move(items));
     }
   }
   nb::object found = findAttribute(base.object, name);
-  if (!found)
-    fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
-  if (PyCallable_Check(found.ptr()))
-    fail(error::kSyntax, "'" + text + "' is host API and cannot be called in kernels (Quadrants-scope)");
+  if (!found) fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
+  if (PyCallable_Check(found.ptr())) fail(error::kSyntax, "'" + text + "' is host API and cannot be called in kernels (Quadrants-scope)");
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   session.reader.read(path, found);
   return makeObject(found, path);
@@ -144,8 +118,7 @@ const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name
 }
 
 Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
-  if (const Value *member = findMember(base, name))
-    return *member;
+  if (const Value *member = findMember(base, name)) return *member;
   llvm::StringRef text = toText(name);
   const nb::object &type = base.aggregate->structType;
   if (type) {
@@ -157,13 +130,11 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   }
   if (text == "keys") {
     std::vector<Value> items;
-    for (const nb::object &member : base.aggregate->names)
-      items.push_back(makeObject(member));
+    for (const nb::object &member : base.aggregate->names) items.push_back(makeObject(member));
     return makeAggregate(Kind::Sequence, std::move(items));
   }
   std::string members;
-  for (const nb::object &member : base.aggregate->names)
-    members += (members.empty() ? "" : ", ") + toText(member).str();
+  for (const nb::object &member : base.aggregate->names) members += (members.empty() ? "" : ", ") + toText(member).str();
   fail(error::kCompilation, "struct has no attribute '" + text + "' (members: " + members + ")");
 }
 
@@ -184,8 +155,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     argument.input = session.reader.addValue(path, type, Reader::describe(path));
     return argument;
   };
-  if (Type type = session.findValueType(annotation))
-    return makeArgument(type);
+  if (Type type = session.findValueType(annotation)) return makeArgument(type);
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
@@ -193,8 +163,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     Value array = makeArrayArgument(annotation, object, path);
     return array;
   }
-  if (session.python.isInstance(annotation, session.python.structType))
-    return makeStructArgument(annotation, path, Reader::describe(path));
+  if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path, Reader::describe(path));
   Value value = makeObject(object, path);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
   session.reader.read(path, object);
@@ -205,8 +174,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   const PythonObjects &python = session.python;
   nb::handle object = base.object;
-  if (python.isInstance(object, python.structValue))
-    return structAttribute(structOfObject(base), name);
+  if (python.isInstance(object, python.structValue)) return structAttribute(structOfObject(base), name);
   if (python.isInstance(object, python.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
     return vectorAttribute(makeComputed(emitHostMatrix(object)), name);
   nb::handle type = reinterpret_cast<PyObject *>(Py_TYPE(object.ptr()));
@@ -215,8 +183,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     if (PyObject *field = fields ? PyDict_GetItem(fields.ptr(), name.ptr()) : nullptr)
       return dataclassMember(base, name, getAttribute(field, names().type));
   }
-  if (object.is(python.matrix) || object.is(python.vector))
-    return makeMethod(base, name);
+  if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(base, name);
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (!found) {
@@ -224,8 +191,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
         PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
         : python.isInstance(object, python.moduleClass) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
                                                         : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
-    if (base.hasRuntimeMembers)
-      who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
+    if (base.hasRuntimeMembers) who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
     std::string suggestion;
     nb::object known = nb::steal(PyObject_Dir(object.ptr()));
     if (known)
@@ -246,8 +212,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     session.reader.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }
-  if (!isPackage)
-    session.reader.read(path, found);
+  if (!isPackage) session.reader.read(path, found);
   nb::object bakes = findAttribute(type, names()._qd_template_primitives);
   bool isBaked = !bakes || PyObject_IsTrue(bakes.ptr()) == 1;
   if (!isBaked && path && (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass)) {

@@ -23,8 +23,7 @@ Binding *Scopes::find(PyObject *name) {
 Binding &Scopes::bind(PyObject *name, Binding binding) {
   binding.scope = depth();
   std::vector<Binding> &stack = bindings[name];
-  if (!stack.empty() && stack.back().scope == depth())
-    return stack.back() = std::move(binding);
+  if (!stack.empty() && stack.back().scope == depth()) return stack.back() = std::move(binding);
   opened.back().push_back(name);
   return stack.emplace_back(std::move(binding));
 }
@@ -32,8 +31,7 @@ Binding &Scopes::bind(PyObject *name, Binding binding) {
 std::vector<std::string> Scopes::listNames() const {
   std::vector<std::string> names;
   for (const auto &[name, stack] : bindings)
-    if (!stack.empty())
-      names.push_back(toText(name).str());
+    if (!stack.empty()) names.push_back(toText(name).str());
   return names;
 }
 
@@ -54,8 +52,7 @@ artifact::SourcePlace FunctionBuilder::placeOf(nb::handle at) const {
   artifact::SourcePlace place;
   place.file = file;
   place.function = functionName;
-  if (!at || !nb::hasattr(at, names().lineno))
-    return place;
+  if (!at || !nb::hasattr(at, names().lineno)) return place;
   place.line = uint32_t(readInteger(at, names().lineno));
   place.column = uint32_t(readInteger(at, names().col_offset));
   place.endLine = uint32_t(readInteger(at, names().end_lineno));
@@ -64,14 +61,12 @@ artifact::SourcePlace FunctionBuilder::placeOf(nb::handle at) const {
 }
 
 void FunctionBuilder::appendFrames(std::vector<artifact::SourcePlace> &frames) const {
-  if (caller)
-    caller->appendFrames(frames);
+  if (caller) caller->appendFrames(frames);
   frames.push_back(placeOf(node));
 }
 
 Location FunctionBuilder::loc() {
-  if (cachedLoc)
-    return cachedLoc;
+  if (cachedLoc) return cachedLoc;
   artifact::SourcePlace place = placeOf(node);
   Location range = FileLineColRange::get(StringAttr::get(&session.ctx, file), place.line, place.column, place.endLine, place.endColumn);
   Location named = NameLoc::get(StringAttr::get(&session.ctx, functionName), range);
@@ -85,8 +80,7 @@ void FunctionBuilder::buildKernel() {
   OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
   std::vector<Type> results;
   if (!resultTypes.is_none())
-    for (nb::handle annotation : resultTypes)
-      llvm::append_range(results, listResultTypes(annotation));
+    for (nb::handle annotation : resultTypes) llvm::append_range(results, listResultTypes(annotation));
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
   ++session.symbolCounts[functionName]; // a func may have the kernel's name
   ir::KernelOp kernel =
@@ -115,8 +109,7 @@ void FunctionBuilder::buildKernel() {
   }
   // Two paths to one container: nothing may be assumed about which memory they share.
   for (auto [op, input] : session.tensorArguments)
-    if (session.reader.getInput(input).mayAlias)
-      op.setField(false);
+    if (session.reader.getInput(input).mayAlias) op.setField(false);
 }
 
 } // namespace qd::frontend

@@ -15,8 +15,7 @@ Arguments FunctionBuilder::visitArguments(nb::handle at) {
       arguments.positional.push_back(visit(argument));
       continue;
     }
-    for (Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack"))
-      arguments.positional.push_back(std::move(item));
+    for (Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack")) arguments.positional.push_back(std::move(item));
   }
   for (nb::handle keyword : getAttribute(at, names().keywords)) {
     nb::object name = getAttribute(keyword, names().arg);
@@ -26,12 +25,10 @@ Arguments FunctionBuilder::visitArguments(nb::handle at) {
       continue;
     }
     if (value.isObject() && PyDict_Check(value.object.ptr())) {
-      for (auto [key, item] : nb::borrow<nb::dict>(value.object))
-        arguments.named.emplace_back(toText(key).str(), makeObject(item));
+      for (auto [key, item] : nb::borrow<nb::dict>(value.object)) arguments.named.emplace_back(toText(key).str(), makeObject(item));
       continue;
     }
-    if (!value.is(Kind::Dictionary))
-      fail(error::kType, "'**' needs a dict, got " + describe(value));
+    if (!value.is(Kind::Dictionary)) fail(error::kType, "'**' needs a dict, got " + describe(value));
     for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items))
       arguments.named.emplace_back(toText(key).str(), item);
   }
@@ -51,13 +48,10 @@ Value FunctionBuilder::visitCall(nb::handle at) {
 
 Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
-  if (callee.is(Kind::Method))
-    return callMethod(callee, arguments, at);
-  if (!callee.isObject())
-    fail(error::kType, "'" + describe(callee) + "' cannot be called");
+  if (callee.is(Kind::Method)) return callMethod(callee, arguments, at);
+  if (!callee.isObject()) fail(error::kType, "'" + describe(callee) + "' cannot be called");
   nb::handle object = callee.object;
-  if (python.isInstance(object, python.func))
-    return callFunc(callee, nullptr, arguments);
+  if (python.isInstance(object, python.func)) return callFunc(callee, nullptr, arguments);
   if (python.isInstance(object, python.boundFunc)) {
     Value self =
         makeObject(getAttribute(object, names().instance), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
@@ -66,21 +60,15 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   }
   if (python.isInstance(object, python.kernel))
     fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
-  if (Type type = session.findScalarType(object))
-    return castLiteral(type, arguments);
-  if (python.isInstance(object, python.matrixType))
-    return makeMatrixOfType(object, arguments);
-  if (python.isInstance(object, python.structType))
-    return makeStruct(object, arguments);
+  if (Type type = session.findScalarType(object)) return castLiteral(type, arguments);
+  if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
+  if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   nb::object builtin = findAttribute(object, names()._qd_builtin);
-  if (builtin && PyUnicode_Check(builtin.ptr()))
-    return callBuiltin(toText(builtin), callee, arguments, at);
+  if (builtin && PyUnicode_Check(builtin.ptr())) return callBuiltin(toText(builtin), callee, arguments, at);
   nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
-  if (structType)
-    return makeStruct(structType, arguments);
+  if (structType) return makeStruct(structType, arguments);
   for (auto [name, value] : session.python.builtins)
-    if (value.is(object))
-      return callPythonBuiltin(toText(name), callee, arguments);
+    if (value.is(object)) return callPythonBuiltin(toText(name), callee, arguments);
   if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
     nb::object method = findAttribute(object, nb::str("__call__"));
     if (method && python.isInstance(method, python.boundFunc)) {
@@ -99,10 +87,8 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
   if (value.is(Kind::Struct) || value.is(Kind::Sequence) || (value.isTyped() && isa<VectorType>(value.type)) ||
       (value.isObject() && session.python.isInstance(value.object, session.python.matrix)))
     fail(error::kSyntax, "A primitive type cannot decorate an expression with a compound type.");
-  if (!value.isObject())
-    return makeComputed(cast(emit(value), type));
-  if (!session.python.isNumber(value.object))
-    fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
+  if (!value.isObject()) return makeComputed(cast(emit(value), type));
+  if (!session.python.isNumber(value.object)) fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object));
   nb::object number = session.python.toPlainNumber(value.object);
   if (PyFloat_Check(number.ptr())) {
     if (!ir::isFloatScalar(type))
@@ -113,8 +99,7 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
     double real = PyFloat_AsDouble(number.ptr());
     nb::object back = nb::steal(PyLong_FromDouble(real));
     bool isExact = back && back.equal(number);
-    if (type == session.types.f32)
-      isExact = isExact && double(float(real)) == real;
+    if (type == session.types.f32) isExact = isExact && double(float(real)) == real;
     if (!isExact) {
       PyErr_Clear();
       fail(error::kType, "Integer literals must be annotated with a integer type. For type casting, use `qd.cast`. (" +
@@ -123,13 +108,11 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
     return makeComputed(constantFloat(real, type));
   }
   auto integer = mlir::cast<IntegerType>(type);
-  if (integer.getWidth() == 1)
-    return makeComputed(constant(PyObject_IsTrue(number.ptr()) == 1, type));
+  if (integer.getWidth() == 1) return makeComputed(constant(PyObject_IsTrue(number.ptr()) == 1, type));
   nb::object one = nb::int_(1), low = nb::int_(0), high;
   unsigned bits = integer.getWidth() - (integer.isSigned() ? 1 : 0);
   high = nb::steal(PyNumber_Lshift(one.ptr(), nb::int_(bits).ptr()));
-  if (integer.isSigned())
-    low = nb::steal(PyNumber_Negative(high.ptr()));
+  if (integer.isSigned()) low = nb::steal(PyNumber_Negative(high.ptr()));
   if (PyObject_RichCompareBool(number.ptr(), low.ptr(), Py_LT) == 1 || PyObject_RichCompareBool(number.ptr(), high.ptr(), Py_GE) == 1)
     fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of specified dtype: " + ir::describe(type));
   return makeComputed(constantNumber(number, type));
@@ -140,15 +123,13 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   nb::handle object = callee.object;
   nb::object qualified = findAttribute(object, names().__name__);
   std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
-  if (!PyCallable_Check(object.ptr()))
-    fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
+  if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
   bool isFunction = python.isInstance(object, python.functionClass);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
     // Types are made in kernels too; everything else of the package has its own meaning there or none.
     nb::object owner = findAttribute(object, names().__module__);
     bool makesTypes = isFunction && (toText(owner) == "quadrants._types" || toText(owner) == "quadrants._struct");
-    if (!makesTypes)
-      fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+    if (!makesTypes) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   nb::list positional;
   nb::dict named;
@@ -156,19 +137,16 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   for (const Value &argument : arguments.positional) {
     nb::object value = toPython(argument);
     isKnown = isKnown && value;
-    if (value)
-      positional.append(value);
+    if (value) positional.append(value);
   }
   for (const auto &[key, argument] : arguments.named) {
     nb::object value = toPython(argument);
     isKnown = isKnown && value;
-    if (value)
-      named[key.c_str()] = value;
+    if (value) named[key.c_str()] = value;
   }
   if (isKnown) {
     // What a function of the user's looks at beyond its arguments is not known.
-    if ((isFunction || python.isInstance(object, python.methodClass)) && !python.isOfPackage(object))
-      session.reader.refuseCache();
+    if ((isFunction || python.isInstance(object, python.methodClass)) && !python.isOfPackage(object)) session.reader.refuseCache();
     PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
     if (!result) {
       nb::python_error problem;
@@ -180,8 +158,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
                  PyExc_SyntaxWarning);
     nb::object &wrapped = session.plainFunctions[object.ptr()];
-    if (!wrapped)
-      wrapped = python.func(object);
+    if (!wrapped) wrapped = python.func(object);
     Value func = makeObject(wrapped);
     func.path = callee.path;
     return callFunc(func, nullptr, arguments);
@@ -190,8 +167,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
   std::string hint;
   nb::object package = nb::steal(PyImport_ImportModule("quadrants"));
-  if (package && nb::hasattr(package, name.c_str()))
-    hint = ". Did you mean to use `qd." + name + "` instead of `" + owner + name + "`?";
+  if (package && nb::hasattr(package, name.c_str())) hint = ". Did you mean to use `qd." + name + "` instead of `" + owner + name + "`?";
   PyErr_Clear();
   fail(error::kType, "TypeError when calling `" + name + "`: a run-time value cannot be passed to a non-quadrants function" + hint);
 }
@@ -203,10 +179,8 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
     return callFunc(func, &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
-  if (receiver.isTyped())
-    return callMatrixMethod(receiver, name, arguments);
-  if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary))
-    return callSequenceMethod(receiver, name, arguments);
+  if (receiver.isTyped()) return callMatrixMethod(receiver, name, arguments);
+  if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return callSequenceMethod(receiver, name, arguments);
   if (receiver.is(Kind::Range)) {
     Value grouped = receiver;
     grouped.aggregate = std::make_shared<Aggregate>(*receiver.aggregate);
@@ -231,21 +205,17 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
   std::vector<Value> &items = receiver.aggregate->items;
   std::vector<Value> &given = arguments.positional;
   if (receiver.is(Kind::Dictionary)) {
-    if (name == "keys")
-      return makeTuple(listItems(receiver, "iterate"));
-    if (name == "values")
-      return makeTuple(items);
+    if (name == "keys") return makeTuple(listItems(receiver, "iterate"));
+    if (name == "values") return makeTuple(items);
     if (name == "items") {
       std::vector<Value> pairs;
-      for (auto [key, item] : llvm::zip(receiver.aggregate->names, items))
-        pairs.push_back(makeTuple({makeObject(key), item}));
+      for (auto [key, item] : llvm::zip(receiver.aggregate->names, items)) pairs.push_back(makeTuple({makeObject(key), item}));
       return makeTuple(std::move(pairs));
     }
     if (name == "get" && (given.size() == 1 || given.size() == 2)) {
       nb::object key = toPython(given[0]);
       for (size_t index = 0; key && index < items.size(); ++index)
-        if (receiver.aggregate->names[index].equal(key))
-          return items[index];
+        if (receiver.aggregate->names[index].equal(key)) return items[index];
       return given.size() == 2 ? given[1] : makeObject(nb::none());
     }
   } else if (!receiver.aggregate->isTuple) {
@@ -254,8 +224,7 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
       return makeObject(nb::none());
     }
     if (name == "extend" && given.size() == 1) {
-      for (Value &item : listItems(given[0], "extend with"))
-        items.push_back(load(item));
+      for (Value &item : listItems(given[0], "extend with")) items.push_back(load(item));
       return makeObject(nb::none());
     }
     if (name == "insert" && given.size() == 2 && findInteger(given[0])) {
@@ -282,12 +251,10 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
       items.clear();
       return makeObject(nb::none());
     }
-    if (name == "copy" && given.empty())
-      return makeAggregate(Kind::Sequence, items);
+    if (name == "copy" && given.empty()) return makeAggregate(Kind::Sequence, items);
   }
   if (nb::object object = toPython(receiver)) {
-    if (name == "index" || name == "count")
-      return callPython(makeObject(getAttribute(object, nb::str(name.str().c_str()))), arguments);
+    if (name == "index" || name == "count") return callPython(makeObject(getAttribute(object, nb::str(name.str().c_str()))), arguments);
   }
   fail(error::kCompilation, "'" + describe(receiver) + "' has no method '" + name + "' in kernels with these arguments");
 }

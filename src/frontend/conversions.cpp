@@ -9,27 +9,22 @@ using Kind = Value::Kind;
 
 bool FunctionBuilder::isConstant(const Value &value) {
   switch (value.kind) {
-  case Kind::Object:
-    return !session.python.isTensor(value.object);
+  case Kind::Object: return !session.python.isTensor(value.object);
   case Kind::Sequence:
-  case Kind::Dictionary:
-    return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
-  default:
-    return false;
+  case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
+  default: return false;
   }
 }
 
 nb::object FunctionBuilder::toPython(const Value &value) {
   switch (value.kind) {
   case Kind::Object:
-  case Kind::Tensor:
-    return value.object;
+  case Kind::Tensor: return value.object;
   case Kind::Sequence: {
     nb::list list;
     for (const Value &item : value.aggregate->items) {
       nb::object object = toPython(item);
-      if (!object)
-        return {};
+      if (!object) return {};
       list.append(object);
     }
     return value.aggregate->isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
@@ -38,32 +33,27 @@ nb::object FunctionBuilder::toPython(const Value &value) {
     nb::dict dict;
     for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) {
       nb::object object = toPython(item);
-      if (!object)
-        return {};
+      if (!object) return {};
       dict[name] = object;
     }
     return dict;
   }
   case Kind::Method:
-    if (!value.aggregate || value.aggregate->items.empty() || !value.aggregate->items[0].isObject())
-      return {};
+    if (!value.aggregate || value.aggregate->items.empty() || !value.aggregate->items[0].isObject()) return {};
     return findAttribute(value.aggregate->items[0].object, value.object);
-  default:
-    return {};
+  default: return {};
   }
 }
 
 nb::object FunctionBuilder::known(const Value &value) {
   nb::object object = toPython(value);
-  if (!object)
-    fail(error::kType, "a value known while compiling is expected, got " + describe(value));
+  if (!object) fail(error::kType, "a value known while compiling is expected, got " + describe(value));
   return object;
 }
 
 bool FunctionBuilder::isTrue(const Value &value) {
   int result = PyObject_IsTrue(known(value).ptr());
-  if (result < 0)
-    throw nb::python_error();
+  if (result < 0) throw nb::python_error();
   return result == 1;
 }
 
@@ -71,8 +61,7 @@ Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
   bool isTuple = PyTuple_CheckExact(object.ptr());
   if (!path && (isTuple || PyList_CheckExact(object.ptr()))) {
     std::vector<Value> items;
-    for (nb::handle item : object)
-      items.push_back(fromPython(item, nullptr));
+    for (nb::handle item : object) items.push_back(fromPython(item, nullptr));
     Value value = makeAggregate(Kind::Sequence, std::move(items));
     value.aggregate->isTuple = isTuple;
     return value;
@@ -81,32 +70,24 @@ Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
 }
 
 Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
-  if (PyBool_Check(number.ptr()))
-    return session.types.u1;
-  if (PyFloat_Check(number.ptr()))
-    return session.types.defaultFloat;
+  if (PyBool_Check(number.ptr())) return session.types.u1;
+  if (PyFloat_Check(number.ptr())) return session.types.defaultFloat;
   int overflow = 0;
   long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   auto fits = [&](Type type) {
     auto integer = dyn_cast_or_null<IntegerType>(type);
-    if (!integer)
-      return false;
+    if (!integer) return false;
     if (integer.isUnsigned() && integer.getWidth() == 64)
       return overflow == 0 ? value >= 0 : overflow > 0 && _PyLong_NumBits(number.ptr()) <= 64;
-    if (overflow != 0)
-      return false;
-    if (integer.isUnsigned())
-      return value >= 0 && uint64_t(value) >> integer.getWidth() == 0;
+    if (overflow != 0) return false;
+    if (integer.isUnsigned()) return value >= 0 && uint64_t(value) >> integer.getWidth() == 0;
     return integer.getWidth() == 64 || (value >= -(1LL << (integer.getWidth() - 1)) && value < (1LL << (integer.getWidth() - 1)));
   };
-  if (fits(session.types.defaultInteger))
-    return session.types.defaultInteger;
+  if (fits(session.types.defaultInteger)) return session.types.defaultInteger;
   // A large literal takes the type of what it meets when that holds it.
   Type scalar = anchor ? ir::getScalar(anchor) : Type();
-  if (fits(scalar))
-    return scalar;
-  if (scalar && ir::isFloatScalar(scalar))
-    return scalar;
+  if (fits(scalar)) return scalar;
+  if (scalar && ir::isFloatScalar(scalar)) return scalar;
   fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of default_ip: " +
                          ir::describe(session.types.defaultInteger) + "; write qd.i64(...) or another type that holds it");
 }
@@ -114,18 +95,15 @@ Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
 mlir::Value FunctionBuilder::constantNumber(nb::handle number, Type type) {
   if (ir::isFloatScalar(type)) {
     double value = PyFloat_AsDouble(number.ptr());
-    if (value == -1.0 && PyErr_Occurred())
-      throw nb::python_error();
+    if (value == -1.0 && PyErr_Occurred()) throw nb::python_error();
     return constantFloat(value, type);
   }
   nb::object integer = nb::borrow(number);
   auto width = cast<IntegerType>(type).getWidth();
-  if (width == 1)
-    return constant(PyObject_IsTrue(number.ptr()) == 1, type);
+  if (width == 1) return constant(PyObject_IsTrue(number.ptr()) == 1, type);
   if (PyFloat_Check(number.ptr())) {
     integer = nb::steal(PyLong_FromDouble(PyFloat_AS_DOUBLE(number.ptr())));
-    if (!integer)
-      throw nb::python_error();
+    if (!integer) throw nb::python_error();
   }
   return constant(int64_t(PyLong_AsUnsignedLongLongMask(integer.ptr())), type);
 }
@@ -154,13 +132,10 @@ mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
       numbers.push_back(nb::borrow(row));
       continue;
     }
-    for (nb::handle item : row)
-      numbers.push_back(nb::borrow(item));
+    for (nb::handle item : row) numbers.push_back(nb::borrow(item));
   }
-  for (nb::handle extent : array.attr("shape"))
-    shape.push_back(nb::cast<int64_t>(extent));
-  if (numbers.empty() || shape.size() > 2)
-    fail(error::kType, "a vector or matrix has one or two axes and at least one component");
+  for (nb::handle extent : array.attr("shape")) shape.push_back(nb::cast<int64_t>(extent));
+  if (numbers.empty() || shape.size() > 2) fail(error::kType, "a vector or matrix has one or two axes and at least one component");
   if (!scalar) {
     for (const nb::object &number : numbers) {
       Type type = literalType(number, {});
@@ -168,8 +143,7 @@ mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
     }
   }
   SmallVector<mlir::Value> components;
-  for (const nb::object &number : numbers)
-    components.push_back(constantNumber(number, scalar));
+  for (const nb::object &number : numbers) components.push_back(constantNumber(number, scalar));
   return makeVector(components, VectorType::get(shape, scalar));
 }
 
@@ -179,8 +153,7 @@ mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
     nb::object number = session.python.toPlainNumber(object);
     return constantNumber(number, literalType(number, anchor));
   }
-  if (session.python.isInstance(object, session.python.matrix))
-    return emitHostMatrix(object);
+  if (session.python.isInstance(object, session.python.matrix)) return emitHostMatrix(object);
   if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
     std::vector<Value> items;
     int64_t index = 0;
@@ -195,11 +168,9 @@ mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
 
 mlir::Value FunctionBuilder::emitSequence(const Value &value) {
   const std::vector<Value> &items = value.aggregate->items;
-  if (items.empty())
-    fail(error::kType, "an empty list has no type");
+  if (items.empty()) fail(error::kType, "an empty list has no type");
   SmallVector<mlir::Value> rows;
-  for (const Value &item : items)
-    rows.push_back(emit(item));
+  for (const Value &item : items) rows.push_back(emit(item));
   Type scalar;
   for (mlir::Value row : rows) {
     Type type = ir::getScalar(row.getType());
@@ -220,8 +191,7 @@ mlir::Value FunctionBuilder::emitSequence(const Value &value) {
 
 mlir::Value FunctionBuilder::getInput(const Value &value) {
   auto found = body->inputs.find(value.input);
-  if (found != body->inputs.end())
-    return found->second;
+  if (found != body->inputs.end()) return found->second;
   const artifact::Input &input = session.reader.getInput(value.input);
   OpBuilder::InsertionGuard guard(builder);
   if (body->lastInput)
@@ -243,52 +213,39 @@ mlir::Value FunctionBuilder::getInput(const Value &value) {
 
 mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   switch (value.kind) {
-  case Kind::Object:
-    return emitObject(value, anchor);
-  case Kind::Computed:
-    return value.ir;
-  case Kind::Place:
-    return create<ir::LoadOp>(value.type, value.ir);
-  case Kind::Argument:
-    return getInput(value);
+  case Kind::Object: return emitObject(value, anchor);
+  case Kind::Computed: return value.ir;
+  case Kind::Place: return create<ir::LoadOp>(value.type, value.ir);
+  case Kind::Argument: return getInput(value);
   case Kind::Components: {
     mlir::Value whole = emit(value.aggregate->items[0]);
     SmallVector<mlir::Value> components;
-    for (int32_t component : value.aggregate->components)
-      components.push_back(extract(whole, component));
+    for (int32_t component : value.aggregate->components) components.push_back(extract(whole, component));
     return makeVector(components, value.type);
   }
-  case Kind::Sequence:
-    return emitSequence(value);
+  case Kind::Sequence: return emitSequence(value);
   case Kind::Tensor:
     fail(error::kType, "Invalid constant scalar data type: " + describeType(value.object) + "; index the container to read an element");
-  case Kind::Method:
-    fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
-  case Kind::Struct:
-    fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
-  case Kind::Dictionary:
-    fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
-  case Kind::Range:
-    fail(error::kType, "a range can only be looped over");
+  case Kind::Method: fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
+  case Kind::Struct: fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
+  case Kind::Dictionary: fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
+  case Kind::Range: fail(error::kType, "a range can only be looped over");
   }
   llvm_unreachable("all kinds are listed");
 }
 
 bool FunctionBuilder::canEmit(const Value &value) {
-  if (value.isObject())
-    return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
+  if (value.isObject()) return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
   return value.isTyped();
 }
 
 Value FunctionBuilder::load(const Value &value) {
-  if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument))
-    return makeComputed(emit(value));
+  if (value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) return makeComputed(emit(value));
   return value;
 }
 
 Type FunctionBuilder::findType(const Value &value) {
-  if (value.isTyped())
-    return value.type;
+  if (value.isTyped()) return value.type;
   if (value.isObject() && session.python.isNumber(value.object))
     return literalType(session.python.toPlainNumber(value.object), session.types.i64);
   return {};
@@ -308,28 +265,21 @@ std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
 }
 
 std::string FunctionBuilder::describe(const Value &value) {
-  if (value.isTyped())
-    return ir::describe(value.type);
+  if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
   case Kind::Object:
   case Kind::Tensor:
-    if (Type type = findType(value))
-      return ir::describe(type);
+    if (Type type = findType(value)) return ir::describe(type);
     return describeType(value.object);
-  case Kind::Sequence:
-    return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
-  case Kind::Dictionary:
-    return "<class 'dict'>";
-  case Kind::Struct:
-    return "struct";
-  default:
-    return "method";
+  case Kind::Sequence: return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
+  case Kind::Dictionary: return "<class 'dict'>";
+  case Kind::Struct: return "struct";
+  default: return "method";
   }
 }
 
 Value FunctionBuilder::toTensor(const Value &value) {
-  if (value.is(Kind::Tensor))
-    return value;
+  if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
   layout::TensorLayout layout = session.readLayout(value.object);

@@ -18,51 +18,31 @@ struct Operator {
 
 static std::optional<Operator> findOperator(NodeKind kind) {
   switch (kind) {
-  case NodeKind::Add:
-    return Operator{BinaryKind::add, "+"};
-  case NodeKind::Sub:
-    return Operator{BinaryKind::sub, "-"};
-  case NodeKind::Mult:
-    return Operator{BinaryKind::mul, "*"};
-  case NodeKind::Div:
-    return Operator{BinaryKind::div, "/"};
-  case NodeKind::FloorDiv:
-    return Operator{BinaryKind::floor_div, "//"};
-  case NodeKind::Mod:
-    return Operator{BinaryKind::mod, "%"};
-  case NodeKind::Pow:
-    return Operator{BinaryKind::pow, "**"};
-  case NodeKind::LShift:
-    return Operator{BinaryKind::shl, "<<"};
-  case NodeKind::RShift:
-    return Operator{BinaryKind::shr, ">>"};
-  case NodeKind::BitOr:
-    return Operator{BinaryKind::bit_or, "|"};
-  case NodeKind::BitXor:
-    return Operator{BinaryKind::bit_xor, "^"};
-  case NodeKind::BitAnd:
-    return Operator{BinaryKind::bit_and, "&"};
-  case NodeKind::Eq:
-    return Operator{BinaryKind::eq, "=="};
-  case NodeKind::NotEq:
-    return Operator{BinaryKind::ne, "!="};
-  case NodeKind::Lt:
-    return Operator{BinaryKind::lt, "<"};
-  case NodeKind::LtE:
-    return Operator{BinaryKind::le, "<="};
-  case NodeKind::Gt:
-    return Operator{BinaryKind::gt, ">"};
-  case NodeKind::GtE:
-    return Operator{BinaryKind::ge, ">="};
-  default:
-    return std::nullopt;
+  case NodeKind::Add: return Operator{BinaryKind::add, "+"};
+  case NodeKind::Sub: return Operator{BinaryKind::sub, "-"};
+  case NodeKind::Mult: return Operator{BinaryKind::mul, "*"};
+  case NodeKind::Div: return Operator{BinaryKind::div, "/"};
+  case NodeKind::FloorDiv: return Operator{BinaryKind::floor_div, "//"};
+  case NodeKind::Mod: return Operator{BinaryKind::mod, "%"};
+  case NodeKind::Pow: return Operator{BinaryKind::pow, "**"};
+  case NodeKind::LShift: return Operator{BinaryKind::shl, "<<"};
+  case NodeKind::RShift: return Operator{BinaryKind::shr, ">>"};
+  case NodeKind::BitOr: return Operator{BinaryKind::bit_or, "|"};
+  case NodeKind::BitXor: return Operator{BinaryKind::bit_xor, "^"};
+  case NodeKind::BitAnd: return Operator{BinaryKind::bit_and, "&"};
+  case NodeKind::Eq: return Operator{BinaryKind::eq, "=="};
+  case NodeKind::NotEq: return Operator{BinaryKind::ne, "!="};
+  case NodeKind::Lt: return Operator{BinaryKind::lt, "<"};
+  case NodeKind::LtE: return Operator{BinaryKind::le, "<="};
+  case NodeKind::Gt: return Operator{BinaryKind::gt, ">"};
+  case NodeKind::GtE: return Operator{BinaryKind::ge, ">="};
+  default: return std::nullopt;
   }
 }
 
 Value FunctionBuilder::visit(nb::handle at) {
   At here(*this, at);
-  if (++expressionDepth > 400)
-    fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
+  if (++expressionDepth > 400) fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
   Value value = visitNode(at);
   --expressionDepth;
   return value;
@@ -70,63 +50,45 @@ Value FunctionBuilder::visit(nb::handle at) {
 
 Value FunctionBuilder::visitNode(nb::handle at) {
   switch (kindOf(at)) {
-  case NodeKind::Constant:
-    return makeObject(getAttribute(at, names().value));
-  case NodeKind::Name:
-    return visitName(at);
-  case NodeKind::BinOp:
-    return visitBinary(at);
+  case NodeKind::Constant: return makeObject(getAttribute(at, names().value));
+  case NodeKind::Name: return visitName(at);
+  case NodeKind::BinOp: return visitBinary(at);
   case NodeKind::UnaryOp: {
     Value operand = visit(getAttribute(at, names().operand));
     NodeKind kind = kindOf(getAttribute(at, names().op));
-    if (kind == NodeKind::Not)
-      return logicalNot(operand);
+    if (kind == NodeKind::Not) return logicalNot(operand);
     if (isConstant(operand) && operand.isObject()) {
       PyObject *object = operand.object.ptr();
       PyObject *result = kind == NodeKind::USub   ? PyNumber_Negative(object)
                          : kind == NodeKind::UAdd ? PyNumber_Positive(object)
                                                   : PyNumber_Invert(object);
-      if (!result)
-        throw nb::python_error();
+      if (!result) throw nb::python_error();
       return makeObject(nb::steal(result));
     }
-    if (kind == NodeKind::UAdd)
-      return load(operand);
+    if (kind == NodeKind::UAdd) return load(operand);
     return kind == NodeKind::USub ? negate(operand) : unary(ir::UnaryKind::bit_not, operand, "bit_not");
   }
-  case NodeKind::Compare:
-    return visitCompare(at);
-  case NodeKind::BoolOp:
-    return visitBoolean(at);
-  case NodeKind::IfExp:
-    return visitConditional(at);
-  case NodeKind::Call:
-    return visitCall(at);
-  case NodeKind::Attribute:
-    return visitAttribute(at);
-  case NodeKind::Subscript:
-    return visitSubscript(at);
+  case NodeKind::Compare: return visitCompare(at);
+  case NodeKind::BoolOp: return visitBoolean(at);
+  case NodeKind::IfExp: return visitConditional(at);
+  case NodeKind::Call: return visitCall(at);
+  case NodeKind::Attribute: return visitAttribute(at);
+  case NodeKind::Subscript: return visitSubscript(at);
   case NodeKind::List:
-  case NodeKind::Set:
-    return visitDisplay(at, false);
-  case NodeKind::Tuple:
-    return visitDisplay(at, true);
-  case NodeKind::Dict:
-    return visitDictionary(at);
+  case NodeKind::Set: return visitDisplay(at, false);
+  case NodeKind::Tuple: return visitDisplay(at, true);
+  case NodeKind::Dict: return visitDictionary(at);
   case NodeKind::ListComp:
   case NodeKind::SetComp:
   case NodeKind::DictComp:
-  case NodeKind::GeneratorExp:
-    return visitComprehension(at);
+  case NodeKind::GeneratorExp: return visitComprehension(at);
   case NodeKind::NamedExpr: {
     Value value = visit(getAttribute(at, names().value));
     assignName(getAttribute(at, names().target), value);
     return visitName(getAttribute(at, names().target));
   }
-  case NodeKind::JoinedStr:
-    return visitFormatted(at);
-  case NodeKind::Starred:
-    fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
+  case NodeKind::JoinedStr: return visitFormatted(at);
+  case NodeKind::Starred: fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
   default: {
     std::string name = toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(at.ptr()))), names().__name__)).str();
     fail(error::kSyntax, "Unsupported node \"" + name + "\"");
@@ -137,10 +99,8 @@ Value FunctionBuilder::visitNode(nb::handle at) {
 Value FunctionBuilder::visitName(nb::handle at) {
   nb::object name = getAttribute(at, names().id);
   Binding *binding = scopes.find(name.ptr());
-  if (!binding)
-    return lookUpGlobal(name);
-  if (binding->kind == Binding::Kind::Merged)
-    return merge(*binding, name.ptr());
+  if (!binding) return lookUpGlobal(name);
+  if (binding->kind == Binding::Kind::Merged) return merge(*binding, name.ptr());
   if (binding->kind == Binding::Kind::Partial && binding->line == 0)
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined: it was deleted");
   if (binding->kind == Binding::Kind::Partial)
@@ -177,19 +137,15 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
   const PathNode *path = reader.getStep(reader.getFunctionRoot(callable, function.path), PathStep::Kind::FunctionGlobal, text);
   bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
   if (PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr())) {
-    if (!isPackageCode)
-      reader.read(path, found);
+    if (!isPackageCode) reader.read(path, found);
     return makeObject(found, path);
   }
-  if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr()))
-    return makeObject(found);
+  if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);
   std::string suggestion;
   for (auto [key, value] : nb::borrow<nb::dict>(globals))
-    if (suggestion.empty() && PyUnicode_Check(key.ptr()) && isClose(toText(key), text))
-      suggestion = toText(key).str();
+    if (suggestion.empty() && PyUnicode_Check(key.ptr()) && isClose(toText(key), text)) suggestion = toText(key).str();
   for (const std::string &known : scopes.listNames())
-    if (isClose(known, text))
-      suggestion = known;
+    if (isClose(known, text)) suggestion = known;
   fail(error::kName, "Name \"" + text + "\" is not defined" + (suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"));
 }
 
@@ -205,8 +161,7 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
   for (nb::object &step : llvm::reverse(spine)) {
     At here(*this, step);
     // A place is read before the right side may change it.
-    if (kindOf(getAttribute(step, names().right)) != NodeKind::Constant)
-      value = load(value);
+    if (kindOf(getAttribute(step, names().right)) != NodeKind::Constant) value = load(value);
     Value right = visit(getAttribute(step, names().right));
     NodeKind kind = kindOf(getAttribute(step, names().op));
     if (kind == NodeKind::MatMult) {
@@ -215,8 +170,7 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
     }
     std::optional<Operator> found = findOperator(kind);
     bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.object.ptr()) && !isConstant(right);
-    if (isFormat)
-      fail(error::kSyntax, "'%' on a text is supported in print and assert only");
+    if (isFormat) fail(error::kSyntax, "'%' on a text is supported in print and assert only");
     value = binary(found->kind, value, right, found->symbol);
   }
   return value;
@@ -244,8 +198,7 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
       if (!item || !container)
         fail(error::kSyntax, "\"In\" is only supported inside `qd.static`: both sides must be known while compiling");
       int found = PySequence_Contains(container.ptr(), item.ptr());
-      if (found < 0)
-        throw nb::python_error();
+      if (found < 0) throw nb::python_error();
       term = makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
     } else {
       std::optional<Operator> found = findOperator(kind);
@@ -268,28 +221,23 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
 bool FunctionBuilder::isSpeculatable(Block &block) {
   unsigned count = 0;
   for (Operation &op : block) {
-    if (++count > 12)
-      return false;
+    if (++count > 12) return false;
     // Reads of variables cannot fail; elements, calls and integer division may, and a nested branch is not worth it.
     if (auto load = dyn_cast<ir::LoadOp>(op)) {
-      if (!load.getRef().getDefiningOp<ir::LocalOp>())
-        return false;
+      if (!load.getRef().getDefiningOp<ir::LocalOp>()) return false;
       continue;
     }
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
       switch (binary.getBinaryKind()) {
       case BinaryKind::pow:
-      case BinaryKind::atan2:
-        return false;
+      case BinaryKind::atan2: return false;
       case BinaryKind::floor_div:
       case BinaryKind::mod:
       case BinaryKind::raw_div:
       case BinaryKind::raw_mod:
-        if (!ir::isFloatScalar(ir::getScalar(binary.getType())))
-          return false;
+        if (!ir::isFloatScalar(ir::getScalar(binary.getType()))) return false;
         continue;
-      default:
-        continue;
+      default: continue;
       }
     }
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
@@ -299,8 +247,7 @@ bool FunctionBuilder::isSpeculatable(Block &block) {
         return false;
       continue;
     }
-    if (!isa<ir::ConstantOp, ir::CastOp, ir::SelectOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::ArgumentOp>(op))
-      return false;
+    if (!isa<ir::ConstantOp, ir::CastOp, ir::SelectOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::ArgumentOp>(op)) return false;
   }
   return true;
 }
@@ -328,8 +275,7 @@ Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<V
   Type type = ir::withScalar(shape, promote(typed[0].getType(), typed[1].getType()));
   if (isSpeculatable(*blocks[0]) && isSpeculatable(*blocks[1])) {
     // Cheap and harmless: both are computed, one is kept.
-    for (mlir::Block *block : blocks)
-      branches->getBlock()->getOperations().splice(branches->getIterator(), block->getOperations());
+    for (mlir::Block *block : blocks) branches->getBlock()->getOperations().splice(branches->getIterator(), block->getOperations());
     branches->erase();
     return makeComputed(create<ir::SelectOp>(type, condition, convert(typed[0], type), convert(typed[1], type)));
   }
@@ -354,11 +300,8 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
   size_t count = nb::len(operands);
   std::function<Value(size_t)> evaluate = [&](size_t index) -> Value {
     Value value = load(visit(nb::object(operands[index])));
-    if (index + 1 == count)
-      return value;
-    if (isConstant(value)) {
-      return isTrue(value) == isAnd ? evaluate(index + 1) : value;
-    }
+    if (index + 1 == count) return value;
+    if (isConstant(value)) { return isTrue(value) == isAnd ? evaluate(index + 1) : value; }
     mlir::Value left = emit(value);
     if (!session.options.shortCircuit || isa<VectorType>(left.getType())) {
       if (isa<VectorType>(left.getType()) && !ir::getScalar(left.getType()).isInteger(1) &&
@@ -378,8 +321,7 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
 Value FunctionBuilder::visitConditional(nb::handle at) {
   Value test = visit(getAttribute(at, names().test));
   nb::object first = getAttribute(at, names().body), second = getAttribute(at, names().orelse);
-  if (isConstant(test) || test.isStatic)
-    return visit(isTrue(test) ? first : second);
+  if (isConstant(test) || test.isStatic) return visit(isTrue(test) ? first : second);
   mlir::Value condition = emit(test);
   if (isa<VectorType>(condition.getType()))
     fail(error::kSyntax, "the condition of a conditional expression is a vector. Please use \"qd.select\" instead.");
@@ -391,8 +333,7 @@ Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
   std::vector<Value> items;
   for (nb::handle element : getAttribute(at, names().elts)) {
     if (kindOf(element) == NodeKind::Starred) {
-      for (Value &item : listItems(visit(getAttribute(element, names().value)), "unpack"))
-        items.push_back(std::move(item));
+      for (Value &item : listItems(visit(getAttribute(element, names().value)), "unpack")) items.push_back(std::move(item));
       continue;
     }
     items.push_back(load(visit(element)));
@@ -419,27 +360,22 @@ Value FunctionBuilder::visitDictionary(nb::handle at) {
     Value value = load(visit(nb::object(values[index])));
     if (keyNode.is_none()) {
       if (value.isObject() && PyDict_Check(value.object.ptr())) {
-        for (auto [key, item] : nb::borrow<nb::dict>(value.object))
-          put(nb::borrow(key), makeObject(item));
+        for (auto [key, item] : nb::borrow<nb::dict>(value.object)) put(nb::borrow(key), makeObject(item));
         continue;
       }
-      if (!value.is(Kind::Dictionary))
-        fail(error::kType, "'**' needs a dict, got " + describe(value));
-      for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items))
-        put(key, item);
+      if (!value.is(Kind::Dictionary)) fail(error::kType, "'**' needs a dict, got " + describe(value));
+      for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) put(key, item);
       continue;
     }
     nb::object key = toPython(visit(keyNode));
-    if (!key)
-      fail(error::kSyntax, "the keys of a dict must be known while compiling");
+    if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling");
     put(key, std::move(value));
   }
   return result;
 }
 
 void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std::function<void()> &emitElement) {
-  if (level == nb::len(generators))
-    return emitElement();
+  if (level == nb::len(generators)) return emitElement();
   nb::object generator = generators[level];
   for (const Value &item : listItems(visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
     scopes.push();
@@ -454,21 +390,17 @@ void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std:
       }
       std::vector<Value> parts = listItems(value, "unpack");
       nb::object targets = getAttribute(to, names().elts);
-      if (parts.size() != nb::len(targets))
-        fail(error::kSyntax, "The number of targets is not equal to value length");
-      for (size_t index = 0; index < parts.size(); ++index)
-        bindTarget(nb::object(targets[index]), parts[index]);
+      if (parts.size() != nb::len(targets)) fail(error::kSyntax, "The number of targets is not equal to value length");
+      for (size_t index = 0; index < parts.size(); ++index) bindTarget(nb::object(targets[index]), parts[index]);
     };
     bindTarget(target, item);
     bool isWanted = true;
     for (nb::handle condition : getAttribute(generator, names().ifs)) {
       nb::object test = toPython(visit(condition));
-      if (!test)
-        fail(error::kSyntax, "the filter of a comprehension must be known while compiling");
+      if (!test) fail(error::kSyntax, "the filter of a comprehension must be known while compiling");
       isWanted = isWanted && PyObject_IsTrue(test.ptr()) == 1;
     }
-    if (isWanted)
-      comprehend(generators, level + 1, emitElement);
+    if (isWanted) comprehend(generators, level + 1, emitElement);
     scopes.pop();
   }
 }
@@ -482,8 +414,7 @@ Value FunctionBuilder::visitComprehension(nb::handle at) {
       return;
     }
     nb::object key = toPython(visit(getAttribute(at, names().key)));
-    if (!key)
-      fail(error::kSyntax, "the keys of a dict must be known while compiling");
+    if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling");
     result.aggregate->names.push_back(key);
     result.aggregate->items.push_back(load(visit(getAttribute(at, names().value))));
   });
@@ -499,8 +430,7 @@ Value FunctionBuilder::visitFormatted(nb::handle at) {
       continue;
     }
     nb::object value = toPython(visit(getAttribute(part, names().value)));
-    if (!value)
-      fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
+    if (!value) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
     nb::object specification = getAttribute(part, names().format_spec);
     nb::object spec = specification.is_none() ? nb::object(nb::str("")) : toPython(visit(specification));
     int64_t conversion = readInteger(part, names().conversion);
@@ -509,8 +439,7 @@ Value FunctionBuilder::visitFormatted(nb::handle at) {
     else if (conversion == 's')
       value = nb::str(value);
     nb::object formatted = nb::steal(PyObject_Format(value.ptr(), spec.ptr()));
-    if (!formatted)
-      throw nb::python_error();
+    if (!formatted) throw nb::python_error();
     text = text + formatted;
   }
   return makeObject(text);

@@ -16,22 +16,18 @@ static std::string readText(nb::handle object, const nb::object &name) { return 
 
 std::vector<Value> FunctionBuilder::bindArguments(nb::handle func, const Value *self, Arguments &arguments) {
   std::vector<nb::object> parameters;
-  for (nb::handle parameter : getAttribute(func, names().parameters))
-    parameters.push_back(nb::borrow(parameter));
+  for (nb::handle parameter : getAttribute(func, names().parameters)) parameters.push_back(nb::borrow(parameter));
   std::vector<Value> given;
-  if (self)
-    given.push_back(*self);
+  if (self) given.push_back(*self);
   llvm::append_range(given, arguments.positional);
   std::string expected, got;
-  for (const nb::object &parameter : parameters)
-    expected += (expected.empty() ? "" : ", ") + toText(nb::repr(parameter)).str();
+  for (const nb::object &parameter : parameters) expected += (expected.empty() ? "" : ", ") + toText(nb::repr(parameter)).str();
   for (const Value &value : given)
     got += (got.empty() ? "" : ", ") + (value.isObject() ? toText(nb::repr(value.object)).str() : describe(value));
   std::vector<std::optional<Value>> bound(parameters.size());
   std::vector<std::string> problems;
   for (size_t index = 0; index < given.size(); ++index)
-    if (index < bound.size())
-      bound[index] = given[index];
+    if (index < bound.size()) bound[index] = given[index];
   for (const auto &[name, value] : arguments.named) {
     auto found = llvm::find_if(parameters, [&](const nb::object &parameter) { return readText(parameter, names().name) == name; });
     if (found == parameters.end())
@@ -43,21 +39,17 @@ std::vector<Value> FunctionBuilder::bindArguments(nb::handle func, const Value *
   }
   std::vector<std::string> missing;
   for (size_t index = 0; index < bound.size(); ++index) {
-    if (bound[index])
-      continue;
+    if (bound[index]) continue;
     if (nb::cast<bool>(getAttribute(parameters[index], names().has_default)))
       bound[index] = fromPython(getAttribute(parameters[index], names().default_), nullptr);
     else
       missing.push_back("Missing argument '" + readText(parameters[index], names().name) + "'.");
   }
   problems.insert(problems.begin(), missing.begin(), missing.end());
-  if (given.size() > bound.size())
-    problems.push_back("Too many arguments. Expected (" + expected + "), got (" + got + ").");
-  if (!problems.empty())
-    fail(error::kSyntax, llvm::join(problems, " "));
+  if (given.size() > bound.size()) problems.push_back("Too many arguments. Expected (" + expected + "), got (" + got + ").");
+  if (!problems.empty()) fail(error::kSyntax, llvm::join(problems, " "));
   std::vector<Value> values;
-  for (size_t index = 0; index < bound.size(); ++index)
-    values.push_back(passArgument(parameters[index], *bound[index]));
+  for (size_t index = 0; index < bound.size(); ++index) values.push_back(passArgument(parameters[index], *bound[index]));
   return values;
 }
 
@@ -77,8 +69,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
       fail(error::kType, "Argument " + name + " is expected to be a Matrix, but got " + describe(value));
     mlir::Value given = emit(value);
     auto type = dyn_cast<VectorType>(given.getType());
-    if (!type)
-      fail(error::kType, "Argument " + name + " is expected to be a Matrix, but got " + describe(value));
+    if (!type) fail(error::kType, "Argument " + name + " is expected to be a Matrix, but got " + describe(value));
     if (type.getRank() != (isVector ? 1 : 2))
       fail(error::kType, "Argument " + name + " is expected to be a Matrix with ndim " + std::to_string(isVector ? 1 : 2) + ", but got " +
                              std::to_string(type.getRank()));
@@ -92,8 +83,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     nb::object dtype = getAttribute(annotation, names().dtype);
     return makeComputed(dtype.is_none() ? given : cast(given, session.findScalarType(dtype)));
   }
-  if (kind == "struct")
-    return copy(convertMember(annotation, value));
+  if (kind == "struct") return copy(convertMember(annotation, value));
   if (kind == "array") {
     if (!isTensor(value))
       fail(error::kType, "Argument " + name + " of type " + describe(value) + " is not recognized. (an ndarray is expected)");
@@ -110,8 +100,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
   }
   if (kind == "value") {
     // By value: numbers become typed, variables are read.
-    if (value.isObject() && session.python.isNumber(value.object))
-      return makeComputed(emit(value));
+    if (value.isObject() && session.python.isNumber(value.object)) return makeComputed(emit(value));
     return copy(value);
   }
   return value;
@@ -119,8 +108,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
 
 void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operands, std::string *key, bool byReference) {
   auto note = [&](char mark, const void *address) {
-    if (key)
-      *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
+    if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
   };
   switch (value.kind) {
   case Kind::Object:
@@ -132,8 +120,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
       *key += "s" + std::to_string(toText(value.object).size()) + ":" + toText(value.object).str();
       return;
     }
-    if (key)
-      session.kept.push_back(value.object);
+    if (key) session.kept.push_back(value.object);
     note('o', value.object.ptr());
     note(value.hasRuntimeMembers ? 'P' : 'p', value.path);
     return;
@@ -156,23 +143,17 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
   case Kind::Argument:
   case Kind::Tensor:
     if (!key) {
-      if (value.is(Kind::Argument))
-        operands.push_back(emit(value));
+      if (value.is(Kind::Argument)) operands.push_back(emit(value));
       return;
     }
     *key += "i" + std::to_string(value.input) + ";";
     return;
   default:
-    if (key)
-      *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
-    for (const nb::object &name : value.aggregate->names)
-      note('k', name.ptr());
-    if (value.aggregate->structType)
-      note('t', value.aggregate->structType.ptr());
-    if (value.is(Kind::Method))
-      note('m', value.object.ptr());
-    for (const Value &item : value.aggregate->items)
-      flatten(item, operands, key, byReference);
+    if (key) *key += "(" + std::to_string(int(value.kind)) + "," + std::to_string(value.aggregate->items.size()) + ":";
+    for (const nb::object &name : value.aggregate->names) note('k', name.ptr());
+    if (value.aggregate->structType) note('t', value.aggregate->structType.ptr());
+    if (value.is(Kind::Method)) note('m', value.object.ptr());
+    for (const Value &item : value.aggregate->items) flatten(item, operands, key, byReference);
     return;
   }
 }
@@ -180,10 +161,8 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
 Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference) {
   switch (shape.kind) {
   case Kind::Object:
-  case Kind::Tensor:
-    return shape;
-  case Kind::Argument:
-    return byReference ? shape : makeComputed(next());
+  case Kind::Tensor: return shape;
+  case Kind::Argument: return byReference ? shape : makeComputed(next());
   case Kind::Place:
     if (byReference) {
       Value place = makePlace(next());
@@ -193,13 +172,11 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
     }
     [[fallthrough]];
   case Kind::Computed:
-  case Kind::Components:
-    return makeComputed(next());
+  case Kind::Components: return makeComputed(next());
   default: {
     Value result = shape;
     result.aggregate = std::make_shared<Aggregate>(*shape.aggregate);
-    for (Value &item : result.aggregate->items)
-      item = rebuild(item, next, byReference);
+    for (Value &item : result.aggregate->items) item = rebuild(item, next, byReference);
     return result;
   }
   }
@@ -214,29 +191,23 @@ bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
       nb::object callee = kindOf(iterable) == NodeKind::Call ? resolveCallee(getAttribute(iterable, names().func)) : nb::object();
       nb::object builtin = callee ? findAttribute(callee, names()._qd_builtin) : nb::object();
       bool isStatic = builtin && PyUnicode_Check(builtin.ptr()) && toText(builtin) == "static";
-      if (!isStatic || mayHoldTasks(getAttribute(statement, names().body)))
-        return true;
+      if (!isStatic || mayHoldTasks(getAttribute(statement, names().body))) return true;
       break;
     }
     case NodeKind::If:
-      if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse)))
-        return true;
+      if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse))) return true;
       break;
     case NodeKind::Expr:
     case NodeKind::Assign: {
       nb::object value = getAttribute(statement, names().value);
-      if (kindOf(value) != NodeKind::Call)
-        break;
+      if (kindOf(value) != NodeKind::Call) break;
       nb::object callee = getAttribute(value, names().func);
-      if (kindOf(statement) == NodeKind::Expr && kindOf(callee) == NodeKind::Attribute && !resolveCallee(callee))
-        return true;
+      if (kindOf(statement) == NodeKind::Expr && kindOf(callee) == NodeKind::Attribute && !resolveCallee(callee)) return true;
       nb::object found = resolveCallee(callee);
-      if (found && session.python.isInstance(found, session.python.func))
-        return true;
+      if (found && session.python.isInstance(found, session.python.func)) return true;
       break;
     }
-    default:
-      break;
+    default: break;
     }
   }
   return false;
@@ -245,8 +216,7 @@ bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
 bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
   for (nb::handle statement : statements) {
     NodeKind kind = kindOf(statement);
-    if (kind == NodeKind::Return && isNested)
-      return true;
+    if (kind == NodeKind::Return && isNested) return true;
     bool isBlock = kind == NodeKind::If || kind == NodeKind::For || kind == NodeKind::While;
     // A compile-time `if` is told by its call of qd.static.
     bool isStatic = kind == NodeKind::If && kindOf(getAttribute(statement, names().test)) == NodeKind::Call;
@@ -263,10 +233,8 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   nb::object functionSource = nb::module_::import_("quadrants._source").attr("get_source")(python);
   // The func's own function, known under the path of the func: globals are those of the function.
   Value callee = makeObject(python, func.path);
-  if (!func.path)
-    callee.path = session.reader.getFunctionRoot(python, nullptr);
-  if (!callee.path)
-    session.reader.refuseCache();
+  if (!func.path) callee.path = session.reader.getFunctionRoot(python, nullptr);
+  if (!callee.path) session.reader.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
@@ -302,8 +270,7 @@ Value FunctionBuilder::inlineCall(const Value &callee, const std::vector<Value> 
 
 void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
   std::function<bool(const Value &)> isByReference = [&](const Value &value) {
-    if (value.is(Kind::Struct))
-      return llvm::all_of(value.aggregate->items, isByReference);
+    if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
   nb::object parameters = getAttribute(getAttribute(tree, names().args), names().args);
@@ -313,12 +280,9 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
     Value value = values[index++];
     Binding binding;
     bool isAssigned = uses->lookup(name.ptr()) != 0;
-    if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly)
-      value = load(value);
-    if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value)))
-      value = declare(value, false);
-    if (!value.isTyped() && !value.is(Kind::Struct))
-      binding.kind = Binding::Kind::Static;
+    if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = load(value);
+    if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value))) value = declare(value, false);
+    if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;
     binding.value = value;
     scopes.bind(name.ptr(), std::move(binding));
   }
@@ -328,8 +292,7 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
   SmallVector<mlir::Value> operands;
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(func.object.ptr())) + ":";
   session.kept.push_back(func.object);
-  for (const Value &value : values)
-    flatten(value, operands, &key, true);
+  for (const Value &value : values) flatten(value, operands, &key, true);
   auto [found, isNew] = session.instances.try_emplace(key);
   Instance &instance = found->second;
   std::string name = readText(func.object, names().name);
@@ -350,8 +313,7 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
       std::vector<Value> shapes;
       SmallVector<Type> results;
       if (!inner.resultTypes.is_none())
-        for (nb::handle annotation : inner.resultTypes)
-          shapes.push_back(inner.shapeOf(annotation, results));
+        for (nb::handle annotation : inner.resultTypes) shapes.push_back(inner.shapeOf(annotation, results));
       instance.result = shapes.empty() ? makeObject(nb::none()) : shapes.size() == 1 ? shapes[0] : makeTuple(shapes);
       instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
       instance.isInProgress = false;
@@ -363,8 +325,7 @@ Value FunctionBuilder::callInstance(const Value &func, const std::vector<Value> 
     std::string chain = name;
     for (FunctionBuilder *at = this; at && at->caller; at = at->caller) {
       chain = at->functionName + " -> " + chain;
-      if (at->functionName == functionName && at != this)
-        break;
+      if (at->functionName == functionName && at != this) break;
     }
     fail(error::kCompilation,
          "'" + name + "' is recursive: " + chain + "; a func is compiled into its caller, so it cannot call itself at run time");
@@ -398,8 +359,7 @@ Value FunctionBuilder::buildFunction(ir::FuncOp op, const std::vector<Value> &va
   scopes.push();
   unsigned position = 0;
   std::vector<Value> parameters;
-  for (const Value &value : values)
-    parameters.push_back(rebuild(value, [&] { return body->entry->getArgument(position++); }, true));
+  for (const Value &value : values) parameters.push_back(rebuild(value, [&] { return body->entry->getArgument(position++); }, true));
   bindParameters(parameters);
   scopes.push();
   visitBody(getAttribute(tree, names().body));
@@ -409,8 +369,7 @@ Value FunctionBuilder::buildFunction(ir::FuncOp op, const std::vector<Value> &va
 Value FunctionBuilder::returnedValue(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
   Value value = expression.is_none() ? makeObject(nb::none()) : visit(expression);
-  if (isInKernel())
-    return value;
+  if (isInKernel()) return value;
   if (!resultTypes || resultTypes.is_none()) {
     // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
     bool isNumber = value.isObject() && session.python.isNumber(value.object);
@@ -418,8 +377,7 @@ Value FunctionBuilder::returnedValue(nb::handle at) {
   }
   // A real func says what it returns.
   std::vector<nb::object> annotations;
-  for (nb::handle annotation : resultTypes)
-    annotations.push_back(nb::borrow(annotation));
+  for (nb::handle annotation : resultTypes) annotations.push_back(nb::borrow(annotation));
   std::vector<Value> given = annotations.size() == 1 ? std::vector<Value>{value} : listItems(value, "unpack");
   if (given.size() != annotations.size())
     fail(error::kSyntax, std::to_string(annotations.size()) + " values are annotated as returned, got " + std::to_string(given.size()));
@@ -438,8 +396,7 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
   for (auto &[at, value] : returns) {
     if (at == returns.front().first) {
       shape = value;
-      for (mlir::Value operand : at.getValues())
-        types.push_back(operand.getType());
+      for (mlir::Value operand : at.getValues()) types.push_back(operand.getType());
       continue;
     }
     if (at.getValues().size() != types.size() || value.kind != shape.kind)
@@ -457,18 +414,15 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
   for (auto &[at, value] : returns) {
     builder.setInsertionPoint(at);
     SmallVector<mlir::Value> operands;
-    for (auto [type, operand] : llvm::zip(types, at.getValues()))
-      operands.push_back(convert(operand, type));
+    for (auto [type, operand] : llvm::zip(types, at.getValues())) operands.push_back(convert(operand, type));
     at.getValuesMutable().assign(operands);
   }
-  if (!types.empty() && !terminated)
-    fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
+  if (!types.empty() && !terminated) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
   builder.setInsertionPointToEnd(body->entry);
   if (body->entry->empty() || !body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
     // Reached by no path when values are returned: every path has left before.
     SmallVector<mlir::Value> zeros;
-    for (Type type : types)
-      zeros.push_back(convert(constant(0, session.types.i32), type));
+    for (Type type : types) zeros.push_back(convert(constant(0, session.types.i32), type));
     create<ir::ReturnOp>(zeros);
   }
   op.setFunctionType(FunctionType::get(&session.ctx, op.getFunctionType().getInputs(), types));

@@ -12,12 +12,10 @@ using Kind = Value::Kind;
 
 void FunctionBuilder::checkLoopTarget(nb::handle target) {
   if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
-    for (nb::handle part : getAttribute(target, names().elts))
-      checkLoopTarget(part);
+    for (nb::handle part : getAttribute(target, names().elts)) checkLoopTarget(part);
     return;
   }
-  if (kindOf(target) != NodeKind::Name)
-    fail(error::kSyntax, "the target of a loop must be a name");
+  if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "the target of a loop must be a name");
   nb::object name = getAttribute(target, names().id);
   const Binding *binding = scopes.find(name.ptr());
   if (binding && binding->kind != Binding::Kind::Merged && binding->kind != Binding::Kind::Partial && toText(name) != "_")
@@ -33,15 +31,13 @@ void FunctionBuilder::bindLoopVariable(nb::handle target, const Value &value) {
     scopes.bind(getAttribute(target, names().id).ptr(), std::move(binding));
     return;
   }
-  if (kindOf(target) != NodeKind::Tuple && kindOf(target) != NodeKind::List)
-    fail(error::kSyntax, "the target of a loop must be a name");
+  if (kindOf(target) != NodeKind::Tuple && kindOf(target) != NodeKind::List) fail(error::kSyntax, "the target of a loop must be a name");
   std::vector<Value> items = listItems(value, "unpack");
   nb::object targets = getAttribute(target, names().elts);
   if (items.size() != nb::len(targets))
     fail(error::kSyntax, "The number of targets is not equal to value length: " + std::to_string(nb::len(targets)) + " targets, " +
                              std::to_string(items.size()) + " values");
-  for (size_t index = 0; index < items.size(); ++index)
-    bindLoopVariable(nb::object(targets[index]), items[index]);
+  for (size_t index = 0; index < items.size(); ++index) bindLoopVariable(nb::object(targets[index]), items[index]);
 }
 
 void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
@@ -60,11 +56,9 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
     visitBody(statements);
     scopes.pop();
     Loop &loop = loops.back();
-    if (loop.skip || loop.leave)
-      terminated = false;
+    if (loop.skip || loop.leave) terminated = false;
     loop.skip = false;
-    if (loop.leave || terminated)
-      break;
+    if (loop.leave || terminated) break;
   }
   bool wasLeft = loops.back().leave;
   loops.pop_back();
@@ -77,8 +71,7 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
 
 void FunctionBuilder::visitLoopControl(NodeKind kind) {
   bool isBreak = kind == NodeKind::Break;
-  if (loops.empty())
-    fail(error::kSyntax, llvm::Twine("'") + (isBreak ? "break" : "continue") + "' outside of a loop");
+  if (loops.empty()) fail(error::kSyntax, llvm::Twine("'") + (isBreak ? "break" : "continue") + "' outside of a loop");
   Loop &loop = loops.back();
   terminated = true;
   if (loop.kind == Loop::Kind::Unrolled) {
@@ -97,22 +90,19 @@ void FunctionBuilder::visitLoopControl(NodeKind kind) {
   if (loop.kind == Loop::Kind::Parallel)
     fail(error::kSyntax,
          "Cannot break in the outermost loop: its iterations run in parallel (qd.loop_config(serialize=True) makes it serial)");
-  if (loop.wasLeft)
-    create<ir::StoreOp>(constant(1, session.types.u1), loop.wasLeft);
+  if (loop.wasLeft) create<ir::StoreOp>(constant(1, session.types.u1), loop.wasLeft);
   create<ir::BreakOp>();
 }
 
 mlir::Value FunctionBuilder::makeLeftFlag(nb::handle at) {
-  if (nb::len(getAttribute(at, names().orelse)) == 0)
-    return {};
+  if (nb::len(getAttribute(at, names().orelse)) == 0) return {};
   mlir::Value flag = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
   create<ir::StoreOp>(constant(0, session.types.u1), flag);
   return flag;
 }
 
 void FunctionBuilder::visitElse(nb::handle at, mlir::Value wasLeft) {
-  if (!wasLeft)
-    return;
+  if (!wasLeft) return;
   mlir::Value left = create<ir::LoadOp>(session.types.u1, wasLeft);
   auto op = create<ir::IfOp>(create<ir::UnaryOp>(ir::UnaryKind::logical_not, left));
   runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); });
@@ -129,20 +119,16 @@ void FunctionBuilder::visitFor(nb::handle at) {
     return unroll(at, iterable);
   }
   bool isStructField = iterable.isObject() && session.python.isInstance(iterable.object, session.python.structField);
-  if (isTensor(iterable) || isStructField)
-    return loopOverTensor(at, iterable, false);
+  if (isTensor(iterable) || isStructField) return loopOverTensor(at, iterable, false);
   if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1 && !iterable.aggregate->isNdrange)
     return loopOverTensor(at, iterable.aggregate->items[0], true);
-  if (iterable.isObject())
-    iterable = toRange(iterable);
-  if (iterable.is(Kind::Range))
-    return loopOverRange(at, iterable);
+  if (iterable.isObject()) iterable = toRange(iterable);
+  if (iterable.is(Kind::Range)) return loopOverRange(at, iterable);
   bool isNumber = iterable.isObject() && session.python.isNumber(iterable.object);
   bool isItems =
       iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
       (iterable.isObject() && !isNumber && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
-  if (!isItems)
-    fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
+  if (!isItems) fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
   unroll(at, iterable);
 }
 
@@ -156,34 +142,28 @@ Value FunctionBuilder::toRange(const Value &object) {
   }
   nb::object ndrange = object.object;
   bool isGrouped = session.python.isInstance(ndrange, session.python.groupedRange);
-  if (isGrouped)
-    ndrange = getAttribute(ndrange, names().r);
-  if (!session.python.isInstance(ndrange, session.python.ndrange))
-    return object;
+  if (isGrouped) ndrange = getAttribute(ndrange, names().r);
+  if (!session.python.isInstance(ndrange, session.python.ndrange)) return object;
   std::vector<Value> items;
   for (nb::handle pair : getAttribute(ndrange, names().bounds))
-    for (nb::handle end : pair)
-      items.push_back(makeObject(end));
+    for (nb::handle end : pair) items.push_back(makeObject(end));
   Value range = makeAggregate(Kind::Range, std::move(items));
   range.aggregate->isNdrange = true;
   range.aggregate->isGrouped = isGrouped;
   nb::object axes = findAttribute(ndrange, names().axes);
   if (axes && !axes.is_none())
-    for (nb::handle axis : axes)
-      range.aggregate->axes.push_back(nb::cast<int32_t>(axis));
+    for (nb::handle axis : axes) range.aggregate->axes.push_back(nb::cast<int32_t>(axis));
   return range;
 }
 
 Type FunctionBuilder::boundType(ArrayRef<Value> bounds) {
   for (const Value &value : bounds) {
     if (auto known = findInteger(value)) {
-      if (*known < INT32_MIN || *known > INT32_MAX)
-        return session.types.i64;
+      if (*known < INT32_MIN || *known > INT32_MAX) return session.types.i64;
       continue;
     }
     Type type = findType(value);
-    if (!type || isa<VectorType>(type))
-      fail(error::kType, "the bounds of a loop must be scalars, got " + describe(value));
+    if (!type || isa<VectorType>(type)) fail(error::kType, "the bounds of a loop must be scalars, got " + describe(value));
     if (ir::isFloatScalar(type))
       session.warn("Casting range_for boundary values from " + ir::describe(type) + " to i32, which may cause numerical issues",
                    PyExc_Warning);
@@ -201,14 +181,11 @@ Value FunctionBuilder::makeRange(const Arguments &arguments) {
     fail(error::kSyntax,
          "Range should have 1 or 2 arguments, found " + std::to_string(count + arguments.named.size()) + " (a third is the step)");
   std::vector<Value> items;
-  if (count == 1)
-    items.push_back(makeObject(nb::int_(0)));
+  if (count == 1) items.push_back(makeObject(nb::int_(0)));
   llvm::append_range(items, arguments.positional);
-  if (items.size() == 2)
-    items.push_back(makeObject(nb::int_(1)));
+  if (items.size() == 2) items.push_back(makeObject(nb::int_(1)));
   Value range = makeAggregate(Kind::Range, std::move(items));
-  if (!llvm::all_of(range.aggregate->items, [&](const Value &item) { return findInteger(item).has_value(); }))
-    return range;
+  if (!llvm::all_of(range.aggregate->items, [&](const Value &item) { return findInteger(item).has_value(); })) return range;
   nb::object type = session.python.rangeClass;
   nb::object made = type(toPython(range.aggregate->items[0]), toPython(range.aggregate->items[1]), toPython(range.aggregate->items[2]));
   return makeObject(made);
@@ -222,8 +199,7 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
     bool isPair = argument.is(Kind::Sequence) ||
                   (argument.isObject() && (PyTuple_Check(argument.object.ptr()) || PyList_Check(argument.object.ptr())));
     std::vector<Value> ends = isPair ? listItems(argument, "unpack") : std::vector<Value>{makeObject(nb::int_(0)), argument};
-    if (ends.size() != 2)
-      fail(error::kSyntax, "Every argument of ndrange should be a scalar or a tuple/list like (begin, end)");
+    if (ends.size() != 2) fail(error::kSyntax, "Every argument of ndrange should be a scalar or a tuple/list like (begin, end)");
     for (Value &end : ends) {
       Type type = findType(end);
       if (!type || !ir::isIntegerScalar(type))
@@ -233,10 +209,8 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
     }
   }
   for (const auto &[name, value] : arguments.named) {
-    if (name != "axes")
-      fail(error::kType, "ndrange() got an unexpected keyword argument '" + name + "'");
-    if (value.isNone())
-      continue;
+    if (name != "axes") fail(error::kType, "ndrange() got an unexpected keyword argument '" + name + "'");
+    if (value.isNone()) continue;
     std::vector<Value> axes = listItems(value, "unpack");
     size_t rank = arguments.positional.size();
     if (axes.size() != rank)
@@ -256,31 +230,26 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
       range.aggregate->axes.push_back(int32_t(*known));
     }
   }
-  if (!isKnown || !session.python.ndrange)
-    return range;
+  if (!isKnown || !session.python.ndrange) return range;
   nb::list pairs;
   for (size_t index = 0; index < range.aggregate->items.size(); index += 2)
     pairs.append(nb::make_tuple(toPython(range.aggregate->items[index]), toPython(range.aggregate->items[index + 1])));
   nb::object axes = nb::none();
   if (!range.aggregate->axes.empty()) {
     nb::list list;
-    for (int32_t axis : range.aggregate->axes)
-      list.append(axis);
+    for (int32_t axis : range.aggregate->axes) list.append(axis);
     axes = nb::tuple(list);
   }
   return makeObject(session.python.ndrange(*pairs, nb::arg("axes") = axes));
 }
 
 void FunctionBuilder::configureLoop(const Arguments &arguments) {
-  if (!arguments.positional.empty())
-    fail(error::kType, "loop_config() takes keyword arguments only");
+  if (!arguments.positional.empty()) fail(error::kType, "loop_config() takes keyword arguments only");
   nextLoop = {};
   for (const auto &[name, value] : arguments.named) {
     nb::object object = toPython(value);
-    if (!object)
-      fail(error::kType, "loop_config() needs values that are known while compiling");
-    if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize")
-      continue;
+    if (!object) fail(error::kType, "loop_config() needs values that are known while compiling");
+    if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize") continue;
     std::optional<int64_t> number = findInteger(value);
     if (name == "block_dim") {
       if (!number || *number < 1 || *number > 1024 || (*number & (*number - 1)) != 0)
@@ -289,8 +258,7 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
     } else if (name == "serialize") {
       nextLoop.isSerial = nextLoop.isSerial || PyObject_IsTrue(object.ptr()) == 1;
     } else if (name == "parallelize") {
-      if (!number || *number < 1)
-        fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
+      if (!number || *number < 1) fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
       nextLoop.isSerial = nextLoop.isSerial || *number == 1;
       nextLoop.maxThreads = int32_t(*number);
     } else if (name == "name") {
@@ -308,10 +276,8 @@ void FunctionBuilder::loopOverRange(nb::handle at, const Value &range) {
     Type type = boundType(items);
     box.lower = {bound(items[0], type)};
     box.upper = {bound(items[1], type)};
-    if (findInteger(items[2]) == 0)
-      fail(error::kSyntax, "range() arg 3 must not be zero");
-    if (findInteger(items[2]) != 1)
-      box.steps = {bound(items[2], type)};
+    if (findInteger(items[2]) == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
+    if (findInteger(items[2]) != 1) box.steps = {bound(items[2], type)};
     return loopOverBox(at, std::move(box), false);
   }
   nb::object target = getAttribute(at, names().target);
@@ -337,14 +303,12 @@ void FunctionBuilder::loopOverTensor(nb::handle at, const Value &container, bool
     auto first = nb::borrow<nb::dict>(fields).begin();
     tensor = objectAttribute(tensor, (*first).first);
   }
-  if (!isTensor(tensor))
-    fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
+  if (!isTensor(tensor)) fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
   tensor = toTensor(tensor);
   int rank = int(mlir::cast<ir::TensorType>(tensor.type).getRank());
   nb::object target = getAttribute(at, names().target);
   int targets = kindOf(target) == NodeKind::Name ? 1 : int(nb::len(getAttribute(target, names().elts)));
-  if (isGrouped && targets != 1)
-    fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
+  if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
   if (!isGrouped && targets != rank)
     fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
                              " != " + std::to_string(rank) + ")");
@@ -381,8 +345,7 @@ void FunctionBuilder::loopOverBox(nb::handle at, Box box, bool isGrouped) {
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
                               integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
   mlir::Block &block = op.getBody().emplaceBlock();
-  for (mlir::Value lower : box.lower)
-    block.addArgument(lower.getType(), loc());
+  for (mlir::Value lower : box.lower) block.addArgument(lower.getType(), loc());
   bool wasInside = std::exchange(isInsideParallel, isInsideParallel || isParallel);
   Loop loop;
   loop.kind = isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential;

@@ -8,8 +8,7 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 
 void FunctionBuilder::Pieces::text(OpBuilder &builder, llvm::StringRef text) {
-  if (text.empty())
-    return;
+  if (text.empty()) return;
   if (!pieces.empty())
     if (auto last = dyn_cast<StringAttr>(pieces.back())) {
       pieces.back() = builder.getStringAttr(last.getValue() + text);
@@ -19,14 +18,11 @@ void FunctionBuilder::Pieces::text(OpBuilder &builder, llvm::StringRef text) {
 }
 
 void FunctionBuilder::checkSpec(llvm::StringRef spec, Type type) {
-  if (spec.empty())
-    return;
+  if (spec.empty()) return;
   char letter = spec.back();
   bool isNumberFormat = llvm::StringRef("diuxXoeEfFgGab").contains(letter);
-  if (isNumberFormat && spec.drop_back().find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos)
-    return;
-  if (spec.find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos)
-    return;
+  if (isNumberFormat && spec.drop_back().find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos) return;
+  if (spec.find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos) return;
   fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(type) + "'.");
 }
 
@@ -44,8 +40,7 @@ void FunctionBuilder::addPieces(Pieces &pieces, const Value &value, llvm::String
     if (session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix))
       return addOperand(pieces, value, spec);
     nb::object text = nb::steal(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()));
-    if (!text)
-      throw nb::python_error();
+    if (!text) throw nb::python_error();
     return pieces.text(builder, toText(text));
   }
   case Kind::Sequence: {
@@ -66,10 +61,8 @@ void FunctionBuilder::addPieces(Pieces &pieces, const Value &value, llvm::String
     }
     return pieces.text(builder, "}");
   }
-  case Kind::Tensor:
-    return pieces.text(builder, toText(nb::repr(value.object)));
-  default:
-    return addOperand(pieces, value, spec);
+  case Kind::Tensor: return pieces.text(builder, toText(nb::repr(value.object)));
+  default: return addOperand(pieces, value, spec);
   }
 }
 
@@ -83,8 +76,7 @@ void FunctionBuilder::addFormatted(Pieces &pieces, nb::handle joined) {
     Value value = visit(getAttribute(part, names().value));
     nb::object specNode = getAttribute(part, names().format_spec);
     std::string spec;
-    if (!specNode.is_none())
-      spec = toText(known(visit(specNode))).str();
+    if (!specNode.is_none()) spec = toText(known(visit(specNode))).str();
     addPieces(pieces, value, spec);
   }
 }
@@ -97,8 +89,7 @@ void FunctionBuilder::addFormat(Pieces &pieces, llvm::StringRef format, const Ar
   while (!format.empty()) {
     size_t brace = format.find_first_of("{}");
     pieces.text(builder, format.take_front(brace));
-    if (brace == llvm::StringRef::npos)
-      break;
+    if (brace == llvm::StringRef::npos) break;
     format = format.drop_front(brace);
     if (format.size() > 1 && format[1] == format[0]) {
       pieces.text(builder, format.take_front(1));
@@ -106,8 +97,7 @@ void FunctionBuilder::addFormat(Pieces &pieces, llvm::StringRef format, const Ar
       continue;
     }
     size_t end = format.find('}');
-    if (format[0] == '}' || end == llvm::StringRef::npos)
-      fail(error::kSyntax, "the format has a single '" + format.take_front(1) + "'");
+    if (format[0] == '}' || end == llvm::StringRef::npos) fail(error::kSyntax, "the format has a single '" + format.take_front(1) + "'");
     auto [field, spec] = format.slice(1, end).split(':');
     format = format.drop_front(end + 1);
     size_t position = 0;
@@ -121,8 +111,7 @@ void FunctionBuilder::addFormat(Pieces &pieces, llvm::StringRef format, const Ar
       continue;
     }
     auto found = llvm::find_if(arguments.named, [&](const auto &named) { return field == named.first; });
-    if (found == arguments.named.end())
-      fail(error::kSyntax, "Keyword '" + field + "' not found.");
+    if (found == arguments.named.end()) fail(error::kSyntax, "Keyword '" + field + "' not found.");
     usedNames[size_t(found - arguments.named.begin())] = true;
     addPieces(pieces, found->second, spec);
   }
@@ -130,8 +119,7 @@ void FunctionBuilder::addFormat(Pieces &pieces, llvm::StringRef format, const Ar
     fail(error::kSyntax, "Expected " + std::to_string(highest) + " positional argument(s), but received " +
                              std::to_string(arguments.positional.size()) + " instead.");
   for (size_t index = 0; index < usedNames.size(); ++index)
-    if (!usedNames[index])
-      fail(error::kSyntax, "Keyword '" + arguments.named[index].first + "' not used.");
+    if (!usedNames[index]) fail(error::kSyntax, "Keyword '" + arguments.named[index].first + "' not used.");
 }
 
 void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, const std::vector<Value> &operands) {
@@ -139,16 +127,14 @@ void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, const s
   while (!format.empty()) {
     size_t percent = format.find('%');
     pieces.text(builder, format.take_front(percent));
-    if (percent == llvm::StringRef::npos)
-      break;
+    if (percent == llvm::StringRef::npos) break;
     format = format.drop_front(percent + 1);
     if (format.consume_front("%")) {
       pieces.text(builder, "%");
       continue;
     }
     size_t end = format.find_first_of("diuxXoeEfFgGars");
-    if (end == llvm::StringRef::npos || next >= operands.size())
-      fail(error::kSyntax, "the format and its operands do not go together");
+    if (end == llvm::StringRef::npos || next >= operands.size()) fail(error::kSyntax, "the format and its operands do not go together");
     bool isPlain = format[end] == 's' || format[end] == 'r';
     addPieces(pieces, operands[next++], format.take_front(isPlain ? end : end + 1));
     format = format.drop_front(end + 1);
@@ -159,13 +145,11 @@ void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, const s
 
 void FunctionBuilder::addArgument(Pieces &pieces, nb::handle at) {
   At here(*this, at);
-  if (kindOf(at) == NodeKind::JoinedStr)
-    return addFormatted(pieces, at);
+  if (kindOf(at) == NodeKind::JoinedStr) return addFormatted(pieces, at);
   if (kindOf(at) == NodeKind::Call && kindOf(getAttribute(at, names().func)) == NodeKind::Attribute &&
       toText(getAttribute(getAttribute(at, names().func), names().attr)) == "format") {
     Value text = visit(getAttribute(getAttribute(at, names().func), names().value));
-    if (text.isObject() && PyUnicode_Check(text.object.ptr()))
-      return addFormat(pieces, toText(text.object), visitArguments(at));
+    if (text.isObject() && PyUnicode_Check(text.object.ptr())) return addFormat(pieces, toText(text.object), visitArguments(at));
   }
   if (kindOf(at) == NodeKind::BinOp && kindOf(getAttribute(at, names().op)) == NodeKind::Mod &&
       kindOf(getAttribute(at, names().left)) == NodeKind::Constant) {
@@ -185,8 +169,7 @@ void FunctionBuilder::print(nb::handle at) {
     nb::object name = getAttribute(keyword, names().arg);
     nb::object value = toPython(visit(getAttribute(keyword, names().value)));
     bool isText = value && PyUnicode_Check(value.ptr());
-    if (!name.is_none() && toText(name) == "flush")
-      continue;
+    if (!name.is_none() && toText(name) == "flush") continue;
     if (name.is_none() || (toText(name) != "sep" && toText(name) != "end") || !isText)
       fail(error::kSyntax, "print() in kernels takes the keywords sep and end, which are constant texts" +
                                (name.is_none() ? llvm::Twine("") : ", got '" + toText(name) + "'"));
@@ -194,8 +177,7 @@ void FunctionBuilder::print(nb::handle at) {
   }
   bool isFirst = true;
   for (nb::handle argument : getAttribute(at, names().args)) {
-    if (!isFirst)
-      pieces.text(builder, separator);
+    if (!isFirst) pieces.text(builder, separator);
     isFirst = false;
     if (kindOf(argument) != NodeKind::Starred) {
       addArgument(pieces, argument);

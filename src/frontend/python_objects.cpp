@@ -15,8 +15,7 @@ PythonObjects::PythonObjects() {
   names.default_ = nb::steal(PyUnicode_InternFromString("default"));
   nb::object ast = nb::module_::import_("ast");
 #define X(name)                                                                                                                            \
-  if (nb::object type = findAttribute(ast, nb::str(#name)))                                                                                \
-    nodeKinds[type.ptr()] = NodeKind::name;
+  if (nb::object type = findAttribute(ast, nb::str(#name))) nodeKinds[type.ptr()] = NodeKind::name;
   QD_NODES(X)
 #undef X
   dataType = findMember("quadrants._runtime", "DataType");
@@ -61,8 +60,7 @@ bool PythonObjects::isNumber(nb::handle object) const {
 }
 
 nb::object PythonObjects::toPlainNumber(nb::handle object) const {
-  if (PyLong_Check(object.ptr()) || (PyFloat_Check(object.ptr()) && !isInstance(object, numpyGeneric)))
-    return nb::borrow(object);
+  if (PyLong_Check(object.ptr()) || (PyFloat_Check(object.ptr()) && !isInstance(object, numpyGeneric))) return nb::borrow(object);
   return getAttribute(object, names.item)();
 }
 
@@ -73,18 +71,15 @@ bool PythonObjects::isPlainData(nb::handle object, int depth) const {
       isInstance(object, matrix) || isInstance(object, matrixType) || isInstance(object, enumClass) || PyRange_Check(ptr) ||
       PySlice_Check(ptr))
     return true;
-  if (depth > 8)
-    return false;
+  if (depth > 8) return false;
   if (PyTuple_Check(ptr) || PyList_Check(ptr)) {
     for (nb::handle item : object)
-      if (!isPlainData(item, depth + 1))
-        return false;
+      if (!isPlainData(item, depth + 1)) return false;
     return true;
   }
   if (PyDict_Check(ptr)) {
     for (auto [key, value] : nb::borrow<nb::dict>(object))
-      if (!isPlainData(key, depth + 1) || !isPlainData(value, depth + 1))
-        return false;
+      if (!isPlainData(key, depth + 1) || !isPlainData(value, depth + 1)) return false;
     return true;
   }
   return false;
@@ -103,8 +98,7 @@ bool PythonObjects::isOfPackage(nb::handle object) const {
 nb::object findAttribute(nb::handle object, nb::handle name) {
   PyObject *result = PyObject_GetAttr(object.ptr(), name.ptr());
   if (!result) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-      throw nb::python_error();
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
     PyErr_Clear();
   }
   return nb::steal(result);

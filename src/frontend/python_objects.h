@@ -83,15 +83,13 @@ private:
 inline llvm::StringRef toText(nb::handle text) {
   Py_ssize_t size = 0;
   const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-  if (!data)
-    throw nb::python_error();
+  if (!data) throw nb::python_error();
   return {data, size_t(size)};
 }
 
 inline nb::object getAttribute(nb::handle object, const nb::object &name) {
   PyObject *result = PyObject_GetAttr(object.ptr(), name.ptr());
-  if (!result)
-    throw nb::python_error();
+  if (!result) throw nb::python_error();
   return nb::steal(result);
 }
 

@@ -7,8 +7,7 @@ using namespace qd::artifact;
 namespace qd::frontend {
 
 const PathNode *Reader::getKernel() {
-  if (!kernel)
-    kernel = std::make_unique<PathNode>();
+  if (!kernel) kernel = std::make_unique<PathNode>();
   return kernel.get();
 }
 
@@ -24,8 +23,7 @@ const PathNode *Reader::getArgument(uint32_t position, llvm::StringRef name) {
 }
 
 const PathNode *Reader::getStep(const PathNode *parent, PathStep::Kind kind, llvm::StringRef name, int64_t index) {
-  if (!parent)
-    return nullptr;
+  if (!parent) return nullptr;
   std::unique_ptr<PathNode> &node = steps[{parent, kind, name.str(), index}];
   if (!node) {
     node = std::make_unique<PathNode>();
@@ -37,8 +35,7 @@ const PathNode *Reader::getStep(const PathNode *parent, PathStep::Kind kind, llv
 
 Path Reader::makePath(const PathNode *node) const {
   Path path;
-  for (; node->parent; node = node->parent)
-    path.steps.push_back(node->step);
+  for (; node->parent; node = node->parent) path.steps.push_back(node->step);
   std::reverse(path.steps.begin(), path.steps.end());
   path.root = node->root;
   path.argument = node->argument;
@@ -46,8 +43,7 @@ Path Reader::makePath(const PathNode *node) const {
 }
 
 void Reader::depend(const PathNode *path, Dependency::Kind kind) {
-  if (!path || !dependencies.try_emplace({path, kind}, true).second)
-    return;
+  if (!path || !dependencies.try_emplace({path, kind}, true).second) return;
   Dependency dependency;
   dependency.kind = kind;
   dependency.path = makePath(path);
@@ -55,24 +51,20 @@ void Reader::depend(const PathNode *path, Dependency::Kind kind) {
 }
 
 void Reader::read(const PathNode *path, nb::handle object) {
-  if (!path || python.isTensor(object))
-    return;
+  if (!path || python.isTensor(object)) return;
   bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
                       python.isInstance(object, python.moduleClass) || PyType_Check(object.ptr());
-  if (isOfLanguage || python.isPlainData(object))
-    return depend(path, Dependency::Kind::Value);
+  if (isOfLanguage || python.isPlainData(object)) return depend(path, Dependency::Kind::Value);
   if (python.isInstance(object, python.func) || python.isInstance(object, python.boundFunc) ||
       python.isInstance(object, python.functionClass) || python.isInstance(object, python.methodClass) || PyCFunction_Check(object.ptr()))
     return depend(path, Dependency::Kind::Function);
-  if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin))
-    return depend(path, Dependency::Kind::Value);
+  if (python.isOfPackage(object) && findAttribute(object, python.names._qd_builtin)) return depend(path, Dependency::Kind::Value);
   depend(path, Dependency::Kind::Type);
 }
 
 const PathNode *Reader::getFunctionRoot(nb::handle function, const PathNode *path) {
   nb::object globals = findAttribute(function, python.names.__globals__);
-  if (!globals || !path)
-    return globals ? functionRoots.lookup(globals.ptr()) : nullptr;
+  if (!globals || !path) return globals ? functionRoots.lookup(globals.ptr()) : nullptr;
   return functionRoots.try_emplace(globals.ptr(), path).first->second;
 }
 
@@ -89,8 +81,7 @@ uint32_t Reader::place(Input input, uint32_t bytes) {
 
 uint32_t Reader::addValue(const PathNode *path, mlir::Type type, std::string name) {
   auto found = values.find(path);
-  if (found != values.end())
-    return found->second;
+  if (found != values.end()) return found->second;
   Input input;
   input.kind = Input::Kind::Value;
   input.path = makePath(path);
@@ -102,8 +93,7 @@ uint32_t Reader::addValue(const PathNode *path, mlir::Type type, std::string nam
 
 uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name) {
   auto found = tensors.find(path);
-  if (found != tensors.end())
-    return found->second;
+  if (found != tensors.end()) return found->second;
   Input input;
   input.kind = Input::Kind::Tensor;
   input.path = makePath(path);
@@ -124,17 +114,13 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
 }
 
 std::string Reader::describe(const PathNode *path) {
-  if (!path->parent)
-    return path->root == Path::Root::Argument ? path->step.name : "";
+  if (!path->parent) return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);
   switch (path->step.kind) {
-  case PathStep::Kind::Attribute:
-    return parent + "." + path->step.name;
-  case PathStep::Kind::Item:
-    return parent + "[" + std::to_string(path->step.index) + "]";
+  case PathStep::Kind::Attribute: return parent + "." + path->step.name;
+  case PathStep::Kind::Item: return parent + "[" + std::to_string(path->step.index) + "]";
   case PathStep::Kind::FunctionGlobal:
-  case PathStep::Kind::FunctionClosure:
-    return path->step.name;
+  case PathStep::Kind::FunctionClosure: return path->step.name;
   }
   return parent;
 }

@@ -22,8 +22,7 @@ Types::Types(MLIRContext *ctx, const LanguageOptions &options) {
 
 static std::optional<support::ScalarType> findScalar(llvm::StringRef name) {
   for (int type = 0; type < support::kScalarTypeCount; ++type)
-    if (name == llvm::StringRef(support::getName(support::ScalarType(type))))
-      return support::ScalarType(type);
+    if (name == llvm::StringRef(support::getName(support::ScalarType(type)))) return support::ScalarType(type);
   return std::nullopt;
 }
 
@@ -33,20 +32,16 @@ Session::Session(MLIRContext &ctx, const Request &request, artifact::Artifact &a
 
 LanguageOptions Session::readOptions(nb::handle given) const {
   LanguageOptions result;
-  if (!given || !PyDict_Check(given.ptr()))
-    return result;
+  if (!given || !PyDict_Check(given.ptr())) return result;
   auto find = [&](const char *name) { return nb::handle(PyDict_GetItemString(given.ptr(), name)); };
   auto readScalar = [&](const char *name, support::ScalarType &target) {
     nb::handle value = find(name);
-    if (!value || value.is_none())
-      return;
+    if (!value || value.is_none()) return;
     nb::object text = PyUnicode_Check(value.ptr()) ? nb::borrow(value) : getAttribute(value, python.names.name);
-    if (auto found = findScalar(toText(text)))
-      target = *found;
+    if (auto found = findScalar(toText(text))) target = *found;
   };
   auto readFlag = [&](const char *name, bool &target) {
-    if (nb::handle value = find(name); value && !value.is_none())
-      target = PyObject_IsTrue(value.ptr()) == 1;
+    if (nb::handle value = find(name); value && !value.is_none()) target = PyObject_IsTrue(value.ptr()) == 1;
   };
   readScalar("default_fp", result.defaultFloat);
   readScalar("default_ip", result.defaultInteger);
@@ -54,8 +49,7 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   readFlag("strict_conditions", result.strictConditions);
   readFlag("short_circuit_operators", result.shortCircuit);
   readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);
-  if (nb::handle limit = find("unrolling_limit"); limit && PyLong_Check(limit.ptr()))
-    result.unrollingLimit = nb::cast<int64_t>(limit);
+  if (nb::handle limit = find("unrolling_limit"); limit && PyLong_Check(limit.ptr())) result.unrollingLimit = nb::cast<int64_t>(limit);
   return result;
 }
 
@@ -73,8 +67,7 @@ OwningOpRef<ModuleOp> Session::run() {
 
 void Session::fail(const char *className, const llvm::Twine &message) {
   Diagnostic diagnostic{className, message.str(), {}};
-  if (current)
-    current->appendFrames(diagnostic.frames);
+  if (current) current->appendFrames(diagnostic.frames);
   throw CompileError{std::move(diagnostic)};
 }
 
@@ -83,12 +76,10 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   std::string text = toText(nb::str(problem.value())).str();
   std::string name = toText(getAttribute(type, python.names.__name__)).str();
   const char *className = error::kCompilation;
-  if (problem.matches(PyExc_KeyboardInterrupt) || problem.matches(PyExc_MemoryError))
-    throw nb::python_error(problem);
+  if (problem.matches(PyExc_KeyboardInterrupt) || problem.matches(PyExc_MemoryError)) throw nb::python_error(problem);
   if (llvm::StringRef(name).starts_with("Quadrants")) {
     static const char *const kKnown[] = {error::kSyntax, error::kType, error::kName, error::kIndex, error::kRuntime, error::kReturnType};
-    for (const char *known : kKnown)
-      className = name == known ? known : className;
+    for (const char *known : kKnown) className = name == known ? known : className;
     fail(className, context + text);
   }
   if (problem.matches(PyExc_TypeError))
@@ -108,8 +99,7 @@ void Session::warn(const llvm::Twine &message, PyObject *category) {
     current->appendFrames(frames);
     place = frames.back();
   }
-  if (PyErr_WarnExplicit(category, text.c_str(), place.file.c_str(), int(place.line), "quadrants", nullptr) < 0)
-    throw nb::python_error();
+  if (PyErr_WarnExplicit(category, text.c_str(), place.file.c_str(), int(place.line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 
 Type Session::findScalarType(nb::handle object) const {
@@ -117,33 +107,26 @@ Type Session::findScalarType(nb::handle object) const {
     auto found = findScalar(toText(getAttribute(object, python.names.name)));
     return found ? ir::getType(&const_cast<MLIRContext &>(ctx), *found) : Type();
   }
-  if (object.ptr() == reinterpret_cast<PyObject *>(&PyLong_Type))
-    return types.defaultInteger;
-  if (object.ptr() == reinterpret_cast<PyObject *>(&PyFloat_Type))
-    return types.defaultFloat;
-  if (object.ptr() == reinterpret_cast<PyObject *>(&PyBool_Type))
-    return types.u1;
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyLong_Type)) return types.defaultInteger;
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyFloat_Type)) return types.defaultFloat;
+  if (object.ptr() == reinterpret_cast<PyObject *>(&PyBool_Type)) return types.u1;
   return {};
 }
 
 Type Session::findValueType(nb::handle object) const {
-  if (!python.isInstance(object, python.matrixType))
-    return findScalarType(object);
+  if (!python.isInstance(object, python.matrixType)) return findScalarType(object);
   nb::object dtype = getAttribute(object, python.names.dtype);
   Type scalar = dtype.is_none() ? types.defaultFloat : findScalarType(dtype);
   nb::object n = getAttribute(object, python.names.n), m = getAttribute(object, python.names.m);
-  if (!scalar || n.is_none() || m.is_none())
-    return {};
+  if (!scalar || n.is_none() || m.is_none()) return {};
   int64_t rows = nb::cast<int64_t>(n);
-  if (nb::cast<int>(getAttribute(object, python.names.ndim)) == 1)
-    return VectorType::get({rows}, scalar);
+  if (nb::cast<int>(getAttribute(object, python.names.ndim)) == 1) return VectorType::get({rows}, scalar);
   return VectorType::get({rows, nb::cast<int64_t>(m)}, scalar);
 }
 
 static std::vector<int64_t> readIntegers(nb::handle tuple) {
   std::vector<int64_t> result;
-  for (nb::handle item : tuple)
-    result.push_back(nb::cast<int64_t>(item));
+  for (nb::handle item : tuple) result.push_back(nb::cast<int64_t>(item));
   return result;
 }
 
@@ -167,8 +150,7 @@ namespace {
 struct CollectorPause {
   bool wasEnabled = PyGC_Disable() != 0;
   ~CollectorPause() {
-    if (wasEnabled)
-      PyGC_Enable();
+    if (wasEnabled) PyGC_Enable();
   }
 };
 } // namespace
@@ -180,12 +162,8 @@ OwningOpRef<ModuleOp> build(MLIRContext &ctx, const Request &request, artifact::
     Session session(ctx, request, artifact);
     try {
       return session.run();
-    } catch (nb::python_error &problem) {
-      session.failFromPython(problem);
-    }
-  } catch (CompileError &error) {
-    diagnostic = std::move(error.diagnostic);
-  }
+    } catch (nb::python_error &problem) { session.failFromPython(problem); }
+  } catch (CompileError &error) { diagnostic = std::move(error.diagnostic); }
   return {};
 }
 

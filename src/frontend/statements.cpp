@@ -10,8 +10,7 @@ using Kind = Value::Kind;
 void FunctionBuilder::visitBody(nb::handle statements) {
   for (nb::handle statement : statements) {
     // What stands after `return`, `break` or `continue` is not compiled.
-    if (terminated)
-      return;
+    if (terminated) return;
     visitStatement(statement);
   }
 }
@@ -24,52 +23,37 @@ void FunctionBuilder::failUnsupported(nb::handle at) {
 void FunctionBuilder::visitStatement(nb::handle statement) {
   At here(*this, statement);
   switch (kindOf(statement)) {
-  case NodeKind::Assign:
-    return visitAssign(statement);
-  case NodeKind::AugAssign:
-    return visitAugmentedAssign(statement);
-  case NodeKind::AnnAssign:
-    return visitAnnotatedAssign(statement);
-  case NodeKind::For:
-    return visitFor(statement);
-  case NodeKind::While:
-    return visitWhile(statement);
-  case NodeKind::If:
-    return visitIf(statement);
-  case NodeKind::Expr:
-    return visitExpressionStatement(statement);
-  case NodeKind::Return:
-    return visitReturn(statement);
-  case NodeKind::Assert:
-    return visitAssert(statement);
+  case NodeKind::Assign: return visitAssign(statement);
+  case NodeKind::AugAssign: return visitAugmentedAssign(statement);
+  case NodeKind::AnnAssign: return visitAnnotatedAssign(statement);
+  case NodeKind::For: return visitFor(statement);
+  case NodeKind::While: return visitWhile(statement);
+  case NodeKind::If: return visitIf(statement);
+  case NodeKind::Expr: return visitExpressionStatement(statement);
+  case NodeKind::Return: return visitReturn(statement);
+  case NodeKind::Assert: return visitAssert(statement);
   case NodeKind::Break:
-  case NodeKind::Continue:
-    return visitLoopControl(kindOf(statement));
-  case NodeKind::Pass:
-    return;
-  case NodeKind::Delete:
-    return visitDelete(statement);
+  case NodeKind::Continue: return visitLoopControl(kindOf(statement));
+  case NodeKind::Pass: return;
+  case NodeKind::Delete: return visitDelete(statement);
   case NodeKind::FunctionDef:
     fail(error::kSyntax, llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") + "'.");
   case NodeKind::With: {
     nb::object items = getAttribute(statement, names().items);
-    if (nb::len(items) != 1)
-      fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
+    if (nb::len(items) != 1) fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
     if (kindOf(getAttribute(nb::object(items[0]), nb::str("context_expr"))) != NodeKind::Call)
       fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
     if (!getAttribute(nb::object(items[0]), nb::str("optional_vars")).is_none())
       fail(error::kSyntax, "'with ... as ...' is not supported in Quadrants kernels");
     fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel()");
   }
-  default:
-    failUnsupported(statement);
+  default: failUnsupported(statement);
   }
 }
 
 void FunctionBuilder::visitExpressionStatement(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
-  if (kindOf(expression) != NodeKind::Constant)
-    visit(expression);
+  if (kindOf(expression) != NodeKind::Constant) visit(expression);
 }
 
 void FunctionBuilder::visitDelete(nb::handle at) {
@@ -78,8 +62,7 @@ void FunctionBuilder::visitDelete(nb::handle at) {
     Binding *binding = kindOf(target) == NodeKind::Name ? scopes.find(getAttribute(target, names().id).ptr()) : nullptr;
     bool isOwn =
         binding && binding->scope == scopes.depth() && (binding->kind == Binding::Kind::Variable || binding->kind == Binding::Kind::Static);
-    if (!isOwn)
-      fail(error::kSyntax, "only variables of the same block can be deleted");
+    if (!isOwn) fail(error::kSyntax, "only variables of the same block can be deleted");
     *binding = {};
     binding->kind = Binding::Kind::Partial;
     binding->scope = scopes.depth();
@@ -88,8 +71,7 @@ void FunctionBuilder::visitDelete(nb::handle at) {
 
 FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::function<void()> &emitBody) {
   OpBuilder::InsertionGuard guard(builder);
-  if (region.empty())
-    builder.createBlock(&region);
+  if (region.empty()) builder.createBlock(&region);
   builder.setInsertionPointToEnd(&region.front());
   scopes.push();
   ++runtimeDepth;
@@ -100,15 +82,13 @@ FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::fu
   --runtimeDepth;
   branch.bindings = scopes.pop();
   mlir::Block &block = region.front();
-  if (block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>())
-    create<ir::YieldOp>();
+  if (block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>()) create<ir::YieldOp>();
   return branch;
 }
 
 void FunctionBuilder::mergeBranches(ir::IfOp op, Branch &first, Branch &second) {
   llvm::DenseMap<PyObject *, Binding *> others;
-  for (auto &[name, binding] : second.bindings)
-    others[name] = &binding;
+  for (auto &[name, binding] : second.bindings) others[name] = &binding;
   auto canMerge = [](const Binding &binding) {
     return binding.kind == Binding::Kind::Variable && (binding.value.isTyped() || binding.value.is(Kind::Struct));
   };
@@ -127,34 +107,27 @@ void FunctionBuilder::mergeBranches(ir::IfOp op, Branch &first, Branch &second) 
     Binding *other = others.lookup(name);
     others.erase(name);
     // Bring variables of inner branches up first.
-    if (binding.kind == Binding::Kind::Merged)
-      merge(binding, name);
-    if (other && other->kind == Binding::Kind::Merged)
-      merge(*other, name);
+    if (binding.kind == Binding::Kind::Merged) merge(binding, name);
+    if (other && other->kind == Binding::Kind::Merged) merge(*other, name);
     bool isHere = canMerge(binding), isThere = other && canMerge(*other);
-    if (isHere && isThere && binding.value.is(Kind::Struct) != other->value.is(Kind::Struct))
-      isThere = false;
+    if (isHere && isThere && binding.value.is(Kind::Struct) != other->value.is(Kind::Struct)) isThere = false;
     if ((isHere || first.isTerminated) && (isThere || second.isTerminated) && (isHere || isThere)) {
       Binding merged;
       merged.kind = Binding::Kind::Merged;
       merged.merge = std::make_shared<Merge>();
       merged.merge->branches = op;
       merged.merge->values[0] = binding.value;
-      if (isThere)
-        merged.merge->values[1] = other->value;
+      if (isThere) merged.merge->values[1] = other->value;
       merged.merge->isTerminated[0] = first.isTerminated;
       merged.merge->isTerminated[1] = second.isTerminated;
-      if (!(first.isTerminated && second.isTerminated))
-        offer(name, std::move(merged));
+      if (!(first.isTerminated && second.isTerminated)) offer(name, std::move(merged));
       continue;
     }
     offerPartial(name);
   }
   for (auto &[name, binding] : second.bindings) {
-    if (!others.count(name))
-      continue;
-    if (binding.kind == Binding::Kind::Merged)
-      merge(binding, name);
+    if (!others.count(name)) continue;
+    if (binding.kind == Binding::Kind::Merged) merge(binding, name);
     if (first.isTerminated && !second.isTerminated && canMerge(binding)) {
       Binding merged;
       merged.kind = Binding::Kind::Merged;
@@ -177,16 +150,14 @@ void FunctionBuilder::visitIf(nb::handle at) {
     if (!object)
       fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + describe(test));
     int isTrue = PyObject_IsTrue(object.ptr());
-    if (isTrue < 0)
-      throw nb::python_error();
+    if (isTrue < 0) throw nb::python_error();
     scopes.push();
     visitBody(isTrue == 1 ? body : orelse);
     for (auto &[name, binding] : scopes.pop()) {
       bool isFree =
           !scopes.find(name) || scopes.find(name)->kind == Binding::Kind::Merged || scopes.find(name)->kind == Binding::Kind::Partial;
       if (isFree && binding.kind != Binding::Kind::LoopVariable) {
-        if (binding.kind != Binding::Kind::Partial)
-          binding.kind = Binding::Kind::Merged;
+        if (binding.kind != Binding::Kind::Partial) binding.kind = Binding::Kind::Merged;
         scopes.bind(name, std::move(binding));
       }
     }
@@ -200,20 +171,16 @@ void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
   auto op = create<ir::IfOp>(condition);
   Branch first = runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().body)); });
   Branch second;
-  if (nb::len(orelse) != 0)
-    second = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
-  if (nb::len(orelse) == 0 && first.bindings.empty())
-    return;
+  if (nb::len(orelse) != 0) second = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
+  if (nb::len(orelse) == 0 && first.bindings.empty()) return;
   // A branch that leaves says nothing about the variables after the `if`.
-  if (op.getElseRegion().empty() && first.isTerminated)
-    return;
+  if (op.getElseRegion().empty() && first.isTerminated) return;
   mergeBranches(op, first, second);
   terminated = first.isTerminated && second.isTerminated;
 }
 
 void FunctionBuilder::visitReturn(nb::handle at) {
-  if (isInsideParallel)
-    fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
+  if (isInsideParallel) fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
   Value value = returnedValue(at);
   if (isInlined) {
     if (runtimeDepth != 0)
@@ -238,8 +205,7 @@ void FunctionBuilder::visitReturn(nb::handle at) {
 void FunctionBuilder::visitAssert(nb::handle at) {
   nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
   Pieces pieces;
-  if (!session.options.debug)
-    return;
+  if (!session.options.debug) return;
   mlir::Value condition = truth(visit(test), "assert");
   bool isPercent = !message.is_none() && kindOf(message) == NodeKind::BinOp && kindOf(getAttribute(message, names().op)) == NodeKind::Mod;
   bool isFormat = false;

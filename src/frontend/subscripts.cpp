@@ -26,16 +26,14 @@ std::vector<Value> FunctionBuilder::visitIndices(nb::handle index) {
       return;
     }
     if (kindOf(part) == NodeKind::Starred) {
-      for (Value &item : listItems(visit(getAttribute(part, names().value)), "unpack"))
-        indices.push_back(std::move(item));
+      for (Value &item : listItems(visit(getAttribute(part, names().value)), "unpack")) indices.push_back(std::move(item));
       return;
     }
     indices.push_back(load(visit(part)));
   };
   if (kindOf(index) == NodeKind::Tuple) {
     At here(*this, index);
-    for (nb::handle part : getAttribute(index, names().elts))
-      add(part);
+    for (nb::handle part : getAttribute(index, names().elts)) add(part);
   } else {
     add(index);
   }
@@ -51,16 +49,14 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
     Value tensor = toTensor(base);
     return subscriptTensor(tensor, visitIndices(index));
   }
-  if (base.isTyped())
-    return subscriptVector(base, visitIndices(index));
+  if (base.isTyped()) return subscriptVector(base, visitIndices(index));
   if (base.isObject() && session.python.isInstance(base.object, session.python.matrix)) {
     std::vector<Value> indices = visitIndices(index);
     return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
   }
   if (base.is(Kind::Struct)) {
     nb::object name = toPython(visit(index));
-    if (!name || !PyUnicode_Check(name.ptr()))
-      fail(error::kType, "a struct is indexed with the name of a member");
+    if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
     return structAttribute(base, name);
   }
   std::vector<Value> indices = visitIndices(index);
@@ -78,8 +74,7 @@ mlir::Value FunctionBuilder::indexValue(const Value &value, size_t position) {
   Type type = index.getType();
   if (!ir::isIntegerScalar(type))
     fail(error::kType, "indices must be integers, however '" + ir::describe(type) + "' is provided as index " + std::to_string(position));
-  if (type.isInteger(1) || type.getIntOrFloatBitWidth() < 32)
-    return cast(index, session.types.i32);
+  if (type.isInteger(1) || type.getIntOrFloatBitWidth() < 32) return cast(index, session.types.i32);
   return index;
 }
 
@@ -90,12 +85,10 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
     if (index.is(Kind::Range))
       fail(error::kSyntax, session.reader.getInput(tensor.input).isField ? "Slicing is not supported on qd.field"
                                                                          : "containers do not support index of slice type");
-    if (index.isNone())
-      continue;
+    if (index.isNone()) continue;
     if (index.is(Kind::Sequence) || (index.isTyped() && isa<VectorType>(index.type)) ||
         (index.isObject() && (PyTuple_Check(index.object.ptr()) || session.python.isInstance(index.object, session.python.matrix)))) {
-      for (Value &item : listItems(index, "index with"))
-        indices.push_back(std::move(item));
+      for (Value &item : listItems(index, "index with")) indices.push_back(std::move(item));
       continue;
     }
     indices.push_back(index);
@@ -131,24 +124,19 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
 }
 
 std::optional<std::vector<int64_t>> FunctionBuilder::sliceComponents(const Value &slice, int64_t extent) {
-  if (!slice.is(Kind::Range))
-    return std::nullopt;
+  if (!slice.is(Kind::Range)) return std::nullopt;
   nb::object bounds[3];
   for (int index = 0; index < 3; ++index) {
     bounds[index] = toPython(slice.aggregate->items[index]);
-    if (!bounds[index])
-      fail(error::kSyntax, "Quadrants does not support variables in slice now, please use constant instead of it.");
+    if (!bounds[index]) fail(error::kSyntax, "Quadrants does not support variables in slice now, please use constant instead of it.");
   }
   nb::object object = nb::steal(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
   Py_ssize_t start = 0, stop = 0, step = 0;
-  if (!object || PySlice_Unpack(object.ptr(), &start, &stop, &step) < 0)
-    throw nb::python_error();
+  if (!object || PySlice_Unpack(object.ptr(), &start, &stop, &step) < 0) throw nb::python_error();
   Py_ssize_t count = PySlice_AdjustIndices(extent, &start, &stop, step);
   std::vector<int64_t> result;
-  for (Py_ssize_t index = 0; index < count; ++index)
-    result.push_back(start + index * step);
-  if (result.empty())
-    fail(error::kIndex, "the slice is empty: a vector has at least one component");
+  for (Py_ssize_t index = 0; index < count; ++index) result.push_back(start + index * step);
+  if (result.empty()) fail(error::kIndex, "the slice is empty: a vector has at least one component");
   return result;
 }
 
@@ -157,8 +145,7 @@ Value FunctionBuilder::componentsOf(const Value &base, std::vector<int32_t> comp
   result.type = type;
   result.isReadOnly = base.isReadOnly;
   if (base.is(Kind::Components)) {
-    for (int32_t &component : components)
-      component = base.aggregate->components[component];
+    for (int32_t &component : components) component = base.aggregate->components[component];
     result.aggregate->items[0] = base.aggregate->items[0];
   }
   result.aggregate->components = std::move(components);
@@ -168,15 +155,11 @@ Value FunctionBuilder::componentsOf(const Value &base, std::vector<int32_t> comp
 Value FunctionBuilder::component(const Value &base, ArrayRef<int64_t> indices) {
   auto type = mlir::cast<VectorType>(base.type);
   int64_t flat = indices[0];
-  if (indices.size() == 2)
-    flat = flat * type.getDimSize(1) + indices[1];
-  if (base.is(Kind::Components))
-    return componentPlace(base, size_t(flat));
-  if (!base.is(Kind::Place))
-    return makeComputed(extract(emit(base), flat));
+  if (indices.size() == 2) flat = flat * type.getDimSize(1) + indices[1];
+  if (base.is(Kind::Components)) return componentPlace(base, size_t(flat));
+  if (!base.is(Kind::Place)) return makeComputed(extract(emit(base), flat));
   SmallVector<mlir::Value> operands;
-  for (int64_t index : indices)
-    operands.push_back(constant(index, session.types.i32));
+  for (int64_t index : indices) operands.push_back(constant(index, session.types.i32));
   Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(type.getElementType()), base.ir, operands));
   place.isElement = base.isElement;
   place.isShared = base.isShared;
@@ -188,8 +171,7 @@ Value FunctionBuilder::componentPlace(const Value &components, size_t position) 
   const Value &base = components.aggregate->items[0];
   int64_t flat = components.aggregate->components[position];
   auto type = mlir::cast<VectorType>(base.type);
-  if (type.getRank() == 1)
-    return component(base, {flat});
+  if (type.getRank() == 1) return component(base, {flat});
   return component(base, {flat / type.getDimSize(1), flat % type.getDimSize(1)});
 }
 
@@ -198,20 +180,17 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
   std::vector<Value> indices;
   for (const Value &index : given) {
     if (index.is(Kind::Sequence) || (index.isTyped() && isa<VectorType>(index.type)))
-      for (Value &item : listItems(index, "index with"))
-        indices.push_back(std::move(item));
+      for (Value &item : listItems(index, "index with")) indices.push_back(std::move(item));
     else
       indices.push_back(index);
   }
   if (!type) {
-    if (given.size() == 1 && (given[0].isNone() || indices.empty()))
-      return base;
+    if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
     fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
   }
   auto rank = size_t(type.getRank());
   // `v[i, 0]` on a vector, and a row of a matrix.
-  if (rank == 1 && indices.size() == 2 && findInteger(indices[1]) == 0)
-    indices.pop_back();
+  if (rank == 1 && indices.size() == 2 && findInteger(indices[1]) == 0) indices.pop_back();
   if (rank == 2 && indices.size() == 1) {
     Value all = makeAggregate(Kind::Range, {makeObject(nb::none()), makeObject(nb::none()), makeObject(nb::none())});
     indices.push_back(all);
@@ -237,16 +216,14 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
       chosen.push_back({});
     }
   }
-  if (isStatic && !hasSlice)
-    return rank == 1 ? component(base, {chosen[0][0]}) : component(base, {chosen[0][0], chosen[1][0]});
+  if (isStatic && !hasSlice) return rank == 1 ? component(base, {chosen[0][0]}) : component(base, {chosen[0][0], chosen[1][0]});
   if (isStatic) {
     std::vector<int32_t> components;
     for (int64_t row : chosen[0]) {
       if (rank == 1)
         components.push_back(int32_t(row));
       else
-        for (int64_t column : chosen[1])
-          components.push_back(int32_t(row * type.getDimSize(1) + column));
+        for (int64_t column : chosen[1]) components.push_back(int32_t(row * type.getDimSize(1) + column));
     }
     return componentsOf(base, std::move(components), VectorType::get(shape, type.getElementType()));
   }
@@ -264,8 +241,7 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     return makeComputed(makeVector(components, VectorType::get(shape, type.getElementType())));
   }
   SmallVector<mlir::Value> operands;
-  for (size_t axis = 0; axis < rank; ++axis)
-    operands.push_back(indexValue(indices[axis], axis));
+  for (size_t axis = 0; axis < rank; ++axis) operands.push_back(indexValue(indices[axis], axis));
   if (base.is(Kind::Place)) {
     Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(type.getElementType()), base.ir, operands));
     place.isElement = base.isElement;
@@ -280,17 +256,14 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
   std::vector<Value> &items = base.aggregate->items;
   if (base.is(Kind::Dictionary)) {
     nb::object key = toPython(index);
-    if (!key)
-      fail(error::kType, "the key of a dict must be known while compiling");
+    if (!key) fail(error::kType, "the key of a dict must be known while compiling");
     for (size_t position = 0; position < items.size(); ++position)
-      if (base.aggregate->names[position].equal(key))
-        return items[position];
+      if (base.aggregate->names[position].equal(key)) return items[position];
     fail(error::kIndex, "the dict has no key " + toText(nb::repr(key)));
   }
   if (auto slice = index.is(Kind::Range) ? sliceComponents(index, int64_t(items.size())) : std::nullopt) {
     std::vector<Value> chosen;
-    for (int64_t position : *slice)
-      chosen.push_back(items[size_t(position)]);
+    for (int64_t position : *slice) chosen.push_back(items[size_t(position)]);
     Value result = makeAggregate(Kind::Sequence, std::move(chosen));
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
@@ -309,8 +282,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
 
 Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
-  if (session.python.isInstance(base.object, session.python.structValue))
-    return structAttribute(structOfObject(base), known(index));
+  if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
   if (index.isTyped()) {
     if ((PyTuple_Check(container) || PyList_Check(container)) && ir::isIntegerScalar(index.type))
       return subscriptVector(makeComputed(emit(base)), {index});
@@ -319,17 +291,14 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   nb::object key;
   if (index.is(Kind::Range)) {
     nb::object bounds[3];
-    for (int part = 0; part < 3; ++part)
-      bounds[part] = toPython(index.aggregate->items[part]);
+    for (int part = 0; part < 3; ++part) bounds[part] = toPython(index.aggregate->items[part]);
     key = nb::steal(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
   } else {
     key = toPython(index);
   }
   PyObject *item = key ? PyObject_GetItem(container, key.ptr()) : nullptr;
-  if (!item && key)
-    throw nb::python_error();
-  if (!item)
-    fail(error::kType, "'" + describe(base) + "' cannot be indexed with " + describe(index));
+  if (!item && key) throw nb::python_error();
+  if (!item) fail(error::kType, "'" + describe(base) + "' cannot be indexed with " + describe(index));
   nb::object found = nb::steal(item);
   const PathNode *path = nullptr;
   if (auto position = findInteger(index); position && (PyTuple_Check(container) || PyList_Check(container))) {
@@ -345,8 +314,7 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
 
 mlir::Value FunctionBuilder::extent(const Value &tensor, int axis) {
   int64_t size = mlir::cast<ir::TensorType>(tensor.type).getExtents()[size_t(axis)];
-  if (size != layout::kDynamic)
-    return constant(size, size <= INT32_MAX ? session.types.i32 : session.types.i64);
+  if (size != layout::kDynamic) return constant(size, size <= INT32_MAX ? session.types.i32 : session.types.i64);
   return create<ir::ExtentOp>(session.types.i32, getInput(tensor), uint32_t(axis));
 }
 

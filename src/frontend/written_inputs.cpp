@@ -24,8 +24,7 @@ void Session::markWrittenInputs() {
   llvm::DenseSet<mlir::Value> written;
   std::vector<std::pair<ir::CallOp, ir::FuncOp>> calls;
   llvm::StringMap<ir::FuncOp> funcs;
-  for (auto func : module->getOps<ir::FuncOp>())
-    funcs[func.getSymName()] = func;
+  for (auto func : module->getOps<ir::FuncOp>()) funcs[func.getSymName()] = func;
   module->walk([&](Operation *op) {
     if (auto store = dyn_cast<ir::StoreOp>(op))
       written.insert(findRoot(store.getRef()));
@@ -41,11 +40,9 @@ void Session::markWrittenInputs() {
     changed = false;
     for (auto [call, func] : calls)
       for (auto [operand, parameter] : llvm::zip(call.getArguments(), func.getBody().getArguments()))
-        if (isa<ir::RefType>(operand.getType()) && written.contains(parameter))
-          changed |= written.insert(findRoot(operand)).second;
+        if (isa<ir::RefType>(operand.getType()) && written.contains(parameter)) changed |= written.insert(findRoot(operand)).second;
   }
-  for (auto [op, input] : tensorArguments)
-    artifact.inputs[input].isWritten |= written.contains(op.getResult());
+  for (auto [op, input] : tensorArguments) artifact.inputs[input].isWritten |= written.contains(op.getResult());
 }
 
 } // namespace qd::frontend

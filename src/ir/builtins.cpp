@@ -22,8 +22,7 @@ constexpr AtomicRow kAtomicRows[] = {
 
 template <typename Kind, typename Row, size_t N> std::optional<Kind> findRow(const Row (&rows)[N], std::string_view name) {
   for (size_t i = 0; i < N; ++i)
-    if (rows[i].name == name)
-      return static_cast<Kind>(i);
+    if (rows[i].name == name) return static_cast<Kind>(i);
   return std::nullopt;
 }
 

@@ -13,10 +13,8 @@ namespace qd::ir {
 
 bool isIntegerScalar(Type type) {
   auto integer = dyn_cast<IntegerType>(type);
-  if (!integer)
-    return false;
-  if (integer.getWidth() == 1)
-    return integer.isSignless();
+  if (!integer) return false;
+  if (integer.getWidth() == 1) return integer.isSignless();
   return !integer.isSignless() && llvm::is_contained({8u, 16u, 32u, 64u}, integer.getWidth());
 }
 
@@ -46,15 +44,11 @@ int64_t getComponentCount(Type value) {
 
 support::ScalarType getScalarType(Type scalar) {
   using support::ScalarType;
-  if (isa<Float16Type>(scalar))
-    return ScalarType::F16;
-  if (isa<Float32Type>(scalar))
-    return ScalarType::F32;
-  if (isa<Float64Type>(scalar))
-    return ScalarType::F64;
+  if (isa<Float16Type>(scalar)) return ScalarType::F16;
+  if (isa<Float32Type>(scalar)) return ScalarType::F32;
+  if (isa<Float64Type>(scalar)) return ScalarType::F64;
   auto integer = cast<IntegerType>(scalar);
-  if (integer.getWidth() == 1)
-    return ScalarType::U1;
+  if (integer.getWidth() == 1) return ScalarType::U1;
   auto base = integer.isUnsigned() ? ScalarType::U8 : ScalarType::I8;
   return ScalarType(uint8_t(base) + llvm::Log2_32(integer.getWidth() / 8));
 }
@@ -62,14 +56,10 @@ support::ScalarType getScalarType(Type scalar) {
 Type getType(MLIRContext *ctx, support::ScalarType type) {
   using support::ScalarType;
   switch (type) {
-  case ScalarType::U1:
-    return IntegerType::get(ctx, 1);
-  case ScalarType::F16:
-    return Float16Type::get(ctx);
-  case ScalarType::F32:
-    return Float32Type::get(ctx);
-  case ScalarType::F64:
-    return Float64Type::get(ctx);
+  case ScalarType::U1: return IntegerType::get(ctx, 1);
+  case ScalarType::F16: return Float16Type::get(ctx);
+  case ScalarType::F32: return Float32Type::get(ctx);
+  case ScalarType::F64: return Float64Type::get(ctx);
   default:
     return IntegerType::get(ctx, unsigned(support::getByteSize(type) * 8),
                             support::isSigned(type) ? IntegerType::Signed : IntegerType::Unsigned);
@@ -89,21 +79,17 @@ layout::ValueType getValueType(Type value) {
 
 Type getType(MLIRContext *ctx, const layout::ValueType &type) {
   Type scalar = getType(ctx, type.scalar);
-  if (type.rank == 0)
-    return scalar;
-  if (type.rank == 1)
-    return VectorType::get({type.rows}, scalar);
+  if (type.rank == 0) return scalar;
+  if (type.rank == 1) return VectorType::get({type.rows}, scalar);
   return VectorType::get({type.rows, type.columns}, scalar);
 }
 
 std::string describe(Type value) {
   std::string scalar(support::getName(getScalarType(getScalar(value))));
   auto vector = dyn_cast<VectorType>(value);
-  if (!vector)
-    return scalar;
+  if (!vector) return scalar;
   std::string shape = std::to_string(vector.getDimSize(0));
-  if (vector.getRank() == 2)
-    shape += ", " + std::to_string(vector.getDimSize(1));
+  if (vector.getRank() == 2) shape += ", " + std::to_string(vector.getDimSize(1));
   return "[Tensor (" + shape + ") " + scalar + "]";
 }
 
@@ -135,11 +121,9 @@ static void printDimensions(AsmPrinter &printer, ArrayRef<int64_t> dimensions) {
 template <typename Find> static ParseResult parseKind(OpAsmParser &parser, IntegerAttr &kind, Find find) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&name))
-    return failure();
+  if (parser.parseKeyword(&name)) return failure();
   auto found = find(std::string_view(name));
-  if (!found)
-    return parser.emitError(loc, "no such row in builtins.def: ") << name;
+  if (!found) return parser.emitError(loc, "no such row in builtins.def: ") << name;
   kind = parser.getBuilder().getI32IntegerAttr(int32_t(*found));
   return success();
 }
@@ -191,12 +175,9 @@ static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type
 static Type getUnaryType(UnaryKind kind, Type operand) {
   Builder builder(operand.getContext());
   switch (getRow(kind).result) {
-  case UnaryResult::Same:
-    return operand;
-  case UnaryResult::U1:
-    return withScalar(operand, builder.getI1Type());
-  case UnaryResult::I32:
-    return withScalar(operand, builder.getIntegerType(32, /*isSigned=*/true));
+  case UnaryResult::Same: return operand;
+  case UnaryResult::U1: return withScalar(operand, builder.getI1Type());
+  case UnaryResult::I32: return withScalar(operand, builder.getIntegerType(32, /*isSigned=*/true));
   }
   llvm_unreachable("all results are listed");
 }
@@ -261,8 +242,7 @@ LogicalResult ComponentOp::verify() {
 
 LogicalResult ElementOp::verify() {
   auto tensor = cast<TensorType>(getTensor().getType());
-  if (tensor.getRank() != int64_t(getIndices().size()))
-    return emitOpError() << "has " << getIndices().size() << " indices for " << tensor;
+  if (tensor.getRank() != int64_t(getIndices().size())) return emitOpError() << "has " << getIndices().size() << " indices for " << tensor;
   return cast<RefType>(getType()).getPointee() == tensor.getElement() ? success() : emitOpError("result is not the element");
 }
 
@@ -279,8 +259,7 @@ LogicalResult ForOp::verify() {
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto callee = symbols.lookupNearestSymbolFrom<FuncOp>(*this, getCalleeAttr());
-  if (!callee)
-    return emitOpError() << "calls unknown " << getCallee();
+  if (!callee) return emitOpError() << "calls unknown " << getCallee();
   FunctionType type = callee.getFunctionType();
   if (TypeRange(type.getInputs()) != TypeRange(getArguments()) || TypeRange(type.getResults()) != TypeRange(getOutputs()))
     return emitOpError() << "does not fit " << type;

@@ -104,8 +104,7 @@ void addDataTypes(PyObject *module) {
 PyObject *getDataType(ScalarType type) { return objects[size_t(type)]; }
 
 ScalarType getScalarType(PyObject *object) {
-  if (Py_TYPE(object) != dataTypeType)
-    throwPython(PyExc_ValueError, "Invalid data type %R", object);
+  if (Py_TYPE(object) != dataTypeType) throwPython(PyExc_ValueError, "Invalid data type %R", object);
   return typeOf(object);
 }
 
@@ -118,28 +117,17 @@ template <typename T> static T load(const void *address) {
 PyObject *readScalar(ScalarType type, const void *address) {
   switch (type) {
   case ScalarType::U1:
-  case ScalarType::U8:
-    return PyLong_FromLong(load<uint8_t>(address));
-  case ScalarType::I8:
-    return PyLong_FromLong(load<int8_t>(address));
-  case ScalarType::I16:
-    return PyLong_FromLong(load<int16_t>(address));
-  case ScalarType::U16:
-    return PyLong_FromLong(load<uint16_t>(address));
-  case ScalarType::I32:
-    return PyLong_FromLong(load<int32_t>(address));
-  case ScalarType::U32:
-    return PyLong_FromUnsignedLong(load<uint32_t>(address));
-  case ScalarType::I64:
-    return PyLong_FromLongLong(load<int64_t>(address));
-  case ScalarType::U64:
-    return PyLong_FromUnsignedLongLong(load<uint64_t>(address));
-  case ScalarType::F16:
-    return PyFloat_FromDouble(support::halfToFloat(load<uint16_t>(address)));
-  case ScalarType::F32:
-    return PyFloat_FromDouble(load<float>(address));
-  case ScalarType::F64:
-    return PyFloat_FromDouble(load<double>(address));
+  case ScalarType::U8: return PyLong_FromLong(load<uint8_t>(address));
+  case ScalarType::I8: return PyLong_FromLong(load<int8_t>(address));
+  case ScalarType::I16: return PyLong_FromLong(load<int16_t>(address));
+  case ScalarType::U16: return PyLong_FromLong(load<uint16_t>(address));
+  case ScalarType::I32: return PyLong_FromLong(load<int32_t>(address));
+  case ScalarType::U32: return PyLong_FromUnsignedLong(load<uint32_t>(address));
+  case ScalarType::I64: return PyLong_FromLongLong(load<int64_t>(address));
+  case ScalarType::U64: return PyLong_FromUnsignedLongLong(load<uint64_t>(address));
+  case ScalarType::F16: return PyFloat_FromDouble(support::halfToFloat(load<uint16_t>(address)));
+  case ScalarType::F32: return PyFloat_FromDouble(load<float>(address));
+  case ScalarType::F64: return PyFloat_FromDouble(load<double>(address));
   }
   Py_UNREACHABLE();
 }
@@ -166,17 +154,14 @@ static void storeFloat(ScalarType type, void *address, double value) {
 /// Low 64 bits of any Python int.
 static uint64_t getLowBits(PyObject *number) {
   uint64_t bits = PyLong_AsUnsignedLongLongMask(number);
-  if (bits == uint64_t(-1) && PyErr_Occurred())
-    throw PythonError{};
+  if (bits == uint64_t(-1) && PyErr_Occurred()) throw PythonError{};
   return bits;
 }
 
 static uint64_t truncate(double value) {
-  if (std::isnan(value))
-    return 0;
+  if (std::isnan(value)) return 0;
   value = std::trunc(value);
-  if (value >= 9223372036854775808.0)
-    return value >= 18446744073709551616.0 ? UINT64_MAX : uint64_t(value);
+  if (value >= 9223372036854775808.0) return value >= 18446744073709551616.0 ? UINT64_MAX : uint64_t(value);
   return value <= -9223372036854775808.0 ? uint64_t(INT64_MIN) : uint64_t(int64_t(value));
 }
 
@@ -190,11 +175,9 @@ bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
       storeFloat(type, address, PyFloat_AS_DOUBLE(value));
       return true;
     }
-    if (!hasFloat(value) && !PyIndex_Check(value))
-      return false;
+    if (!hasFloat(value) && !PyIndex_Check(value)) return false;
     double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred())
-      throw PythonError{};
+    if (number == -1.0 && PyErr_Occurred()) throw PythonError{};
     storeFloat(type, address, number);
     return true;
   }
@@ -205,8 +188,7 @@ bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   }
   if (!PyIndex_Check(value)) {
     // NumPy's truth value is no index.
-    if (strcmp(Py_TYPE(value)->tp_name, "numpy.bool") && strcmp(Py_TYPE(value)->tp_name, "numpy.bool_"))
-      return false;
+    if (strcmp(Py_TYPE(value)->tp_name, "numpy.bool") && strcmp(Py_TYPE(value)->tp_name, "numpy.bool_")) return false;
     storeInteger(type, address, uint64_t(PyObject_IsTrue(value)));
     return true;
   }
@@ -215,13 +197,11 @@ bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
 }
 
 void writeScalar(ScalarType type, void *address, PyObject *value) {
-  if (tryWriteExact(type, address, value))
-    return;
+  if (tryWriteExact(type, address, value)) return;
   if (!hasFloat(value))
     throwPython(PyExc_TypeError, "a value of type '%s' cannot be stored as %s", Py_TYPE(value)->tp_name, support::getName(type).data());
   double number = PyFloat_AsDouble(value);
-  if (number == -1.0 && PyErr_Occurred())
-    throw PythonError{};
+  if (number == -1.0 && PyErr_Occurred()) throw PythonError{};
   storeInteger(type, address, type == ScalarType::U1 ? uint64_t(number != 0) : truncate(number));
 }
 

@@ -67,8 +67,7 @@ bool Describer::items(char kind, PyObject *sequence) {
   out += kind;
   addNumber(out, uint64_t(PySequence_Fast_GET_SIZE(sequence)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
-    if (!value(PySequence_Fast_GET_ITEM(sequence, i)))
-      return false;
+    if (!value(PySequence_Fast_GET_ITEM(sequence, i))) return false;
   return true;
 }
 
@@ -86,14 +85,12 @@ bool Describer::dict(PyObject *object) {
 bool Describer::array(PyObject *object) {
   Ref packed = Ref::adopt(PyArray_FROM_OF(object, NPY_ARRAY_C_CONTIGUOUS));
   auto *data = reinterpret_cast<PyArrayObject *>(packed.get());
-  if (PyArray_DESCR(data)->type_num == NPY_OBJECT || PyArray_NBYTES(data) > kMaxArrayBytes)
-    return false;
+  if (PyArray_DESCR(data)->type_num == NPY_OBJECT || PyArray_NBYTES(data) > kMaxArrayBytes) return false;
   Ref dtype = Ref::adopt(PyObject_Str(reinterpret_cast<PyObject *>(PyArray_DESCR(data))));
   out += 'a';
   addText(out, asText(dtype.get()));
   addNumber(out, uint64_t(PyArray_NDIM(data)));
-  for (int axis = 0; axis < PyArray_NDIM(data); ++axis)
-    addNumber(out, uint64_t(PyArray_DIM(data, axis)));
+  for (int axis = 0; axis < PyArray_NDIM(data); ++axis) addNumber(out, uint64_t(PyArray_DIM(data, axis)));
   addText(out, {static_cast<const char *>(PyArray_DATA(data)), size_t(PyArray_NBYTES(data))});
   return true;
 }
@@ -123,14 +120,12 @@ bool Describer::type(PyTypeObject *type) {
   PyObject *fields = PyDict_Contains(type->tp_dict, Ref::adopt(PyUnicode_InternFromString("__dataclass_fields__")).get()) == 1
                          ? PyDict_GetItemString(type->tp_dict, "__dataclass_fields__")
                          : nullptr;
-  if (!fields || !PyDict_Check(fields))
-    return true;
+  if (!fields || !PyDict_Check(fields)) return true;
   out += 'D';
   PyObject *name, *field;
   for (Py_ssize_t position = 0; PyDict_Next(fields, &position, &name, &field);) {
     addText(out, asText(name));
-    if (!attribute(field, "type"))
-      out += '?';
+    if (!attribute(field, "type")) out += '?';
   }
   return true;
 }
@@ -142,16 +137,13 @@ bool Describer::members(PyObject *object) {
   for (PyTypeObject *base = Py_TYPE(object); base; base = base->tp_base)
     if (PyObject *names = base->tp_dict ? PyDict_GetItemString(base->tp_dict, "__slots__") : nullptr) {
       Ref list = Ref::adopt(PyUnicode_Check(names) ? PyTuple_Pack(1, names) : PySequence_Tuple(names));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i)
-        PyList_Append(slots.get(), PyTuple_GET_ITEM(list.get(), i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) PyList_Append(slots.get(), PyTuple_GET_ITEM(list.get(), i));
     }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots.get()); ++i)
-    if (!attribute(object, std::string(asText(PyList_GET_ITEM(slots.get(), i))).c_str()))
-      return false;
+    if (!attribute(object, std::string(asText(PyList_GET_ITEM(slots.get(), i))).c_str())) return false;
   PyObject *found = PyObject_GenericGetDict(object, nullptr);
   PyErr_Clear();
-  if (!found)
-    return true;
+  if (!found) return true;
   Ref own = Ref::adopt(found);
   return dict(own.get());
 }
@@ -167,8 +159,7 @@ bool Describer::value(PyObject *object) {
     explicit Level(int &depth) : depth(++depth) {}
     ~Level() { --depth; }
   } level(depth);
-  if (depth > kMaxDepth || out.size() > (64u << 20))
-    return false; // a cycle, or far more than a constant
+  if (depth > kMaxDepth || out.size() > (64u << 20)) return false; // a cycle, or far more than a constant
   PyTypeObject *kind = Py_TYPE(object);
   if (object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis) {
     out += object == Py_None ? 'N' : object == Py_True ? '1' : object == Py_False ? '0' : '.';
@@ -214,8 +205,7 @@ bool Describer::value(PyObject *object) {
     addText(out, support::getName(reinterpret_cast<DataTypeObject *>(object)->type));
     return true;
   }
-  if (PyCode_Check(object))
-    return code(object);
+  if (PyCode_Check(object)) return code(object);
   if (PyTuple_Check(object)) {
     if (kind != &PyTuple_Type) {
       out += 'n'; // a named tuple
@@ -223,10 +213,8 @@ bool Describer::value(PyObject *object) {
     }
     return items('t', object);
   }
-  if (kind == &PyList_Type)
-    return items('l', object);
-  if (kind == &PyDict_Type)
-    return dict(object);
+  if (kind == &PyList_Type) return items('l', object);
+  if (kind == &PyDict_Type) return dict(object);
   if (PyAnySet_CheckExact(object)) {
     // Sorted by their own descriptions: sets have no order.
     std::vector<std::string> parts;
@@ -235,21 +223,18 @@ bool Describer::value(PyObject *object) {
       parts.emplace_back();
       Describer part(parts.back());
       part.depth = depth;
-      if (!part.value(PyList_GET_ITEM(list.get(), i)))
-        return false;
+      if (!part.value(PyList_GET_ITEM(list.get(), i))) return false;
     }
     std::sort(parts.begin(), parts.end());
     out += 'S';
-    for (const std::string &part : parts)
-      addText(out, part);
+    for (const std::string &part : parts) addText(out, part);
     return true;
   }
   if (kind == &PySlice_Type || kind == &PyRange_Type) {
     out += kind == &PySlice_Type ? ':' : 'r';
     return attribute(object, "start") && attribute(object, "stop") && attribute(object, "step");
   }
-  if (PyType_Check(object))
-    return type(reinterpret_cast<PyTypeObject *>(object));
+  if (PyType_Check(object)) return type(reinterpret_cast<PyTypeObject *>(object));
   if (PyModule_Check(object)) {
     out += 'M';
     return attribute(object, "__name__");
@@ -258,10 +243,8 @@ bool Describer::value(PyObject *object) {
     out += PyArray_Check(object) ? 'A' : 'g';
     return array(object);
   }
-  if (isTensor(object))
-    return false; // a container is an input, never a constant
-  if (PyFunction_Check(object) || isKernel(object) || PyMethod_Check(object))
-    return function(object, Placement::Ignored);
+  if (isTensor(object)) return false; // a container is an input, never a constant
+  if (PyFunction_Check(object) || isKernel(object) || PyMethod_Check(object)) return function(object, Placement::Ignored);
   if (PyCFunction_Check(object)) {
     out += 'C';
     return attribute(object, "__module__") && attribute(object, "__qualname__");
@@ -291,8 +274,7 @@ bool Describer::value(PyObject *object) {
       out += 'B';
       return value(name.get());
     }
-    if (getFunction(object))
-      return function(object, Placement::Ignored);
+    if (getFunction(object)) return function(object, Placement::Ignored);
     return members(object);
   }
   return false;
@@ -302,14 +284,12 @@ bool Describer::code(PyObject *object) {
   out += 'K';
   for (const char *name : {"co_code", "co_flags", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames",
                            "co_freevars", "co_cellvars"})
-    if (!attribute(object, name))
-      return false;
+    if (!attribute(object, name)) return false;
   Ref constants = Ref::adopt(PyObject_GetAttrString(object, "co_consts"));
   out += 'k';
   addNumber(out, uint64_t(PyTuple_GET_SIZE(constants.get())));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants.get()); ++i)
-    if (!value(PyTuple_GET_ITEM(constants.get(), i)))
-      return false;
+    if (!value(PyTuple_GET_ITEM(constants.get(), i))) return false;
   return true;
 }
 
@@ -325,11 +305,9 @@ struct SourceFile {
 const SourceFile *readSource(const std::string &path) {
   static auto *files = new std::unordered_map<std::string, std::unique_ptr<SourceFile>>;
   struct stat status;
-  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
-    return nullptr;
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
   std::unique_ptr<SourceFile> &file = (*files)[path];
-  if (file && file->changed.tv_sec == status.st_mtim.tv_sec && file->changed.tv_nsec == status.st_mtim.tv_nsec)
-    return file.get();
+  if (file && file->changed.tv_sec == status.st_mtim.tv_sec && file->changed.tv_nsec == status.st_mtim.tv_nsec) return file.get();
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream content;
   content << stream.rdbuf();
@@ -337,8 +315,7 @@ const SourceFile *readSource(const std::string &path) {
   file->text = std::move(content).str();
   file->changed = status.st_mtim;
   file->lines.push_back(0);
-  for (size_t at = 0; (at = file->text.find('\n', at)) != std::string::npos;)
-    file->lines.push_back(++at);
+  for (size_t at = 0; (at = file->text.find('\n', at)) != std::string::npos;) file->lines.push_back(++at);
   return file.get();
 }
 
@@ -349,14 +326,12 @@ int getLastLine(PyObject *code) {
   while (PyObject *item = PyIter_Next(iterator.get())) {
     Ref entry = Ref::adopt(item);
     PyObject *line = PyTuple_GET_ITEM(item, 2);
-    if (PyLong_Check(line))
-      last = std::max(last, int(PyLong_AsLong(line)));
+    if (PyLong_Check(line)) last = std::max(last, int(PyLong_AsLong(line)));
   }
   PyErr_Clear();
   PyObject *constants = reinterpret_cast<PyCodeObject *>(code)->co_consts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i)
-    if (PyCode_Check(PyTuple_GET_ITEM(constants, i)))
-      last = std::max(last, getLastLine(PyTuple_GET_ITEM(constants, i)));
+    if (PyCode_Check(PyTuple_GET_ITEM(constants, i))) last = std::max(last, getLastLine(PyTuple_GET_ITEM(constants, i)));
   return last;
 }
 
@@ -366,19 +341,16 @@ void addSource(std::string &out, PyCodeObject *code) {
   int first = code->co_firstlineno, last = getLastLine(reinterpret_cast<PyObject *>(code));
   if (const SourceFile *file = readSource(path)) {
     size_t lines = file->lines.size();
-    if (first < 1 || size_t(first) > lines)
-      return;
+    if (first < 1 || size_t(first) > lines) return;
     size_t begin = file->lines[size_t(first) - 1], end = size_t(last) < lines ? file->lines[size_t(last)] : file->text.size();
     addText(out, std::string_view(file->text).substr(begin, end - begin));
     return;
   }
   PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "linecache");
-  if (!module)
-    return;
+  if (!module) return;
   Ref cache = Ref::adopt(PyObject_GetAttrString(module, "cache"));
   PyObject *entry = PyDict_GetItem(cache.get(), code->co_filename);
-  if (!entry || !PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 3 || !PyList_Check(PyTuple_GET_ITEM(entry, 2)))
-    return;
+  if (!entry || !PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 3 || !PyList_Check(PyTuple_GET_ITEM(entry, 2))) return;
   PyObject *lines = PyTuple_GET_ITEM(entry, 2);
   for (Py_ssize_t line = first - 1; line >= 0 && line < last && line < PyList_GET_SIZE(lines); ++line)
     addText(out, asText(PyList_GET_ITEM(lines, line)));
@@ -386,8 +358,7 @@ void addSource(std::string &out, PyCodeObject *code) {
 
 bool Describer::function(PyObject *object, Placement placement) {
   PyObject *found = getFunction(object);
-  if (!found)
-    return false;
+  if (!found) return false;
   auto *plain = reinterpret_cast<PyFunctionObject *>(found);
   auto *body = reinterpret_cast<PyCodeObject *>(plain->func_code);
   out += 'F';
@@ -424,8 +395,7 @@ std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kin
   else if (kind == Kind::Identity)
     return std::nullopt;
   else if (kind == Kind::Function && getFunction(object)) {
-    if (!describeFunction(text, object, placement))
-      return std::nullopt;
+    if (!describeFunction(text, object, placement)) return std::nullopt;
   } else if (!describeValue(text, object))
     return std::nullopt;
   return support::computeDigest(text);
@@ -440,15 +410,12 @@ bool isImmutable(PyObject *object) {
     return true;
   if (PyTuple_Check(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      if (!isImmutable(PyTuple_GET_ITEM(object, i)))
-        return false;
+      if (!isImmutable(PyTuple_GET_ITEM(object, i))) return false;
     return true;
   }
-  if (PyFunction_Check(object) || isKernel(object))
-    return true;
+  if (PyFunction_Check(object) || isKernel(object)) return true;
   static PyObject *enumType = importAttribute("enum", "Enum").release();
-  if (PyObject_IsInstance(object, enumType) == 1)
-    return true;
+  if (PyObject_IsInstance(object, enumType) == 1) return true;
   PyErr_Clear();
   // Functions of the language; the classes of the package whose instances hold arrays say nothing here.
   return getFunction(object) || isBuiltin(object);

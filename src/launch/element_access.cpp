@@ -24,24 +24,20 @@ struct Key {
 
 /// Python ints and what counts as one; anything else makes the key Other.
 bool addIndex(Key &key, PyObject *item) {
-  if (key.rank == kMaxRank || PyBool_Check(item))
-    return false;
+  if (key.rank == kMaxRank || PyBool_Check(item)) return false;
   int overflow;
   if (PyLong_Check(item)) {
     key.index[key.rank++] = PyLong_AsLongLongAndOverflow(item, &overflow);
-    if (overflow)
-      key.index[key.rank - 1] = overflow < 0 ? INT64_MIN : INT64_MAX;
+    if (overflow) key.index[key.rank - 1] = overflow < 0 ? INT64_MIN : INT64_MAX;
     return true;
   }
-  if (!PyIndex_Check(item))
-    return false;
+  if (!PyIndex_Check(item)) return false;
   Ref number = Ref::adopt(PyNumber_Index(item));
   return addIndex(key, number.get());
 }
 
 void readKey(Key &key, PyObject *object) {
-  if (object == Py_None)
-    return;
+  if (object == Py_None) return;
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       if (!addIndex(key, PySequence_Fast_GET_ITEM(object, i))) {
@@ -50,8 +46,7 @@ void readKey(Key &key, PyObject *object) {
       }
     return;
   }
-  if (!addIndex(key, object))
-    key.kind = KeyKind::Other;
+  if (!addIndex(key, object)) key.kind = KeyKind::Other;
 }
 } // namespace
 
@@ -65,8 +60,7 @@ void readKey(Key &key, PyObject *object) {
 
 static std::string joinNumbers(const int64_t *values, int count) {
   std::string text;
-  for (int i = 0; i < count; ++i)
-    text.append(i ? ", " : "").append(std::to_string(values[i]));
+  for (int i = 0; i < count; ++i) text.append(i ? ", " : "").append(std::to_string(values[i]));
   return text;
 }
 
@@ -75,8 +69,7 @@ static std::string joinNumbers(const int64_t *values, int count) {
   std::string comma = extents.size() == 1 ? "," : "";
   std::string shape = joinNumbers(extents.data(), int(extents.size())), index = joinNumbers(key.index, key.rank);
   std::string offset;
-  if (object.firstIndex)
-    offset = " offset (" + joinNumbers(object.firstIndex, key.rank) + comma + ")";
+  if (object.firstIndex) offset = " offset (" + joinNumbers(object.firstIndex, key.rank) + comma + ")";
   if (object.tensor.isField)
     throw support::Error(support::ErrorKind::Bounds, "Accessing field of size (" + shape + ")" + offset + " with indices (" + index +
                                                          "): index [" + index + "] out of range for shape (" + shape + comma + ")");
@@ -86,15 +79,12 @@ static std::string joinNumbers(const int64_t *values, int count) {
 /// Address of the element; throws for a wrong number of indices, or indices out of range.
 static unsigned char *findElement(const TensorObject &object, const Key &key) {
   const runtime::Tensor &tensor = object.tensor;
-  if (key.rank != tensor.layout.rank())
-    refuseRank(object, key);
+  if (key.rank != tensor.layout.rank()) refuseRank(object, key);
   unsigned char *address = tensor.data;
   for (int axis = 0; axis < key.rank; ++axis) {
     int64_t index = key.index[axis];
-    if (object.firstIndex && __builtin_sub_overflow(index, object.firstIndex[axis], &index))
-      refuseBounds(object, key);
-    if (uint64_t(index) >= uint64_t(tensor.layout.extents[size_t(axis)]))
-      refuseBounds(object, key);
+    if (object.firstIndex && __builtin_sub_overflow(index, object.firstIndex[axis], &index)) refuseBounds(object, key);
+    if (uint64_t(index) >= uint64_t(tensor.layout.extents[size_t(axis)])) refuseBounds(object, key);
     address += index * tensor.layout.strides[size_t(axis)];
   }
   return address;
@@ -115,8 +105,7 @@ static PyObject *callOther(PyObject *self, const char *method, PyObject *key, Py
   else if (!PyErr_ExceptionMatches(PyExc_AttributeError))
     throw PythonError{};
   PyErr_Clear();
-  if (hook)
-    return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
+  if (hook) return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
   throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported",
               Py_TYPE(key)->tp_name, getTensor(self).isField ? "qd.field" : "qd.ndarray");
 }
@@ -124,15 +113,12 @@ static PyObject *callOther(PyObject *self, const char *method, PyObject *key, Py
 PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
-    if (!object.tensor.data)
-      requireAlive(object.tensor);
+    if (!object.tensor.data) requireAlive(object.tensor);
     Key key;
     readKey(key, keyObject);
-    if (key.kind == KeyKind::Other)
-      return callOther(self, "_get_item", keyObject, nullptr);
+    if (key.kind == KeyKind::Other) return callOther(self, "_get_item", keyObject, nullptr);
     unsigned char *address = findElement(object, key);
-    if (object.tensor.layout.element.rank == 0)
-      return readScalar(object.tensor.layout.element.scalar, address);
+    if (object.tensor.layout.element.rank == 0) return readScalar(object.tensor.layout.element.scalar, address);
     Ref index = Ref::adopt(makeIndex(key));
     Ref name = Ref::adopt(PyUnicode_InternFromString("_element"));
     return PyObject_CallMethodOneArg(self, name.get(), index.get());
@@ -142,10 +128,8 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
 int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
   return guard(-1, [&] {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
-    if (!value)
-      throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
-    if (!object.tensor.data)
-      requireAlive(object.tensor);
+    if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
+    if (!object.tensor.data) requireAlive(object.tensor);
     Key key;
     readKey(key, keyObject);
     if (key.kind == KeyKind::Other) {

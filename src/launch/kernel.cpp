@@ -44,13 +44,10 @@ static bool tryLaunch(KernelObject &kernel, PyObject *const *arguments, PyObject
   for (size_t i = 0; i < list.size(); ++i) {
     std::shared_ptr<Specialisation> candidate = list[i];
     Fit fit = candidate->launch(kernel, arguments, result);
-    if (fit == Fit::ReadOnly)
-      refuseReadOnly(*candidate);
-    if (fit == Fit::No)
-      continue;
+    if (fit == Fit::ReadOnly) refuseReadOnly(*candidate);
+    if (fit == Fit::No) continue;
     // The launch may have run Python code that changed the list.
-    if (auto at = std::find(list.begin(), list.end(), candidate); at != list.end())
-      std::rotate(list.begin(), at, at + 1);
+    if (auto at = std::find(list.begin(), list.end(), candidate); at != list.end()) std::rotate(list.begin(), at, at + 1);
     return true;
   }
   return false;
@@ -63,17 +60,14 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
   for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
-    if (isTensor(items[i]))
-      requireAlive(getTensor(items[i]));
+    if (isTensor(items[i])) requireAlive(getTensor(items[i]));
   PyObject *result;
-  if (tryLaunch(kernel, items, result))
-    return result;
+  if (tryLaunch(kernel, items, result)) return result;
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specialisations->insert(kernel.specialisations->begin(), made);
   Fit fit = made->launch(kernel, items, result);
-  if (fit == Fit::ReadOnly)
-    refuseReadOnly(*made);
+  if (fit == Fit::ReadOnly) refuseReadOnly(*made);
   if (fit == Fit::No)
     throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
                                                           " was compiled for other arguments than it was called with: '" +
@@ -83,8 +77,7 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
 
 static Ref makePositional(PyObject *const *arguments, Py_ssize_t count) {
   Ref positional = Ref::adopt(PyTuple_New(count));
-  for (Py_ssize_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
   return positional;
 }
 
@@ -102,8 +95,7 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
 /// The arguments as a tuple in the order of the parameters. Python fills in defaults, and lists all that is wrong with a call.
 static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref positional = makePositional(arguments, count);
-  if (!names && count == kernel.parameterCount)
-    return positional;
+  if (!names && count == kernel.parameterCount) return positional;
   Ref keywords = makeKeywords(arguments, count, names);
   Ref hook = importAttribute("quadrants._parameters", "bind");
   return Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), kernel.parameters, positional.get(), keywords.get(), nullptr));
@@ -120,8 +112,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);
   PyObject *result;
-  if (tryLaunch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result))
-    return result;
+  if (tryLaunch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result)) return result;
   return launchPrepared(kernel, bound.get());
 }
 
@@ -133,8 +124,7 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialisation> latest = kernel.specialisations->front();
       PyObject *result;
-      if (latest->launch(kernel, arguments, result) == Fit::Yes)
-        return result;
+      if (latest->launch(kernel, arguments, result) == Fit::Yes) return result;
     }
     return callGeneral(self, arguments, count, names);
   });
@@ -161,8 +151,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.epoch = getState().epoch;
     kernel.next = allKernels;
-    if (allKernels)
-      allKernels->previous = &kernel;
+    if (allKernels) allKernels->previous = &kernel;
     allKernels = &kernel;
     return self.release();
   });
@@ -177,8 +166,7 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.results);
   if (kernel.specialisations)
     for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
-      if (int stop = specialisation->traverse(visit, arg))
-        return stop;
+      if (int stop = specialisation->traverse(visit, arg)) return stop;
   return 0;
 }
 
@@ -193,8 +181,7 @@ void releaseAllKernels() {
 
 static int clearKernel(PyObject *self) {
   KernelObject &kernel = kernelObject(self);
-  if (kernel.specialisations)
-    kernel.specialisations->clear();
+  if (kernel.specialisations) kernel.specialisations->clear();
   Py_CLEAR(kernel.dict);
   Py_CLEAR(kernel.parameters);
   Py_CLEAR(kernel.results);
@@ -204,13 +191,11 @@ static int clearKernel(PyObject *self) {
 static void deleteKernel(PyObject *self) {
   PyObject_GC_UnTrack(self);
   KernelObject &kernel = kernelObject(self);
-  if (kernel.weakReferences)
-    PyObject_ClearWeakRefs(self);
+  if (kernel.weakReferences) PyObject_ClearWeakRefs(self);
   clearKernel(self);
   if (kernel.specialisations) {
     (kernel.previous ? kernel.previous->next : allKernels) = kernel.next;
-    if (kernel.next)
-      kernel.next->previous = kernel.previous;
+    if (kernel.next) kernel.next->previous = kernel.previous;
     delete kernel.specialisations;
   }
   Py_CLEAR(kernel.function);
@@ -265,8 +250,7 @@ void addKernelType(PyObject *module) {
       "quadrants._runtime.Kernel", sizeof(KernelObject), 0,
       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
   kernelType = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
-  if (PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject *>(kernelType)) < 0)
-    throw PythonError{};
+  if (PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject *>(kernelType)) < 0) throw PythonError{};
 }
 
 } // namespace qd::launch

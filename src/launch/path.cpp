@@ -21,8 +21,7 @@ static Ref missing() {
 PyObject *getFunction(PyObject *object) {
   static PyObject *name = PyUnicode_InternFromString("function");
   for (int depth = 0; depth < 8 && object; ++depth) {
-    if (PyFunction_Check(object))
-      return object;
+    if (PyFunction_Check(object)) return object;
     if (isKernel(object))
       object = getKernelFunction(object);
     else if (PyMethod_Check(object))
@@ -32,8 +31,7 @@ PyObject *getFunction(PyObject *object) {
     else {
       // A func holds its function in its own dictionary, which keeps it alive.
       Ref dict(Ref::borrow(nullptr));
-      if (PyObject *found = PyObject_GenericGetDict(object, nullptr))
-        dict = Ref::adopt(found);
+      if (PyObject *found = PyObject_GenericGetDict(object, nullptr)) dict = Ref::adopt(found);
       PyErr_Clear();
       object = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
     }
@@ -44,10 +42,8 @@ PyObject *getFunction(PyObject *object) {
 Ref unbind(Ref object) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
   static PyObject *name = PyUnicode_InternFromString("func");
-  if (!object)
-    return object;
-  if (PyMethod_Check(object.get()))
-    return Ref::borrow(PyMethod_GET_FUNCTION(object.get()));
+  if (!object) return object;
+  if (PyMethod_Check(object.get())) return Ref::borrow(PyMethod_GET_FUNCTION(object.get()));
   return Py_TYPE(object.get()) == boundFunc ? Ref::adopt(PyObject_GetAttr(object.get(), name)) : object;
 }
 
@@ -63,9 +59,7 @@ static Ref readClosure(PyObject *function, const std::string &name) {
 Ref takeStep(PyObject *object, const PathStep &step) {
   PyObject *found = nullptr;
   switch (step.kind) {
-  case PathStep::Kind::Attribute:
-    found = PyObject_GetAttrString(object, step.name.c_str());
-    break;
+  case PathStep::Kind::Attribute: found = PyObject_GetAttrString(object, step.name.c_str()); break;
   case PathStep::Kind::Item: {
     Ref key = Ref::adopt(step.name.empty() ? PyLong_FromLongLong(step.index) : PyUnicode_FromString(step.name.c_str()));
     found = PyObject_GetItem(object, key.get());
@@ -73,10 +67,8 @@ Ref takeStep(PyObject *object, const PathStep &step) {
   }
   case PathStep::Kind::FunctionGlobal: {
     PyObject *function = getFunction(object);
-    if (!function)
-      return {};
-    if (PyObject *global = PyDict_GetItemString(PyFunction_GetGlobals(function), step.name.c_str()))
-      return Ref::borrow(global);
+    if (!function) return {};
+    if (PyObject *global = PyDict_GetItemString(PyFunction_GetGlobals(function), step.name.c_str())) return Ref::borrow(global);
     return Ref::borrow(PyDict_GetItemString(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, step.name.c_str()));
   }
   case PathStep::Kind::FunctionClosure: {
@@ -88,13 +80,11 @@ Ref takeStep(PyObject *object, const PathStep &step) {
 }
 
 Ref resolvePath(const artifact::Path &path, const Roots &roots) {
-  if (path.root == artifact::Path::Root::Argument && path.argument >= roots.argumentCount)
-    return {};
+  if (path.root == artifact::Path::Root::Argument && path.argument >= roots.argumentCount) return {};
   Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? roots.arguments[path.argument] : roots.function);
   for (const PathStep &step : path.steps) {
     object = takeStep(object.get(), step);
-    if (!object)
-      return {};
+    if (!object) return {};
   }
   return object;
 }

@@ -26,21 +26,18 @@ static uint64_t getVersion(PyObject *dict) {
 static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030c0000;
 
 int Plan::traverse(visitproc visit, void *arg) const {
-  for (const TensorInput &tensor : tensors)
-    Py_VISIT(tensor.type);
+  for (const TensorInput &tensor : tensors) Py_VISIT(tensor.type);
   for (const Check &check : checks) {
     Py_VISIT(check.held);
     Py_VISIT(check.weak);
   }
-  for (const Watch &watch : watches)
-    Py_VISIT(watch.dict);
+  for (const Watch &watch : watches) Py_VISIT(watch.dict);
   return 0;
 }
 
 Plan::~Plan() {
   for (std::vector<Step> *list : {&steps, &captureSteps})
-    for (Step &step : *list)
-      Py_XDECREF(step.name);
+    for (Step &step : *list) Py_XDECREF(step.name);
   for (TensorInput &tensor : tensors) {
     Py_XDECREF(tensor.type);
     Py_DECREF(tensor.descr);
@@ -49,8 +46,7 @@ Plan::~Plan() {
     Py_XDECREF(check.held);
     Py_XDECREF(check.weak);
   }
-  for (Watch &watch : watches)
-    Py_DECREF(watch.dict);
+  for (Watch &watch : watches) Py_DECREF(watch.dict);
 }
 
 /// A new reference; null with the error cleared when there is no such member.
@@ -64,14 +60,12 @@ PyObject *Plan::fetchAttribute(Step &step, PyObject *object) {
     PyTypeObject *kind = inClass ? Py_TYPE(inClass) : nullptr;
     if (!kind || !kind->tp_descr_set) {
       step.typeVersion = type->tp_version_tag;
-      if (kind && (!kind->tp_descr_get || getFunction(inClass)))
-        step.inClass = inClass;
+      if (kind && (!kind->tp_descr_get || getFunction(inClass))) step.inClass = inClass;
     }
   }
   PyObject *found = PyObject_GetAttr(object, step.name);
   if (!found) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-      throw PythonError{};
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError{};
     PyErr_Clear();
     return nullptr;
   }
@@ -84,15 +78,10 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
     auto &step = const_cast<Step &>(constStep);
     PyObject *found = nullptr;
     switch (step.kind) {
-    case StepKind::Argument:
-      slots[step.slot] = arguments[step.index];
-      continue;
-    case StepKind::Captured:
-      slots[step.slot] = captured[step.slot];
-      continue;
+    case StepKind::Argument: slots[step.slot] = arguments[step.index]; continue;
+    case StepKind::Captured: slots[step.slot] = captured[step.slot]; continue;
     case StepKind::Tensor:
-      if (!readTensor(tensors[step.index], slots[step.slot], frame.block, fit))
-        return false;
+      if (!readTensor(tensors[step.index], slots[step.slot], frame.block, fit)) return false;
       continue;
     case StepKind::Value:
       if (!readValue(values[step.index], slots[step.slot], frame.block)) {
@@ -128,8 +117,7 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
         }
         found = Py_XNewRef(found ? found : step.inClass);
       }
-      if (!found)
-        found = fetchAttribute(step, object);
+      if (!found) found = fetchAttribute(step, object);
       break;
     }
     case StepKind::Item: {
@@ -146,19 +134,16 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
     }
     case StepKind::Global: {
       PyObject *from = getFunction(slots[step.source]);
-      if (!from)
-        return false;
+      if (!from) return false;
       found = PyDict_GetItemWithError(PyFunction_GetGlobals(from), step.name);
-      if (!found)
-        found = PyDict_GetItemWithError(reinterpret_cast<PyFunctionObject *>(from)->func_builtins, step.name);
+      if (!found) found = PyDict_GetItemWithError(reinterpret_cast<PyFunctionObject *>(from)->func_builtins, step.name);
       Py_XINCREF(found);
       break;
     }
     case StepKind::Cell: {
       PyObject *from = getFunction(slots[step.source]);
       PyObject *closure = from ? PyFunction_GetClosure(from) : nullptr;
-      if (closure && step.index < size_t(PyTuple_GET_SIZE(closure)))
-        found = Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, step.index)));
+      if (closure && step.index < size_t(PyTuple_GET_SIZE(closure))) found = Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, step.index)));
       break;
     }
     }
@@ -176,8 +161,7 @@ bool Plan::walk(const std::vector<Step> &list, PyObject *const *arguments, PlanF
 
 /// Looks up the names of modules again and notes which dictionaries were looked at.
 bool Plan::refreshCaptures() {
-  for (Watch &watch : watches)
-    Py_DECREF(watch.dict);
+  for (Watch &watch : watches) Py_DECREF(watch.dict);
   watches.clear();
   std::vector<Watch> seen;
   auto watch = [&](PyObject *dict) {
@@ -221,8 +205,7 @@ bool Plan::refreshCaptures() {
   if (fits && kHasVersions) {
     watches = std::move(seen);
   } else {
-    for (Watch &item : seen)
-      Py_DECREF(item.dict);
+    for (Watch &item : seen) Py_DECREF(item.dict);
   }
   return fits;
 }
@@ -230,18 +213,13 @@ bool Plan::refreshCaptures() {
 Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
   if (!captureSteps.empty()) {
     bool isCurrent = !watches.empty();
-    for (const Watch &watch : watches)
-      isCurrent &= getVersion(watch.dict) == watch.version;
-    if (!isCurrent && !refreshCaptures())
-      return Fit::No;
+    for (const Watch &watch : watches) isCurrent &= getVersion(watch.dict) == watch.version;
+    if (!isCurrent && !refreshCaptures()) return Fit::No;
   }
-  if (usesDicts)
-    memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
+  if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   Fit fit = Fit::No;
-  if (!walk(steps, arguments, frame, fit))
-    return fit;
-  if (hasMoved && hasExclusiveFields && findOverlap(frame.slots))
-    return Fit::No;
+  if (!walk(steps, arguments, frame, fit)) return fit;
+  if (hasMoved && hasExclusiveFields && findOverlap(frame.slots)) return Fit::No;
   hasMoved = false;
   return Fit::Yes;
 }
@@ -263,17 +241,14 @@ bool Plan::findOverlap(PyObject *const *slots) {
     return std::make_pair(data + tensor.range.begin, data + tensor.range.end);
   };
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].isExclusive)
-      continue;
+    if (!tensors[i].isExclusive) continue;
     PyObject *field = slots[tensorSlots[i]];
     auto range = getRange(field);
     for (size_t k = 0; k < tensors.size(); ++k) {
-      if (k == i || (tensors[k].isExclusive && k < i))
-        continue;
+      if (k == i || (tensors[k].isExclusive && k < i)) continue;
       PyObject *other = slots[tensorSlots[k]];
       auto otherRange = getRange(other);
-      if (range.first >= otherRange.second || otherRange.first >= range.second)
-        continue;
+      if (range.first >= otherRange.second || otherRange.first >= range.second) continue;
       if (PyArray_Check(other) || mayOverlap(getTensor(field), getTensor(other))) {
         misfit = tensors[i].input->name;
         return true;
@@ -303,13 +278,10 @@ bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block
     argument->data = tensor.data;
     hasMoved |= input.address != tensor.data;
     input.address = tensor.data;
-    if (input.isStatic && !input.hasStrides)
-      return true;
+    if (input.isStatic && !input.hasStrides) return true;
     for (int axis = 0; axis < input.rank; ++axis)
-      if (layout.extents[size_t(axis)] == kDynamic)
-        *out++ = tensor.layout.extents[size_t(axis)];
-    if (input.hasStrides)
-      memcpy(out, tensor.layout.strides.data(), size_t(input.rank) * sizeof(int64_t));
+      if (layout.extents[size_t(axis)] == kDynamic) *out++ = tensor.layout.extents[size_t(axis)];
+    if (input.hasStrides) memcpy(out, tensor.layout.strides.data(), size_t(input.rank) * sizeof(int64_t));
     return true;
   }
   if (!PyArray_Check(object) || input.input->isField) {
@@ -343,8 +315,7 @@ bool Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block
   argument->data = PyArray_DATA(array);
   hasMoved |= input.address != argument->data;
   input.address = argument->data;
-  if (input.hasStrides)
-    memcpy(out, PyArray_STRIDES(array), size_t(input.rank) * sizeof(int64_t));
+  if (input.hasStrides) memcpy(out, PyArray_STRIDES(array), size_t(input.rank) * sizeof(int64_t));
   return true;
 }
 
@@ -353,8 +324,7 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   static PyObject *arrayName = PyUnicode_InternFromString("_array");
   Ref inner(Ref::borrow(nullptr));
   if (!PyArray_Check(object)) {
-    if (PyObject *found = PyObject_GetAttr(object, arrayName))
-      inner = Ref::adopt(found);
+    if (PyObject *found = PyObject_GetAttr(object, arrayName)) inner = Ref::adopt(found);
     PyErr_Clear();
   }
   PyObject *from = PyArray_FROM_O(inner ? inner.get() : object);
@@ -380,38 +350,29 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
 
 bool Plan::readValue(ValueInput &input, PyObject *object, unsigned char *block) {
   const layout::ValueType &type = input.input->type;
-  if (type.rank == 0)
-    return tryWriteExact(type.scalar, block + input.offset, object);
+  if (type.rank == 0) return tryWriteExact(type.scalar, block + input.offset, object);
   return readComponents(type, object, block + input.offset);
 }
 
 bool Plan::holds(Check &check, PyObject *object) {
-  if (!object)
-    return check.kind == Dependency::Kind::Absent;
-  if (check.kind == Dependency::Kind::Absent)
-    return false;
-  if (check.weak)
-    return PyWeakref_GetObject(check.weak) == object;
+  if (!object) return check.kind == Dependency::Kind::Absent;
+  if (check.kind == Dependency::Kind::Absent) return false;
+  if (check.weak) return PyWeakref_GetObject(check.weak) == object;
   if (PyObject *held = check.held) {
-    if (object == held)
-      return true;
-    if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held)
-      return true;
+    if (object == held) return true;
+    if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;
     // Equal small values, without the way over a description.
     if (Py_TYPE(object) == Py_TYPE(held) && check.kind == Dependency::Kind::Value) {
-      if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object))
-        return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
+      if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object)) return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
       if (PyFloat_CheckExact(object)) {
         double a = PyFloat_AS_DOUBLE(object), b = PyFloat_AS_DOUBLE(held);
         return memcmp(&a, &b, sizeof a) == 0;
       }
     }
   }
-  if (!check.hasDigest)
-    return false;
+  if (!check.hasDigest) return false;
   std::optional<Digest> digest = describeDependency(check.kind, object, getPlacement(*check.artifact));
-  if (!digest || *digest != check.digest)
-    return false;
+  if (!digest || *digest != check.digest) return false;
   if (check.held && check.kind != Dependency::Kind::Type && isImmutable(object))
     Py_SETREF(check.held, Py_NewRef(object)); // found faster next time
   return true;

@@ -38,8 +38,7 @@ public:
   void input(const Input &input);
   /// The kernel's own function is where captured names start.
   void finish() {
-    if (auto found = tops.find(kKernel); found != tops.end())
-      plan.captured[found->second.slot] = roots.function;
+    if (auto found = tops.find(kKernel); found != tops.end()) plan.captured[found->second.slot] = roots.function;
   }
 
 private:
@@ -63,18 +62,15 @@ Plan::Node &Plan::Builder::getRoot(const Path &path) {
   if (isArgument && path.argument >= roots.argumentCount)
     throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
   int64_t key = isArgument ? path.argument : kKernel;
-  if (auto found = tops.find(key); found != tops.end())
-    return found->second;
+  if (auto found = tops.find(key); found != tops.end()) return found->second;
   Node &node =
       tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
-  if (isArgument)
-    plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
+  if (isArgument) plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
   return node;
 }
 
 void Plan::Builder::useInLaunch(Node &node) {
-  if (node.isInLaunch)
-    return;
+  if (node.isInLaunch) return;
   plan.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
   node.isInLaunch = true;
 }
@@ -82,27 +78,19 @@ void Plan::Builder::useInLaunch(Node &node) {
 Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
   auto key =
       std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
-  if (auto found = parent.children.find(key); found != parent.children.end())
-    return found->second.get();
+  if (auto found = parent.children.find(key); found != parent.children.end()) return found->second.get();
   Ref object = takeStep(parent.object.get(), path);
-  if (!object && !mayBeMissing)
-    return nullptr;
+  if (!object && !mayBeMissing) return nullptr;
   bool isModule = path.kind == PathStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
                   (!object || PyDict_GetItemString(PyModule_GetDict(parent.object.get()), path.name.c_str()));
   bool isWatched = parent.isWatched && (path.kind == PathStep::Kind::FunctionGlobal || isModule);
-  if (!isWatched)
-    useInLaunch(parent);
+  if (!isWatched) useInLaunch(parent);
   Step step{.kind = StepKind::Attribute, .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
   step.path = &path;
   switch (path.kind) {
-  case PathStep::Kind::Attribute:
-    break;
-  case PathStep::Kind::Item:
-    step.kind = StepKind::Item;
-    break;
-  case PathStep::Kind::FunctionGlobal:
-    step.kind = StepKind::Global;
-    break;
+  case PathStep::Kind::Attribute: break;
+  case PathStep::Kind::Item: step.kind = StepKind::Item; break;
+  case PathStep::Kind::FunctionGlobal: step.kind = StepKind::Global; break;
   case PathStep::Kind::FunctionClosure: {
     step.kind = StepKind::Cell;
     PyObject *function = getFunction(parent.object.get());
@@ -125,8 +113,7 @@ Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool may
 Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
   Node *node = &getRoot(path);
   for (size_t i = 0; node && i < path.steps.size(); ++i) {
-    if (!node->object)
-      return nullptr;
+    if (!node->object) return nullptr;
     node = addChild(*node, path.steps[i], mayBeMissing && i + 1 == path.steps.size());
   }
   return node;
@@ -135,11 +122,9 @@ Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
 bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
   bool isAbsent = dependency.kind == Dependency::Kind::Absent;
   Node *node = find(dependency.path, isAbsent);
-  if (!node && isAbsent)
-    return true; // an object further up is not there; what it hangs from has a dependency of its own
+  if (!node && isAbsent) return true; // an object further up is not there; what it hangs from has a dependency of its own
   if (!node || bool(node->object) == isAbsent) {
-    if (isFresh)
-      throw support::Error(support::ErrorKind::Runtime, describe(dependency.path) + " changed while the kernel was compiled");
+    if (isFresh) throw support::Error(support::ErrorKind::Runtime, describe(dependency.path) + " changed while the kernel was compiled");
     return false;
   }
   PyObject *object = node->object.get();
@@ -182,8 +167,7 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
 
 void Plan::Builder::input(const Input &input) {
   Node *node = find(input.path, false);
-  if (!node)
-    throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
+  if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
     plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = uint32_t(plan.values.size())});
@@ -211,20 +195,16 @@ std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roo
   try {
     // Checks first: what an input's path leads through is of the expected type before the path is walked.
     for (Dependency &dependency : artifact.dependencies)
-      if (!builder.check(dependency, isFresh))
-        return nullptr;
-    for (const Input &input : artifact.inputs)
-      builder.input(input);
+      if (!builder.check(dependency, isFresh)) return nullptr;
+    for (const Input &input : artifact.inputs) builder.input(input);
   } catch (const support::Error &error) {
-    if (!isFresh && error.kind == support::ErrorKind::Format)
-      return nullptr;
+    if (!isFresh && error.kind == support::ErrorKind::Format) return nullptr;
     throw;
   }
   plan->captured.resize(plan->slotCount);
   builder.finish();
   // What was made elsewhere may be for containers of other layouts.
-  if (!isFresh && !plan->fits(roots.arguments))
-    return nullptr;
+  if (!isFresh && !plan->fits(roots.arguments)) return nullptr;
   return plan;
 }
 
@@ -233,8 +213,7 @@ bool Plan::fits(PyObject *const *arguments) {
   std::vector<PyObject *> pointers(3 * slotCount + 1);
   PlanFrame frame{block.data(), pointers.data(), pointers.data() + slotCount, pointers.data() + 2 * slotCount};
   Fit fit = read(arguments, frame);
-  for (size_t i = 0; i < frame.ownedCount; ++i)
-    Py_DECREF(frame.owned[i]);
+  for (size_t i = 0; i < frame.ownedCount; ++i) Py_DECREF(frame.owned[i]);
   return fit != Fit::No;
 }
 

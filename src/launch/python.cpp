@@ -15,23 +15,20 @@ Ref importAttribute(const char *module, const char *name) {
 }
 
 [[noreturn]] static void waitForProcessEnd() {
-  for (;;)
-    pause();
+  for (;;) pause();
 }
 
 void prepareForcedUnwinding() {
   try {
     throw PythonError{};
-  } catch (const PythonError &) {
-  }
+  } catch (const PythonError &) {}
 }
 
 void takeBackGil(PyThreadState *thread) {
   struct Unwinding {
     bool isOver = false;
     ~Unwinding() {
-      if (!isOver)
-        waitForProcessEnd();
+      if (!isOver) waitForProcessEnd();
     }
   } unwinding;
   PyEval_RestoreThread(thread);
@@ -54,25 +51,16 @@ void setPythonError() noexcept {
   } catch (const PythonError &) {
   } catch (const support::Error &error) {
     switch (error.kind) {
-    case support::ErrorKind::Runtime:
-      return setOwnError("QuadrantsRuntimeError", error.what());
-    case support::ErrorKind::RuntimeType:
-      return setOwnError("QuadrantsRuntimeTypeError", error.what());
-    case support::ErrorKind::Bounds:
-      return setOwnError("QuadrantsBoundsError", error.what());
-    case support::ErrorKind::Type:
-      return PyErr_SetString(PyExc_TypeError, error.what());
-    case support::ErrorKind::Key:
-      return PyErr_SetString(PyExc_KeyError, error.what());
-    case support::ErrorKind::Memory:
-      return PyErr_SetString(PyExc_MemoryError, error.what());
+    case support::ErrorKind::Runtime: return setOwnError("QuadrantsRuntimeError", error.what());
+    case support::ErrorKind::RuntimeType: return setOwnError("QuadrantsRuntimeTypeError", error.what());
+    case support::ErrorKind::Bounds: return setOwnError("QuadrantsBoundsError", error.what());
+    case support::ErrorKind::Type: return PyErr_SetString(PyExc_TypeError, error.what());
+    case support::ErrorKind::Key: return PyErr_SetString(PyExc_KeyError, error.what());
+    case support::ErrorKind::Memory: return PyErr_SetString(PyExc_MemoryError, error.what());
     case support::ErrorKind::Value:
-    case support::ErrorKind::Format:
-      return PyErr_SetString(PyExc_ValueError, error.what());
+    case support::ErrorKind::Format: return PyErr_SetString(PyExc_ValueError, error.what());
     }
-  } catch (const std::bad_alloc &) {
-    PyErr_NoMemory();
-  } catch (const std::exception &error) {
+  } catch (const std::bad_alloc &) { PyErr_NoMemory(); } catch (const std::exception &error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
 }

@@ -18,8 +18,7 @@ public:
   Ref() = default;
   /// Takes over a new reference; throws PythonError for null, so that a call and its check are one expression.
   static Ref adopt(PyObject *object) {
-    if (!object)
-      throw PythonError{};
+    if (!object) throw PythonError{};
     return Ref(object);
   }
   static Ref borrow(PyObject *object) {

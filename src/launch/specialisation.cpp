@@ -67,17 +67,13 @@ struct Specialisation::Frame {
   PlanFrame plan;
 
   ~Frame() {
-    for (size_t i = 0; i < plan.ownedCount; ++i)
-      Py_DECREF(plan.owned[i]);
-    for (size_t i = 0; i < spilledCount; ++i)
-      free(spilled[i]);
+    for (size_t i = 0; i < plan.ownedCount; ++i) Py_DECREF(plan.owned[i]);
+    for (size_t i = 0; i < spilledCount; ++i) free(spilled[i]);
   }
   unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
-    if (bytes <= capacity)
-      return inPlace;
+    if (bytes <= capacity) return inPlace;
     void *block = aligned_alloc(64, (bytes + 63) & ~size_t(63));
-    if (!block)
-      throw std::bad_alloc();
+    if (!block) throw std::bad_alloc();
     return static_cast<unsigned char *>(spilled[spilledCount++] = block);
   }
 };
@@ -93,32 +89,26 @@ public:
   ~Observer() override { comeBack(); }
 
   void letOthersIn() {
-    if (thread)
-      return;
+    if (thread) return;
     // From here on other Python threads may rebind, drop and reset what the kernel works on.
     held = owner.shared_from_this();
     for (uint16_t slot : owner.plan->getTensorSlots()) {
       PyObject *object = frame.slots[slot];
       objects.push_back(Ref::borrow(object));
-      if (!PyArray_Check(object))
-        buffers.push_back(getTensor(object).buffer);
+      if (!PyArray_Check(object)) buffers.push_back(getTensor(object).buffer);
     }
     lookedForSignals = Clock::now();
     thread = PyEval_SaveThread();
   }
 
   void comeBack() {
-    if (thread)
-      takeBackGil(std::exchange(thread, nullptr));
+    if (thread) takeBackGil(std::exchange(thread, nullptr));
   }
 
   void poll() override {
-    if (isWatched)
-      return;
-    if (!thread)
-      return letOthersIn();
-    if (Clock::now() - lookedForSignals >= kSignalInterval)
-      lookForSignals();
+    if (isWatched) return;
+    if (!thread) return letOthersIn();
+    if (Clock::now() - lookedForSignals >= kSignalInterval) lookForSignals();
   }
 
   /// Runs the kernel on another thread: signals are handled on the main thread only, and serial code never polls.
@@ -152,8 +142,7 @@ public:
   }
 
   void lookForSignals() {
-    if (wasInterrupted)
-      return;
+    if (wasInterrupted) return;
     comeBack();
     if (writePrinted(*run) && PyErr_CheckSignals() == 0) {
       lookedForSignals = Clock::now();
@@ -166,14 +155,11 @@ public:
 
   /// Writes what the kernel has printed so far; false with the Python error set when sys.stdout refuses it.
   static bool writePrinted(KernelRun &run) {
-    if (!run.artifact.hasPrint)
-      return true;
+    if (!run.artifact.hasPrint) return true;
     std::string text = run.takePrinted();
-    if (text.empty())
-      return true;
+    if (text.empty()) return true;
     PyObject *out = PySys_GetObject("stdout");
-    if (!out || out == Py_None)
-      return true;
+    if (!out || out == Py_None) return true;
     Ref decoded = Ref::adopt(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace"));
     PyObject *written = PyObject_CallMethod(out, "write", "O", decoded.get());
     Py_XDECREF(written);
@@ -203,8 +189,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
   if (isFresh && !made->artifact.sites.empty())
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->plan = Plan::build(made->artifact, roots, isFresh);
-  if (!made->plan)
-    return nullptr;
+  if (!made->plan) return nullptr;
   made->code = getState().device->load(made->artifact.binary);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
@@ -215,8 +200,7 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   Frame frame;
   size_t slots = plan->getSlotCount();
   frame.plan.slots = frame.pointers;
-  if (slots > Frame::kSlots)
-    frame.plan.slots = reinterpret_cast<PyObject **>(frame.get(nullptr, 0, 3 * slots * sizeof(PyObject *)));
+  if (slots > Frame::kSlots) frame.plan.slots = reinterpret_cast<PyObject **>(frame.get(nullptr, 0, 3 * slots * sizeof(PyObject *)));
   frame.plan.dicts = frame.plan.slots + slots;
   frame.plan.owned = frame.plan.slots + 2 * slots;
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
@@ -241,8 +225,7 @@ Fit Specialisation::run(KernelObject &kernel, PyObject *const *, Frame &frame, P
   if (lastMicroseconds > kWatchedMicroseconds && gettid() == getpid()) {
     observer.runWatched(*code);
   } else {
-    if (lastMicroseconds > kLongMicroseconds)
-      observer.letOthersIn();
+    if (lastMicroseconds > kLongMicroseconds) observer.letOthersIn();
     code->run(run);
   }
   uint64_t ticks = readTicks() - begin;
@@ -257,12 +240,9 @@ Fit Specialisation::run(KernelObject &kernel, PyObject *const *, Frame &frame, P
 }
 
 PyObject *Specialisation::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {
-  if (artifact.hasPrint && !Observer::writePrinted(run))
-    return nullptr;
-  if (run.context.failed)
-    raiseFailure(run);
-  if (artifact.results.empty())
-    Py_RETURN_NONE;
+  if (artifact.hasPrint && !Observer::writePrinted(run)) return nullptr;
+  if (run.context.failed) raiseFailure(run);
+  if (artifact.results.empty()) Py_RETURN_NONE;
   return buildResult(kernel, block);
 }
 
@@ -296,8 +276,7 @@ PyObject *Specialisation::buildResult(KernelObject &kernel, const unsigned char 
   if (!hook && artifact.results.size() == 1 && artifact.results[0].type.rank == 0)
     return readResult(artifact.results[0].type.scalar, block + artifact.results[0].offset);
   Py_ssize_t count = 0;
-  for (const artifact::Artifact::Result &result : artifact.results)
-    count += Py_ssize_t(result.type.componentCount());
+  for (const artifact::Artifact::Result &result : artifact.results) count += Py_ssize_t(result.type.componentCount());
   Ref flat = Ref::adopt(PyTuple_New(count));
   Py_ssize_t position = 0;
   for (const artifact::Artifact::Result &result : artifact.results)

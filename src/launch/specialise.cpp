@@ -30,8 +30,7 @@ static constexpr auto kMaxWait = std::chrono::seconds(60);
 /// Name, size and time of change of a module's file: a module that was built or installed anew is another one.
 static std::string describeFile(const std::string &path) {
   struct stat status;
-  if (stat(path.c_str(), &status) != 0)
-    return "absent";
+  if (stat(path.c_str(), &status) != 0) return "absent";
   return std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec);
 }
 
@@ -42,8 +41,7 @@ static const std::string &getBuildIdentity() {
     dladdr(reinterpret_cast<void *>(&getBuildIdentity), &info);
     std::string own = info.dli_fname ? info.dli_fname : "";
     std::string compiler = own;
-    if (size_t at = compiler.rfind("_runtime"); at != std::string::npos)
-      compiler.replace(at, strlen("_runtime"), "_compiler");
+    if (size_t at = compiler.rfind("_runtime"); at != std::string::npos) compiler.replace(at, strlen("_runtime"), "_compiler");
     return new std::string(describeFile(own) + "\n" + describeFile(compiler));
   }();
   return *identity;
@@ -87,8 +85,7 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
     Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
     Ref kind = Ref::adopt(PyObject_GetAttrString(parameter.get(), "kind"));
     text += "\n";
-    if (PyUnicode_CompareWithASCIIString(kind.get(), "scalar") != 0)
-      describeArgument(text, PyTuple_GET_ITEM(arguments, i));
+    if (PyUnicode_CompareWithASCIIString(kind.get(), "scalar") != 0) describeArgument(text, PyTuple_GET_ITEM(arguments, i));
   }
   return support::computeDigest(text);
 }
@@ -114,26 +111,21 @@ static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
   auto begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::milliseconds(1);
   for (;;) {
-    if (!getState().cache)
-      return std::nullopt;
-    if (std::optional<artifact::CompileLock> lock = getState().cache->tryLock(key))
-      return lock;
-    if (std::chrono::steady_clock::now() - begin > kMaxWait)
-      return std::nullopt;
+    if (!getState().cache) return std::nullopt;
+    if (std::optional<artifact::CompileLock> lock = getState().cache->tryLock(key)) return lock;
+    if (std::chrono::steady_clock::now() - begin > kMaxWait) return std::nullopt;
     PyThreadState *thread = PyEval_SaveThread();
     std::this_thread::sleep_for(pause);
     takeBackGil(thread);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
-    if (PyErr_CheckSignals() != 0)
-      throw PythonError{};
+    if (PyErr_CheckSignals() != 0) throw PythonError{};
   }
 }
 
 static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments) {
   Ref hook = importAttribute("quadrants._compile", "compile_kernel");
   Ref bytes = Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), reinterpret_cast<PyObject *>(&kernel), arguments, nullptr));
-  if (!PyBytes_Check(bytes.get()))
-    throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
+  if (!PyBytes_Check(bytes.get())) throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
   ++getState().compiled;
   return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes.get())), size_t(PyBytes_GET_SIZE(bytes.get())));
 }
@@ -166,8 +158,7 @@ std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *argum
   std::shared_ptr<Specialisation> made = Specialisation::make(compile(kernel, arguments), roots, true);
   if (state.epoch != epoch)
     throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
-  if (key && state.cache && made->artifact.cacheable)
-    state.cache->publish(*key, made->artifact);
+  if (key && state.cache && made->artifact.cacheable) state.cache->publish(*key, made->artifact);
   made->artifact.binary = {};
   return made;
 }

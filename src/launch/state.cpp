@@ -18,8 +18,7 @@ void requireActive() {
 
 void resetState() {
   State &state = getState();
-  if (state.device)
-    state.device->synchronize();
+  if (state.device) state.device->synchronize();
   releaseAllTensors();
   state.isActive = false;
   ++state.epoch;

@@ -24,18 +24,15 @@ static TensorObject *allTensors;
 
 static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
   auto *object = PyObject_New(BufferObject, bufferType);
-  if (object)
-    new (&object->buffer) runtime::BufferRef(buffer);
+  if (object) new (&object->buffer) runtime::BufferRef(buffer);
   return reinterpret_cast<PyObject *>(object);
 }
 
 static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
   return guard([&]() -> PyObject * {
     Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(args, "n:Buffer", &bytes))
-      return nullptr;
-    if (bytes < 0)
-      throw Error(ErrorKind::Value, "a buffer cannot have a negative size");
+    if (!PyArg_ParseTuple(args, "n:Buffer", &bytes)) return nullptr;
+    if (bytes < 0) throw Error(ErrorKind::Value, "a buffer cannot have a negative size");
     return wrapBuffer(runtime::Buffer::allocate(size_t(bytes)));
   });
 }
@@ -60,14 +57,12 @@ static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<Ten
 
 static PyObject *newTensor(PyTypeObject *type, PyObject *, PyObject *) {
   PyObject *self = type->tp_alloc(type, 0);
-  if (!self)
-    return nullptr;
+  if (!self) return nullptr;
   TensorObject &object = tensorObject(self);
   new (&object.tensor) Tensor;
   object.tensor.isField = PyType_IsSubtype(type, fieldType);
   object.next = allTensors;
-  if (allTensors)
-    allTensors->previous = &object;
+  if (allTensors) allTensors->previous = &object;
   allTensors = &object;
   return self;
 }
@@ -75,8 +70,7 @@ static PyObject *newTensor(PyTypeObject *type, PyObject *, PyObject *) {
 static void deleteTensor(PyObject *self) {
   TensorObject &object = tensorObject(self);
   (object.previous ? object.previous->next : allTensors) = object.next;
-  if (object.next)
-    object.next->previous = object.previous;
+  if (object.next) object.next->previous = object.previous;
   object.tensor.~Tensor();
   PyMem_Free(object.firstIndex);
   Py_XDECREF(object.shape);
@@ -86,8 +80,7 @@ static void deleteTensor(PyObject *self) {
 }
 
 void releaseAllTensors() {
-  for (TensorObject *object = allTensors; object; object = object->next)
-    object->tensor.release();
+  for (TensorObject *object = allTensors; object; object = object->next) object->tensor.release();
 }
 
 static std::vector<int64_t> readIntegers(PyObject *sequence) {
@@ -96,8 +89,7 @@ static std::vector<int64_t> readIntegers(PyObject *sequence) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     Ref number = Ref::adopt(PyNumber_Index(PySequence_Fast_GET_ITEM(items.get(), i)));
     result.push_back(PyLong_AsLongLong(number.get()));
-    if (result.back() == -1 && PyErr_Occurred())
-      throw PythonError{};
+    if (result.back() == -1 && PyErr_Occurred()) throw PythonError{};
   }
   return result;
 }
@@ -113,11 +105,9 @@ static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
   layout::ValueType element;
   element.scalar = getScalarType(dtype);
   std::vector<int64_t> shape = readIntegers(elementShape);
-  if (shape.size() > 2)
-    throw Error(ErrorKind::Value, "an element has at most two axes");
+  if (shape.size() > 2) throw Error(ErrorKind::Value, "an element has at most two axes");
   for (int64_t extent : shape)
-    if (extent < 1 || extent > 0xffff)
-      throw Error(ErrorKind::Value, "an element cannot have an axis of length " + std::to_string(extent));
+    if (extent < 1 || extent > 0xffff) throw Error(ErrorKind::Value, "an element cannot have an axis of length " + std::to_string(extent));
   element.rank = uint8_t(shape.size());
   element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
   element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
@@ -129,11 +119,9 @@ static void setFirstIndex(TensorObject &object, PyObject *offset) {
   if (!values.empty() && values.size() != object.tensor.layout.extents.size())
     throw Error(ErrorKind::Value, "the dimensionality of shape and offset must be the same");
   PyMem_Free(std::exchange(object.firstIndex, nullptr));
-  if (values.empty())
-    return;
+  if (values.empty()) return;
   object.firstIndex = static_cast<int64_t *>(PyMem_Malloc(values.size() * sizeof(int64_t)));
-  if (!object.firstIndex)
-    throw std::bad_alloc();
+  if (!object.firstIndex) throw std::bad_alloc();
   std::copy(values.begin(), values.end(), object.firstIndex);
 }
 
@@ -143,18 +131,15 @@ static void placeTensor(TensorObject &object, const layout::ValueType &element, 
   layout.element = element;
   layout.extents = readIntegers(shape);
   for (int64_t extent : layout.extents)
-    if (extent < 0)
-      throw Error(ErrorKind::Value, "a container cannot have a negative extent");
+    if (extent < 0) throw Error(ErrorKind::Value, "a container cannot have a negative extent");
   layout.strides = strides == Py_None ? layout::computePackedStrides(element, layout.extents) : readIntegers(strides);
-  if (layout.strides.size() != layout.extents.size())
-    throw Error(ErrorKind::Value, "shape and strides must have the same length");
+  if (layout.strides.size() != layout.extents.size()) throw Error(ErrorKind::Value, "shape and strides must have the same length");
   layout.componentStride = int64_t(getByteSize(element.scalar));
   if (componentStride != Py_None && (layout.componentStride = PyLong_AsLongLong(componentStride)) == -1 && PyErr_Occurred())
     throw PythonError{};
   runtime::BufferRef memory;
   if (buffer != Py_None) {
-    if (Py_TYPE(buffer) != bufferType)
-      throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
+    if (Py_TYPE(buffer) != bufferType) throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
     memory = reinterpret_cast<BufferObject *>(buffer)->buffer;
   }
   object.tensor.place(std::move(layout), std::move(memory), byteOffset);
@@ -171,11 +156,9 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
                                      &componentStride, &buffer, &byteOffset, &offset))
       return -1;
     TensorObject &object = tensorObject(self);
-    if (object.tensor.state != Tensor::State::Unplaced)
-      throw Error(ErrorKind::Runtime, "a container is initialised once");
+    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is initialised once");
     object.tensor.layout.element = readElement(dtype, elementShape);
-    if (shape == Py_None)
-      return 0;
+    if (shape == Py_None) return 0;
     placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
     setFirstIndex(object, offset);
     return 0;
@@ -191,8 +174,7 @@ static PyObject *placeLater(PyObject *self, PyObject *args, PyObject *kwargs) {
                                      &buffer, &byteOffset, &offset))
       return nullptr;
     TensorObject &object = tensorObject(self);
-    if (object.tensor.state != Tensor::State::Unplaced)
-      throw Error(ErrorKind::Runtime, "a container is placed once");
+    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is placed once");
     placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
     setFirstIndex(object, offset);
     Py_RETURN_NONE;
@@ -214,23 +196,19 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
     int rank = 0;
     auto addAxis = [&](int64_t extent, int64_t stride) {
-      if (rank == 32)
-        throw Error(ErrorKind::Value, "NumPy arrays have at most 32 axes");
+      if (rank == 32) throw Error(ErrorKind::Value, "NumPy arrays have at most 32 axes");
       shape[rank] = extent;
       strides[rank++] = stride;
     };
     const layout::ValueType &element = tensor.layout.element;
     for (int axis = 0; axis < tensor.layout.rank(); ++axis)
       addAxis(tensor.layout.extents[size_t(axis)], tensor.layout.strides[size_t(axis)]);
-    if (element.rank >= 1)
-      addAxis(element.rows, tensor.layout.componentStride * element.columns);
-    if (element.rank == 2)
-      addAxis(element.columns, tensor.layout.componentStride);
+    if (element.rank >= 1) addAxis(element.rows, tensor.layout.componentStride * element.columns);
+    if (element.rank == 2) addAxis(element.columns, tensor.layout.componentStride);
     PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
     Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape, strides, tensor.data, NPY_ARRAY_WRITEABLE, nullptr));
     Ref owner = Ref::adopt(wrapBuffer(tensor.buffer));
-    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0)
-      return nullptr;
+    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0) return nullptr;
     PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()),
                         NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     return array.release();
@@ -240,20 +218,16 @@ static PyObject *makeView(PyObject *self, PyObject *) {
 static PyObject *getShape(PyObject *self, void *) {
   return guard([&] {
     TensorObject &object = tensorObject(self);
-    if (object.tensor.state == Tensor::State::Unplaced)
-      requireAlive(object.tensor);
-    if (!object.shape)
-      object.shape = makeTuple(object.tensor.layout.extents);
+    if (object.tensor.state == Tensor::State::Unplaced) requireAlive(object.tensor);
+    if (!object.shape) object.shape = makeTuple(object.tensor.layout.extents);
     return Py_XNewRef(object.shape);
   });
 }
 
 static PyObject *makeElementShape(const layout::ValueType &element) {
   std::vector<int64_t> shape;
-  if (element.rank >= 1)
-    shape.push_back(element.rows);
-  if (element.rank == 2)
-    shape.push_back(element.columns);
+  if (element.rank >= 1) shape.push_back(element.rows);
+  if (element.rank == 2) shape.push_back(element.columns);
   return makeTuple(shape);
 }
 
@@ -277,8 +251,7 @@ static PyObject *getLayout(PyObject *self, void *) {
 static PyObject *getOffset(PyObject *self, void *) {
   return guard([&]() -> PyObject * {
     const TensorObject &object = tensorObject(self);
-    if (!object.firstIndex)
-      Py_RETURN_NONE;
+    if (!object.firstIndex) Py_RETURN_NONE;
     return makeTuple({object.firstIndex, object.firstIndex + object.tensor.layout.rank()});
   });
 }
@@ -304,15 +277,12 @@ static PyObject *getState(PyObject *self, void *) {
 static PyObject *overlap(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *objects[2];
-    if (!PyArg_ParseTuple(args, "OO:may_overlap", &objects[0], &objects[1]))
-      return nullptr;
+    if (!PyArg_ParseTuple(args, "OO:may_overlap", &objects[0], &objects[1])) return nullptr;
     auto isPlaced = [](PyObject *object) { return isTensor(object) && getTensor(object).state != Tensor::State::Unplaced; };
-    if (isPlaced(objects[0]) && isPlaced(objects[1]))
-      return PyBool_FromLong(mayOverlap(getTensor(objects[0]), getTensor(objects[1])));
+    if (isPlaced(objects[0]) && isPlaced(objects[1])) return PyBool_FromLong(mayOverlap(getTensor(objects[0]), getTensor(objects[1])));
     // NumPy's own answer by bounds, for arrays and the views of containers.
     Ref views[2];
-    for (int i = 0; i < 2; ++i)
-      views[i] = isPlaced(objects[i]) ? Ref::adopt(makeView(objects[i], nullptr)) : Ref::borrow(objects[i]);
+    for (int i = 0; i < 2; ++i) views[i] = isPlaced(objects[i]) ? Ref::adopt(makeView(objects[i], nullptr)) : Ref::borrow(objects[i]);
     Ref function = importAttribute("numpy", "may_share_memory");
     return PyObject_CallFunctionObjArgs(function.get(), views[0].get(), views[1].get(), nullptr);
   });
@@ -321,21 +291,18 @@ static PyObject *overlap(PyObject *, PyObject *args) {
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors; object; object = object->next)
-    if (object->tensor.state == Tensor::State::Alive)
-      ++(object->tensor.isField ? fields : ndarrays);
+    if (object->tensor.state == Tensor::State::Alive) ++(object->tensor.isField ? fields : ndarrays);
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
 }
 
 static PyTypeObject *makeType(PyObject *module, PyType_Spec &spec) {
   auto *type = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
-  if (PyModule_AddObjectRef(module, strrchr(spec.name, '.') + 1, reinterpret_cast<PyObject *>(type)) < 0)
-    throw PythonError{};
+  if (PyModule_AddObjectRef(module, strrchr(spec.name, '.') + 1, reinterpret_cast<PyObject *>(type)) < 0) throw PythonError{};
   return type;
 }
 
 void addTensorTypes(PyObject *module) {
-  if (PyArray_ImportNumPyAPI() < 0)
-    throw PythonError{};
+  if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
   static PyGetSetDef bufferProperties[] = {{"nbytes", getBufferSize, nullptr, "Size in bytes.", nullptr},
                                            {"address", getBufferAddress, nullptr, "Address of the first byte.", nullptr},
                                            {}};

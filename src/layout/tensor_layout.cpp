@@ -31,11 +31,9 @@ ByteRange computeByteRange(const TensorLayout &layout) {
       throw support::Error(support::ErrorKind::Memory, "a container of this shape does not fit into memory");
   };
   for (int64_t extent : layout.extents)
-    if (extent == 0)
-      return {};
+    if (extent == 0) return {};
   extend(layout.element.componentCount(), layout.componentStride);
-  for (size_t axis = 0; axis < layout.extents.size(); ++axis)
-    extend(layout.extents[axis], layout.strides[axis]);
+  for (size_t axis = 0; axis < layout.extents.size(); ++axis) extend(layout.extents[axis], layout.strides[axis]);
   return range;
 }
 
@@ -45,19 +43,15 @@ uint64_t computeStridedArrayKey(const ValueType &element, int rank) { return mix
 
 uint64_t computeFieldKey(const TensorLayout &layout) {
   uint64_t hash = mixHash(hashElement(2, layout.element), layout.extents.size());
-  for (int64_t extent : layout.extents)
-    hash = mixHash(hash, uint64_t(extent));
-  for (int64_t stride : layout.strides)
-    hash = mixHash(hash, uint64_t(stride));
+  for (int64_t extent : layout.extents) hash = mixHash(hash, uint64_t(extent));
+  for (int64_t stride : layout.strides) hash = mixHash(hash, uint64_t(stride));
   return mixHash(hash, uint64_t(layout.componentStride)) | 1;
 }
 
 std::string describe(const ValueType &type) {
   std::string scalar(support::getName(type.scalar));
-  if (type.rank == 0)
-    return scalar;
-  if (type.rank == 1)
-    return "vec" + std::to_string(type.rows) + " of " + scalar;
+  if (type.rank == 0) return scalar;
+  if (type.rank == 1) return "vec" + std::to_string(type.rows) + " of " + scalar;
   return std::to_string(type.rows) + "x" + std::to_string(type.columns) + " matrix of " + scalar;
 }
 

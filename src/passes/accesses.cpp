@@ -17,8 +17,7 @@ static uint64_t getTensorId(TensorArgumentOp argument) {
 Root findRoot(Value place) {
   for (;;) {
     Operation *definition = place.getDefiningOp();
-    if (!definition)
-      return {};
+    if (!definition) return {};
     if (auto component = dyn_cast<ComponentOp>(definition))
       place = component.getRef();
     else if (auto element = dyn_cast<ElementOp>(definition))
@@ -39,29 +38,24 @@ Root findRoot(Value place) {
 }
 
 ElementOp findElement(Value place) {
-  while (auto component = place.getDefiningOp<ComponentOp>())
-    place = component.getRef();
+  while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
   return place.getDefiningOp<ElementOp>();
 }
 
 FunctionAccesses::FunctionAccesses(ModuleOp module) : ctx(module.getContext()) {
-  for (FuncOp function : module.getOps<FuncOp>())
-    functions[function.getSymNameAttr()] = function;
+  for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymNameAttr()] = function;
 }
 
 const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
   auto [entry, isNew] = summaries.try_emplace(name);
   FuncOp function = isNew ? functions.lookup(StringAttr::get(ctx, name)) : FuncOp();
-  if (!function)
-    return entry->second;
+  if (!function) return entry->second;
   Summary summary;
   function.walk([&](Operation *op) {
-    if (auto argument = dyn_cast<TensorArgumentOp>(op))
-      summary.touched.insert(getTensorId(argument));
+    if (auto argument = dyn_cast<TensorArgumentOp>(op)) summary.touched.insert(getTensorId(argument));
     if (isa<AtomicOp, CompareExchangeOp>(op)) {
       Root root = findRoot(op->getOperand(0));
-      if (root.kind == Root::Kind::Tensor)
-        summary.atomics.insert(root.id);
+      if (root.kind == Root::Kind::Tensor) summary.atomics.insert(root.id);
     }
     if (auto call = dyn_cast<CallOp>(op)) {
       const Summary &callee = get(call.getCallee());
@@ -70,8 +64,7 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
       // What a callee does to containers and places that it is handed is not followed.
       for (Value operand : call.getArguments())
         if (isa<RefType, ir::TensorType>(operand.getType()))
-          if (Root root = findRoot(operand); root.kind == Root::Kind::Tensor)
-            summary.atomics.insert(root.id);
+          if (Root root = findRoot(operand); root.kind == Root::Kind::Tensor) summary.atomics.insert(root.id);
     }
   });
   return summaries[name] = std::move(summary);
@@ -90,10 +83,8 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
       exchanged.insert(findRoot(exchange.getRef()));
     } else if (auto call = dyn_cast<CallOp>(op)) {
       const FunctionAccesses::Summary &callee = functions.get(call.getCallee());
-      for (uint64_t offset : callee.touched)
-        touched.insert({Root::Kind::Tensor, offset});
-      for (uint64_t offset : callee.atomics)
-        exchanged.insert({Root::Kind::Tensor, offset});
+      for (uint64_t offset : callee.touched) touched.insert({Root::Kind::Tensor, offset});
+      for (uint64_t offset : callee.atomics) exchanged.insert({Root::Kind::Tensor, offset});
       for (Value operand : call.getArguments())
         if (isa<RefType, ir::TensorType>(operand.getType())) {
           touched.insert(findRoot(operand));

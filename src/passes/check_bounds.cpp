@@ -24,8 +24,7 @@ namespace {
 std::optional<int64_t> findConstant(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
-  if (!integer || integer.getType().isInteger(1))
-    return std::nullopt;
+  if (!integer || integer.getType().isInteger(1)) return std::nullopt;
   APInt bits = integer.getValue();
   return integer.getType().isUnsignedInteger() ? int64_t(bits.getLimitedValue(INT64_MAX)) : bits.getSExtValue();
 }
@@ -48,8 +47,7 @@ struct Text {
   }
   Text &list(ValueRange items, StringRef left, StringRef right) {
     *this << left;
-    for (auto [i, item] : llvm::enumerate(items))
-      *this << (i == 0 ? "" : ", ") << item;
+    for (auto [i, item] : llvm::enumerate(items)) *this << (i == 0 ? "" : ", ") << item;
     return *this << right;
   }
 };
@@ -69,8 +67,7 @@ public:
   void run() {
     SmallVector<Operation *> found;
     module.walk([&](Operation *op) {
-      if (isa<ElementOp, ComponentOp, ExtractAtOp, BinaryOp>(op))
-        found.push_back(op);
+      if (isa<ElementOp, ComponentOp, ExtractAtOp, BinaryOp>(op)) found.push_back(op);
     });
     for (Operation *op : found) {
       builder.setInsertionPoint(op);
@@ -88,18 +85,14 @@ public:
 private:
   /// Whether the loop that the index belongs to keeps it within the axis.
   bool isWithin(Axis axis, Value tensor, unsigned number) const {
-    if (auto constant = findConstant(axis.index))
-      return *constant >= 0 && axis.extent != layout::kDynamic && *constant < axis.extent;
+    if (auto constant = findConstant(axis.index)) return *constant >= 0 && axis.extent != layout::kDynamic && *constant < axis.extent;
     auto argument = dyn_cast<BlockArgument>(axis.index);
     auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
-    if (!loop || !loop.getStep().empty())
-      return false;
+    if (!loop || !loop.getStep().empty()) return false;
     std::optional<int64_t> lower = findConstant(loop.getLower()[argument.getArgNumber()]);
     Value upper = loop.getUpper()[argument.getArgNumber()];
-    if (!lower || *lower < 0)
-      return false;
-    if (auto extent = upper.getDefiningOp<ExtentOp>(); extent && extent.getTensor() == tensor && extent.getAxis() == number)
-      return true;
+    if (!lower || *lower < 0) return false;
+    if (auto extent = upper.getDefiningOp<ExtentOp>(); extent && extent.getTensor() == tensor && extent.getAxis() == number) return true;
     std::optional<int64_t> last = findConstant(upper);
     return last && axis.extent != layout::kDynamic && *last <= axis.extent;
   }
@@ -123,31 +116,25 @@ private:
     auto getExtent = [&](unsigned axis) -> Value {
       auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
       int64_t extent = tensor.getExtents()[axis];
-      if (extent != layout::kDynamic)
-        return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
+      if (extent != layout::kDynamic) return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
       return ExtentOp::create(builder, loc, type, element.getTensor(), axis);
     };
     Value isGood;
     for (auto [number, index] : llvm::enumerate(element.getIndices())) {
       Axis axis{index, tensor.getExtents()[number], Value()};
-      if (isWithin(axis, element.getTensor(), unsigned(number)))
-        continue;
-      if (axis.extent == layout::kDynamic)
-        axis.dynamicExtent = getExtent(unsigned(number));
+      if (isWithin(axis, element.getTensor(), unsigned(number))) continue;
+      if (axis.extent == layout::kDynamic) axis.dynamicExtent = getExtent(unsigned(number));
       isGood = combine(loc, isGood, checkAxis(loc, axis));
     }
-    if (!isGood)
-      return;
+    if (!isGood) return;
     SmallVector<Value> extents;
-    for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
-      extents.push_back(getExtent(axis));
+    for (unsigned axis = 0; axis < tensor.getRank(); ++axis) extents.push_back(getExtent(axis));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
     bool isArray = llvm::is_contained(tensor.getExtents(), layout::kDynamic);
     Text text(builder.getContext());
     if (isArray) {
       text << "Out of bound access to ndarray";
-      if (argument)
-        text << " at arg " + Twine(argument.getPosition());
+      if (argument) text << " at arg " + Twine(argument.getPosition());
       text.list(element.getIndices(), " with indices [", "]").list(extents, " of shape [", "]");
     } else {
       text << "Accessing field (" + (argument ? argument.getName() : StringRef("field")) + ")";
@@ -161,14 +148,11 @@ private:
     Value isGood;
     for (auto [number, index] : llvm::enumerate(indices)) {
       Axis axis{index, type.getDimSize(unsigned(number)), Value()};
-      if (!isWithin(axis, Value(), unsigned(number)))
-        isGood = combine(loc, isGood, checkAxis(loc, axis));
+      if (!isWithin(axis, Value(), unsigned(number))) isGood = combine(loc, isGood, checkAxis(loc, axis));
     }
-    if (!isGood)
-      return;
+    if (!isGood) return;
     std::string shape = std::to_string(type.getDimSize(0));
-    if (type.getRank() == 2)
-      shape += ", " + std::to_string(type.getDimSize(1));
+    if (type.getRank() == 2) shape += ", " + std::to_string(type.getDimSize(1));
     Text text(builder.getContext());
     text << "Out of bound access to a [" + shape + "] matrix";
     text.list(indices, " with index [", "]");
@@ -180,17 +164,14 @@ private:
     bool isRemainder = kind == BinaryKind::mod || kind == BinaryKind::raw_mod;
     bool isDivision = isRemainder || kind == BinaryKind::floor_div || kind == BinaryKind::raw_div;
     Type type = binary.getRhs().getType(), scalar = getScalar(type);
-    if (!isDivision || !isIntegerScalar(scalar))
-      return;
-    if (std::optional<int64_t> divisor = findConstant(binary.getRhs()); divisor && *divisor != 0)
-      return;
+    if (!isDivision || !isIntegerScalar(scalar)) return;
+    if (std::optional<int64_t> divisor = findConstant(binary.getRhs()); divisor && *divisor != 0) return;
     Location loc = binary.getLoc();
     Attribute zero = builder.getIntegerAttr(scalar, 0);
     auto vector = dyn_cast<VectorType>(type);
     TypedAttr zeros = vector ? TypedAttr(DenseElementsAttr::get(vector, zero)) : cast<TypedAttr>(zero);
     Value isGood = BinaryOp::create(builder, loc, BinaryKind::ne, binary.getRhs(), ConstantOp::create(builder, loc, zeros));
-    if (vector)
-      isGood = ReduceOp::create(builder, loc, builder.getI1Type(), uint32_t(BinaryKind::bit_and), isGood);
+    if (vector) isGood = ReduceOp::create(builder, loc, builder.getI1Type(), uint32_t(BinaryKind::bit_and), isGood);
     Text text(builder.getContext());
     text << (isRemainder ? "Modulo by zero: " : "Division by zero: ") << binary.getLhs() << (isRemainder ? " % " : " // ")
          << binary.getRhs();

@@ -47,8 +47,7 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
     Operation *definition = value.getDefiningOp();
     if (auto cast = dyn_cast<CastOp>(definition)) {
       auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
-      if (!from || !to || to.getWidth() < from.getWidth())
-        return std::nullopt;
+      if (!from || !to || to.getWidth() < from.getWidth()) return std::nullopt;
       value = cast.getOperand();
       continue;
     }
@@ -71,10 +70,8 @@ using Pattern = SmallVector<std::pair<unsigned, int64_t>, 4>;
 Pattern findPattern(ElementOp element, Block *body) {
   Pattern pattern(body->getNumArguments(), {~0u, 0});
   for (auto [axis, index] : llvm::enumerate(element.getIndices()))
-    if (auto shifted = matchShiftedIndex(index, body))
-      pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
-  if (llvm::any_of(pattern, [](auto place) { return place.first == ~0u; }))
-    pattern.clear();
+    if (auto shifted = matchShiftedIndex(index, body)) pattern[shifted->index.getArgNumber()] = {unsigned(axis), shifted->shift};
+  if (llvm::any_of(pattern, [](auto place) { return place.first == ~0u; })) pattern.clear();
   return pattern;
 }
 
@@ -83,8 +80,7 @@ bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
   for (AtomicOp atomic : atomics) {
     ElementOp element = findElement(atomic.getRef());
     Pattern pattern = element ? findPattern(element, body) : Pattern();
-    if (pattern.empty() || (!first.empty() && pattern != first))
-      return false;
+    if (pattern.empty() || (!first.empty() && pattern != first)) return false;
     first = pattern;
   }
   return true;
@@ -95,11 +91,9 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
     FunctionAccesses functions(getOperation());
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
       for (TaskOp task : kernel.getBody().front().getOps<TaskOp>()) {
-        if (!task.getParallel())
-          task.walk(demote);
+        if (!task.getParallel()) task.walk(demote);
         for (ForOp loop : task.getBody().front().getOps<ForOp>())
-          if (loop.getParallel())
-            demoteInLoop(loop, functions);
+          if (loop.getParallel()) demoteInLoop(loop, functions);
       }
   }
 
@@ -108,8 +102,7 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
     for (auto &[root, atomics] : accesses.atomics) {
       bool isOwn = root.kind == Root::Kind::Local || (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) &&
                                                       belongToOneIteration(atomics, &loop.getBody().front()));
-      if (isOwn)
-        llvm::for_each(atomics, demote);
+      if (isOwn) llvm::for_each(atomics, demote);
     }
   }
 };

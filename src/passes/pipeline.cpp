@@ -18,19 +18,16 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
   pipeline.enableVerifier(options.verify);
 
   // First: what an assertion computes for its text alone would otherwise cross tasks.
-  if (!options.debug)
-    pipeline.addPass(createStripAsserts());
+  if (!options.debug) pipeline.addPass(createStripAsserts());
   // After the user's assertions are gone, before loops and bounds come apart.
-  if (options.checkBounds)
-    pipeline.addPass(createCheckBounds({/*bounds=*/true, /*divisions=*/options.debug}));
+  if (options.checkBounds) pipeline.addPass(createCheckBounds({/*bounds=*/true, /*divisions=*/options.debug}));
 
   pipeline.addPass(createSplitTasks());
   // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.
 
   // Before the reductions: what needs no atomics needs no private stand-in either.
   pipeline.addPass(createDemoteAtomics());
-  if (options.privatise)
-    pipeline.addPass(createPrivatiseReductions());
+  if (options.privatise) pipeline.addPass(createPrivatiseReductions());
 
   return pipeline.run(module);
 }

@@ -36,8 +36,7 @@ public:
   void run() {
     for (auto &[root, atomics] : accesses.atomics) {
       bool isKnown = root.kind == Root::Kind::Scratch || root.kind == Root::Kind::Tensor;
-      if (!isKnown || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !canCombine(atomics))
-        continue;
+      if (!isKnown || accesses.touched.contains(root) || accesses.exchanged.contains(root) || !canCombine(atomics)) continue;
       if (llvm::all_of(atomics, [&](AtomicOp atomic) { return isInvariant(atomic.getRef(), 0); }))
         useAccumulators(atomics);
       else if (root.kind == Root::Kind::Tensor)
@@ -56,8 +55,7 @@ private:
 
   /// Whether the value is the same in all iterations and can be computed ahead of the loop.
   bool isInvariant(Value value, unsigned depth) {
-    if (value.getParentRegion()->isProperAncestor(&loop.getBody()))
-      return true;
+    if (value.getParentRegion()->isProperAncestor(&loop.getBody())) return true;
     Operation *definition = value.getDefiningOp();
     return definition && depth < kDeepestIndex && isPure(definition) && definition->getNumRegions() == 0 &&
            llvm::all_of(definition->getOperands(), [&](Value operand) { return isInvariant(operand, depth + 1); });
@@ -65,13 +63,10 @@ private:
 
   Value hoist(Value value) {
     Operation *definition = value.getDefiningOp();
-    if (value.getParentRegion()->isProperAncestor(&loop.getBody()))
-      return value;
-    if (Value known = hoisted.lookup(value))
-      return known;
+    if (value.getParentRegion()->isProperAncestor(&loop.getBody())) return value;
+    if (Value known = hoisted.lookup(value)) return known;
     IRMapping mapping;
-    for (Value operand : definition->getOperands())
-      mapping.map(operand, hoist(operand));
+    for (Value operand : definition->getOperands()) mapping.map(operand, hoist(operand));
     builder.setInsertionPoint(loop);
     Value result = builder.clone(*definition, mapping)->getResult(cast<OpResult>(value).getResultNumber());
     hoisted[value] = result;
@@ -92,8 +87,7 @@ private:
       addIndices(component.getIndices());
       place = component.getRef();
     }
-    if (auto element = place.getDefiningOp<ElementOp>())
-      addIndices(element.getIndices());
+    if (auto element = place.getDefiningOp<ElementOp>()) addIndices(element.getIndices());
     return key;
   }
 
@@ -128,8 +122,7 @@ private:
   void replace(AtomicOp atomic, Value place) {
     builder.setInsertionPoint(atomic);
     Value value = atomic.getValue();
-    if (atomic.getAtomicKind() == AtomicKind::sub)
-      value = UnaryOp::create(builder, atomic.getLoc(), UnaryKind::neg, value);
+    if (atomic.getAtomicKind() == AtomicKind::sub) value = UnaryOp::create(builder, atomic.getLoc(), UnaryKind::neg, value);
     AtomicOp::create(builder, atomic.getLoc(), getCombination(atomic), place, value);
     atomic.erase();
   }
@@ -146,8 +139,7 @@ struct PrivatiseReductionsPass : impl::PrivatiseReductionsBase<PrivatiseReductio
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
       for (TaskOp task : kernel.getBody().front().getOps<TaskOp>())
         for (ForOp loop : task.getBody().front().getOps<ForOp>())
-          if (loop.getParallel())
-            Privatiser(loop, functions).run();
+          if (loop.getParallel()) Privatiser(loop, functions).run();
   }
 };
 

@@ -11,8 +11,7 @@ static void collect(Location loc, StringRef function, std::vector<artifact::Sour
   } else if (auto name = dyn_cast<NameLoc>(loc)) {
     collect(name.getChildLoc(), name.getName(), places);
   } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    if (!fused.getLocations().empty())
-      collect(fused.getLocations().front(), function, places);
+    if (!fused.getLocations().empty()) collect(fused.getLocations().front(), function, places);
   } else if (auto range = dyn_cast<FileLineColRange>(loc)) {
     places.push_back({range.getFilename().str(), function.str(), range.getStartLine(), range.getStartColumn(), range.getEndLine(),
                       range.getEndColumn()});

@@ -36,10 +36,8 @@ bool isParallelLoop(Operation &op) {
 bool isAddress(Operation *op) { return isa<TensorArgumentOp, ElementOp, ComponentOp>(op); }
 
 bool isCheap(Operation *op) {
-  if (isa<ConstantOp, ArgumentOp, ExtentOp, CastOp, SelectOp, ExtractOp>(op))
-    return true;
-  if (auto unary = dyn_cast<UnaryOp>(op))
-    return unary.getUnaryKind() == UnaryKind::neg || unary.getUnaryKind() == UnaryKind::bit_not;
+  if (isa<ConstantOp, ArgumentOp, ExtentOp, CastOp, SelectOp, ExtractOp>(op)) return true;
+  if (auto unary = dyn_cast<UnaryOp>(op)) return unary.getUnaryKind() == UnaryKind::neg || unary.getUnaryKind() == UnaryKind::bit_not;
   if (auto binary = dyn_cast<BinaryOp>(op))
     return isScalar(binary.getType()) && binary.getBinaryKind() != BinaryKind::pow && binary.getBinaryKind() != BinaryKind::atan2;
   return false;
@@ -50,15 +48,12 @@ public:
   explicit Splitter(KernelOp kernel) : kernel(kernel), builder(kernel.getContext()) {}
 
   LogicalResult run() {
-    if (failed(refuseReturnsInLoops()))
-      return failure();
+    if (failed(refuseReturnsInLoops())) return failure();
     collectDefinitions();
     makeTasks();
     for (Operation *op : definitions)
-      for (Value value : op->getResults())
-        connect(value);
-    for (ForOp loop : loops)
-      loadReadOnlyPlacesBefore(loop);
+      for (Value value : op->getResults()) connect(value);
+    for (ForOp loop : loops) loadReadOnlyPlacesBefore(loop);
     removeUnused();
     kernel.setScratchBytes(uint32_t(scratchBytes));
     return success();
@@ -73,14 +68,12 @@ private:
 
   LogicalResult refuseReturnsInLoops() {
     for (Operation &op : kernel.getBody().front()) {
-      if (!isParallelLoop(op))
-        continue;
+      if (!isParallelLoop(op)) continue;
       auto walked = op.walk([](ReturnOp inner) {
         inner.emitError("return inside a parallel loop: iterations have no order, so none can end the kernel");
         return WalkResult::interrupt();
       });
-      if (walked.wasInterrupted())
-        return failure();
+      if (walked.wasInterrupted()) return failure();
     }
     return success();
   }
@@ -88,18 +81,15 @@ private:
   void collectDefinitions() {
     for (Operation &op : kernel.getBody().front()) {
       definitions.push_back(&op);
-      for (Value value : op.getResults())
-        costs[value] = computeCost(&op);
+      for (Value value : op.getResults()) costs[value] = computeCost(&op);
     }
   }
 
   /// Ops that repeating the op takes, counted up to just above kCheapOps.
   unsigned computeCost(Operation *op) const {
-    if (isa<TensorArgumentOp>(op))
-      return 1;
+    if (isa<TensorArgumentOp>(op)) return 1;
     unsigned cost = isCheap(op) ? 1 : kCheapOps + 1;
-    for (Value operand : op->getOperands())
-      cost += costs.lookup(operand);
+    for (Value operand : op->getOperands()) cost += costs.lookup(operand);
     return std::min(cost, kCheapOps + 1);
   }
 
@@ -116,8 +106,7 @@ private:
       }
       serial = parallel ? TaskOp() : task;
       op->moveBefore(&task.getBody().front(), task.getBody().front().end());
-      if (parallel)
-        loops.push_back(cast<ForOp>(op));
+      if (parallel) loops.push_back(cast<ForOp>(op));
     }
   }
 
@@ -133,33 +122,27 @@ private:
     SmallVector<std::pair<OpOperand *, TaskOp>> uses;
     for (OpOperand &use : value.getUses()) {
       TaskOp task = getTask(use.getOwner());
-      if (task != home || isa<LocalOp>(value.getDefiningOp()))
-        uses.push_back({&use, task});
+      if (task != home || isa<LocalOp>(value.getDefiningOp())) uses.push_back({&use, task});
       crosses |= task != home;
     }
-    if (!crosses)
-      return;
-    for (auto [use, task] : uses)
-      use->set(getInTask(value, task));
+    if (!crosses) return;
+    for (auto [use, task] : uses) use->set(getInTask(value, task));
   }
 
   /// `value`, which another task computes, as `task` sees it.
   Value getInTask(Value value, TaskOp task) {
     Operation *definition = value.getDefiningOp();
     // A scratch place has a handle of its own even in the task where the local was declared.
-    if (getTask(definition) == task && !isa<LocalOp>(definition))
-      return value;
+    if (getTask(definition) == task && !isa<LocalOp>(definition)) return value;
     Preamble &preamble = preambles[task];
-    if (Value known = preamble.values.lookup(value))
-      return known;
+    if (Value known = preamble.values.lookup(value)) return known;
 
     Value result;
     if (isa<LocalOp>(definition)) {
       result = addToPreamble<ScratchOp>(task, definition->getLoc(), value.getType(), getSlot(value));
     } else if (isAddress(definition) || costs.lookup(value) <= kCheapOps) {
       IRMapping mapping;
-      for (Value operand : definition->getOperands())
-        mapping.map(operand, getInTask(operand, task));
+      for (Value operand : definition->getOperands()) mapping.map(operand, getInTask(operand, task));
       Operation *copy = builder.clone(*definition, mapping);
       copy->remove();
       insertInPreamble(task, copy);
@@ -176,8 +159,7 @@ private:
   /// Offset of the slot; where a value needs one, it is stored right after it is computed.
   uint32_t getSlot(Value value) {
     auto [entry, isNew] = slots.try_emplace(value);
-    if (!isNew)
-      return entry->second;
+    if (!isNew) return entry->second;
     auto place = dyn_cast<RefType>(value.getType());
     Type content = place ? place.getPointee() : value.getType();
     uint64_t scalarBytes = support::getByteSize(getScalarType(getScalar(content)));
@@ -211,8 +193,7 @@ private:
     auto task = cast<TaskOp>(loop->getParentOp());
     SmallVector<ScratchOp> places;
     for (ScratchOp place : task.getBody().front().getOps<ScratchOp>())
-      if (isOnlyRead(place))
-        places.push_back(place);
+      if (isOnlyRead(place)) places.push_back(place);
     for (ScratchOp place : places) {
       builder.setInsertionPointAfter(place);
       Value value = LoadOp::create(builder, place.getLoc(), cast<RefType>(place.getType()).getPointee(), place);
@@ -229,8 +210,7 @@ private:
 
   void replaceLoads(Value place, Value value) {
     for (Operation *user : llvm::make_early_inc_range(place.getUsers())) {
-      if (user == value.getDefiningOp())
-        continue;
+      if (user == value.getDefiningOp()) continue;
       if (auto component = dyn_cast<ComponentOp>(user)) {
         builder.setInsertionPoint(component);
         Type scalar = cast<RefType>(component.getType()).getPointee();
@@ -249,10 +229,8 @@ private:
     for (TaskOp task : llvm::make_early_inc_range(kernel.getBody().front().getOps<TaskOp>())) {
       Block &block = task.getBody().front();
       for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-        if (op.use_empty() && (isPure(&op) || isa<LoadOp, LocalOp>(op)))
-          op.erase();
-      if (block.empty())
-        task.erase();
+        if (op.use_empty() && (isPure(&op) || isa<LoadOp, LocalOp>(op))) op.erase();
+      if (block.empty()) task.erase();
     }
   }
 
@@ -269,8 +247,7 @@ private:
 struct SplitTasksPass : impl::SplitTasksBase<SplitTasksPass> {
   void runOnOperation() override {
     for (KernelOp kernel : getOperation().getOps<KernelOp>())
-      if (failed(Splitter(kernel).run()))
-        return signalPassFailure();
+      if (failed(Splitter(kernel).run())) return signalPassFailure();
   }
 };
 

@@ -31,23 +31,20 @@ static size_t getPhysicalBytes() {
 
 BufferRef Buffer::allocate(size_t bytes) {
   // The system would promise more than there is and end the process at the first touch.
-  if (bytes > getPhysicalBytes())
-    refuse(bytes);
+  if (bytes > getPhysicalBytes()) refuse(bytes);
   BufferRef result(new Buffer);
   Buffer &buffer = *result.buffer;
   if (bytes >= 2 * kHugePage) {
     size_t mapped = (bytes + kTail + 2 * kHugePage - 1) & ~(kHugePage - 1);
     void *block = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED)
-      refuse(bytes);
+    if (block == MAP_FAILED) refuse(bytes);
     buffer.mappedBytes = mapped;
     buffer.block = block;
     buffer.data = reinterpret_cast<void *>((uintptr_t(block) + kHugePage - 1) & ~(kHugePage - 1));
     madvise(buffer.data, bytes, MADV_HUGEPAGE); // without huge pages it only is slower
   } else {
     buffer.block = calloc(1, bytes + kAlignment + kTail);
-    if (!buffer.block)
-      refuse(bytes);
+    if (!buffer.block) refuse(bytes);
     buffer.data = reinterpret_cast<void *>((uintptr_t(buffer.block) + kAlignment - 1) & ~(kAlignment - 1));
   }
   buffer.size = bytes;
@@ -57,8 +54,7 @@ BufferRef Buffer::allocate(size_t bytes) {
 }
 
 Buffer::~Buffer() {
-  if (!block)
-    return;
+  if (!block) return;
   if (mappedBytes)
     munmap(block, mappedBytes);
   else

@@ -36,8 +36,7 @@ class BufferRef {
 public:
   BufferRef() = default;
   BufferRef(const BufferRef &other) : buffer(other.buffer) {
-    if (buffer)
-      buffer->owners.fetch_add(1, std::memory_order_relaxed);
+    if (buffer) buffer->owners.fetch_add(1, std::memory_order_relaxed);
   }
   BufferRef(BufferRef &&other) noexcept : buffer(std::exchange(other.buffer, nullptr)) {}
   BufferRef &operator=(BufferRef other) noexcept {
@@ -45,8 +44,7 @@ public:
     return *this;
   }
   ~BufferRef() {
-    if (buffer && buffer->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      delete buffer;
+    if (buffer && buffer->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete buffer;
   }
   Buffer *get() const { return buffer; }
   Buffer *operator->() const { return buffer; }

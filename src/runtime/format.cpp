@@ -62,8 +62,7 @@ Spec parseSpec(std::string_view text) {
     text.remove_prefix(1);
     spec.precision = parseNumber(text);
   }
-  if (!text.empty())
-    spec.type = text[0];
+  if (!text.empty()) spec.type = text[0];
   return spec;
 }
 
@@ -71,8 +70,7 @@ std::string groupDigits(const std::string &digits) {
   size_t whole = std::min(digits.find_first_not_of("0123456789"), digits.size());
   std::string text;
   for (size_t i = 0; i < whole; ++i) {
-    if (i && (whole - i) % 3 == 0)
-      text += ',';
+    if (i && (whole - i) % 3 == 0) text += ',';
     text += digits[i];
   }
   return text + digits.substr(whole);
@@ -80,22 +78,18 @@ std::string groupDigits(const std::string &digits) {
 
 /// Puts sign, prefix and digits together at the wanted width.
 std::string pad(const Spec &spec, const std::string &sign, std::string digits, bool mayFillWithZeros) {
-  if (spec.group)
-    digits = groupDigits(digits);
+  if (spec.group) digits = groupDigits(digits);
   size_t size = sign.size() + digits.size();
   size_t missing = size_t(spec.width) > size ? size_t(spec.width) - size : 0;
-  if (spec.align == '<')
-    return sign + digits + std::string(missing, spec.fill);
-  if (spec.align == '^')
-    return std::string(missing / 2, spec.fill) + sign + digits + std::string(missing - missing / 2, spec.fill);
+  if (spec.align == '<') return sign + digits + std::string(missing, spec.fill);
+  if (spec.align == '^') return std::string(missing / 2, spec.fill) + sign + digits + std::string(missing - missing / 2, spec.fill);
   if (spec.align == '=' || (spec.zero && !spec.align && mayFillWithZeros))
     return sign + std::string(missing, spec.align ? spec.fill : '0') + digits;
   return std::string(missing, spec.fill) + sign + digits;
 }
 
 std::string getSign(const Spec &spec, bool isNegative) {
-  if (isNegative)
-    return "-";
+  if (isNegative) return "-";
   return spec.sign ? std::string(1, spec.sign) : "";
 }
 
@@ -111,11 +105,9 @@ std::string formatInteger(const Spec &spec, uint64_t bits, bool isSigned) {
   else if (spec.type == 'b')
     base = 2, prefix = "0b";
   std::string digits;
-  do
-    digits.insert(digits.begin(), (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base]);
+  do digits.insert(digits.begin(), (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base]);
   while (magnitude /= base);
-  if (spec.precision > int(digits.size()))
-    digits.insert(0, size_t(spec.precision) - digits.size(), '0');
+  if (spec.precision > int(digits.size())) digits.insert(0, size_t(spec.precision) - digits.size(), '0');
   return pad(spec, getSign(spec, isNegative) + (spec.alternate ? prefix : ""), digits, spec.precision < 0);
 }
 
@@ -139,12 +131,10 @@ std::string formatScalar(const Spec &spec, ScalarType type, uint64_t bits) {
   if (support::isFloat(type)) {
     auto value = std::bit_cast<double>(bits);
     bool wantsInteger = spec.type && std::string_view("diuxXob").find(spec.type) != std::string_view::npos;
-    if (!wantsInteger || !(std::fabs(value) < 9.2e18))
-      return formatFloat(spec, value);
+    if (!wantsInteger || !(std::fabs(value) < 9.2e18)) return formatFloat(spec, value);
     return formatInteger(spec, uint64_t(int64_t(value)), true);
   }
-  if (wantsFloat)
-    return formatFloat(spec, support::isSigned(type) ? double(int64_t(bits)) : double(bits));
+  if (wantsFloat) return formatFloat(spec, support::isSigned(type) ? double(int64_t(bits)) : double(bits));
   if (support::isSigned(type) && (spec.type == 'x' || spec.type == 'X' || spec.type == 'o' || spec.type == 'b' || spec.type == 'u')) {
     // Bit patterns of the type's own width.
     size_t width = getByteSize(type) * 8;
@@ -186,8 +176,7 @@ std::string formatSite(const artifact::Site &site, const uint64_t *values) {
 size_t countValues(const artifact::Site &site) {
   size_t count = 0;
   for (const artifact::Site::Piece &piece : site.pieces)
-    if (piece.isOperand)
-      count += size_t(piece.type.componentCount());
+    if (piece.isOperand) count += size_t(piece.type.componentCount());
   return count;
 }
 

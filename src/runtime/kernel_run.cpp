@@ -25,8 +25,7 @@ KernelRun::~KernelRun() {
 void KernelRun::fail(int32_t site, const uint64_t *values) {
   if (!hasFailed.exchange(true)) {
     failedSite = site;
-    if (size_t(site) < artifact.sites.size())
-      failedValues.assign(values, values + countValues(artifact.sites[size_t(site)]));
+    if (size_t(site) < artifact.sites.size()) failedValues.assign(values, values + countValues(artifact.sites[size_t(site)]));
   }
   cancel();
 }
@@ -46,15 +45,13 @@ void *KernelRun::allocateTemporary(int64_t bytes) {
   constexpr size_t kAlignment = 64;
   void *block = bytes < 0 ? nullptr : calloc(1, size_t(bytes) + 2 * kAlignment);
   if (!block) {
-    if (!hasFailed.exchange(true))
-      isOutOfMemory = true;
+    if (!hasFailed.exchange(true)) isOutOfMemory = true;
     cancel();
     return nullptr;
   }
   auto *item = new (block) Temporary{nullptr, block};
   item->next = temporaries.load(std::memory_order_relaxed);
-  while (!temporaries.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  while (!temporaries.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {}
   return reinterpret_cast<void *>((uintptr_t(block) + sizeof(Temporary) + kAlignment - 1) & ~(kAlignment - 1));
 }
 

@@ -8,8 +8,7 @@ namespace qd::runtime {
 
 void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset) {
   layout::ByteRange bytes = layout::computeByteRange(newLayout);
-  if (!newBuffer)
-    newBuffer = Buffer::allocate(size_t(newByteOffset + bytes.end));
+  if (!newBuffer) newBuffer = Buffer::allocate(size_t(newByteOffset + bytes.end));
   if (newByteOffset + bytes.begin < 0 || newByteOffset + bytes.end > int64_t(newBuffer->getSize()))
     throw support::Error(support::ErrorKind::Value, "the layout reaches outside of its buffer");
   layout = std::move(newLayout);
@@ -26,27 +25,23 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
 }
 
 bool mayOverlap(const Tensor &a, const Tensor &b) {
-  if (a.data + a.range.end <= b.data + b.range.begin || b.data + b.range.end <= a.data + a.range.begin)
-    return false;
+  if (a.data + a.range.end <= b.data + b.range.begin || b.data + b.range.end <= a.data + a.range.begin) return false;
   // Both repeat with a common period; within one period they may lie side by side.
   int64_t period = 0;
   for (const Tensor *tensor : {&a, &b})
     for (size_t axis = 0; axis < tensor->layout.extents.size(); ++axis)
-      if (tensor->layout.extents[axis] > 1)
-        period = std::gcd(period, tensor->layout.strides[axis]);
+      if (tensor->layout.extents[axis] > 1) period = std::gcd(period, tensor->layout.strides[axis]);
   auto getCellBytes = [](const Tensor &tensor) {
     return (tensor.layout.element.componentCount() - 1) * tensor.layout.componentStride +
            int64_t(getByteSize(tensor.layout.element.scalar));
   };
-  if (period == 0 || a.layout.componentStride < 0 || b.layout.componentStride < 0)
-    return true;
+  if (period == 0 || a.layout.componentStride < 0 || b.layout.componentStride < 0) return true;
   int64_t distance = ((b.data - a.data) % period + period) % period; // from a's cell up to b's
   return distance < getCellBytes(a) || distance + getCellBytes(b) > period;
 }
 
 void Tensor::release() {
-  if (state == State::Alive)
-    state = State::Dead;
+  if (state == State::Alive) state = State::Dead;
   typeKey = 0;
   data = nullptr;
   buffer = {};

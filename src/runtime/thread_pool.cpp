@@ -47,11 +47,9 @@ struct Job {
   bool isOpen() const { return helpersWanted > 0 && next.load(std::memory_order_relaxed) < work.chunks; }
   /// Takes the next chunk; false when there is none.
   bool runOne() {
-    if (isStopped(work))
-      return false;
+    if (isStopped(work)) return false;
     int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
-    if (chunk >= work.chunks)
-      return false;
+    if (chunk >= work.chunks) return false;
     work.run(work.data, chunk);
     return true;
   }
@@ -77,8 +75,7 @@ private:
 
 Job *ThreadPool::findJob() {
   for (Job *job = jobs; job; job = job->nextJob)
-    if (job->isOpen())
-      return job;
+    if (job->isOpen()) return job;
   return nullptr;
 }
 
@@ -90,8 +87,7 @@ void ThreadPool::serve() {
       lock.unlock();
       Clock::time_point end = Clock::now() + kIdleSpin;
       do {
-        for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i)
-          pauseBriefly();
+        for (int i = 0; i < 16 && openJobs.load(std::memory_order_relaxed) == 0; ++i) pauseBriefly();
       } while (openJobs.load(std::memory_order_relaxed) == 0 && Clock::now() < end);
       lock.lock();
       while (!(job = findJob())) {
@@ -103,12 +99,10 @@ void ThreadPool::serve() {
     --job->helpersWanted;
     job->helpers.fetch_add(1, std::memory_order_relaxed);
     lock.unlock();
-    while (job->runOne()) {
-    }
+    while (job->runOne()) {}
     lock.lock();
     // Release: the caller sees what the chunks wrote. After this line the job may be gone.
-    if (job->helpers.fetch_sub(1, std::memory_order_release) == 1)
-      helperLeft.notify_all();
+    if (job->helpers.fetch_sub(1, std::memory_order_release) == 1) helperLeft.notify_all();
   }
 }
 
@@ -136,8 +130,7 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
       if (helpers >= sleeping)
         jobArrived.notify_all();
       else
-        for (int i = 0; i < helpers; ++i)
-          jobArrived.notify_one();
+        for (int i = 0; i < helpers; ++i) jobArrived.notify_one();
     }
   }
   Clock::time_point polled = Clock::now();
@@ -147,22 +140,18 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
       polled = Clock::now();
     }
   };
-  while (job.runOne())
-    pollNow();
+  while (job.runOne()) pollNow();
 
   std::unique_lock lock(mutex);
   Job **link = &jobs;
-  while (*link != &job)
-    link = &(*link)->nextJob;
+  while (*link != &job) link = &(*link)->nextJob;
   *link = job.nextJob;
   openJobs.fetch_sub(1, std::memory_order_relaxed);
   // From here on nobody joins.
-  if (job.helpers.load(std::memory_order_acquire) == 0)
-    return;
+  if (job.helpers.load(std::memory_order_acquire) == 0) return;
   lock.unlock();
   Clock::time_point end = Clock::now() + kIdleSpin;
-  while (job.helpers.load(std::memory_order_acquire) > 0 && Clock::now() < end)
-    pauseBriefly();
+  while (job.helpers.load(std::memory_order_acquire) > 0 && Clock::now() < end) pauseBriefly();
   lock.lock();
   while (job.helpers.load(std::memory_order_acquire) > 0) {
     helperLeft.wait_for(lock, kPollInterval);
@@ -174,8 +163,7 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
 
 int countProcessors() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, int(std::thread::hardware_concurrency()));
 }
 
@@ -184,8 +172,7 @@ std::atomic<int> wantedThreads{0};
 
 ThreadPool &getPool() {
   ThreadPool *current = pool.load(std::memory_order_acquire);
-  if (current)
-    return *current;
+  if (current) return *current;
   // Threads do not survive a fork: the child starts anew and leaves the parent's pool, whose mutex may be held, alone.
   static int registered = pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); });
   (void)registered;
@@ -202,8 +189,7 @@ ThreadPool &getPool() {
 
 int getThreadCount() {
   int wanted = wantedThreads.load(std::memory_order_relaxed);
-  if (wanted > 0)
-    return wanted;
+  if (wanted > 0) return wanted;
   static const int processors = countProcessors();
   return processors;
 }
@@ -211,14 +197,12 @@ int getThreadCount() {
 void setThreadCount(int count) {
   wantedThreads.store(count, std::memory_order_relaxed);
   // Threads beyond the new number stay and sleep; jobs ask for no more helpers than the number allows.
-  if (ThreadPool *current = pool.load(std::memory_order_acquire))
-    current->threadCount = getThreadCount();
+  if (ThreadPool *current = pool.load(std::memory_order_acquire)) current->threadCount = getThreadCount();
 }
 
 void runChunks(const ChunkedWork &work, int maxThreads) {
   int threads = getThreadCount();
-  if (maxThreads > 0)
-    threads = std::min(threads, maxThreads);
+  if (maxThreads > 0) threads = std::min(threads, maxThreads);
   int helpers = int(std::min<int64_t>(threads, work.chunks)) - 1;
   if (helpers > 0) {
     getPool().run(work, helpers);

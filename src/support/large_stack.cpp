@@ -28,8 +28,7 @@ void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work) {
     job = {&work, index, {}, false};
     job.started = large && pthread_create(&job.thread, &attributes, start, &job) == 0;
   }
-  if (made)
-    pthread_attr_destroy(&attributes);
+  if (made) pthread_attr_destroy(&attributes);
   for (Job &job : jobs) {
     if (job.started)
       pthread_join(job.thread, nullptr);

@@ -15,8 +15,7 @@ static std::atomic<LogLevel> currentLevel{LogLevel::Info};
 
 LogLevel parseLogLevel(std::string_view name) {
   for (int i = 0; i < int(std::size(kLevelNames)); ++i)
-    if (kLevelNames[i] == name)
-      return LogLevel(i);
+    if (kLevelNames[i] == name) return LogLevel(i);
   throw Error(ErrorKind::Value, "log level '" + std::string(name) + "' is none of trace, debug, info, warn, error, critical, off");
 }
 
@@ -25,8 +24,7 @@ LogLevel getLogLevel() { return currentLevel.load(std::memory_order_relaxed); }
 bool isLogged(LogLevel level) { return level != LogLevel::Off && level >= getLogLevel(); }
 
 void log(LogLevel level, std::string_view message, std::string_view place) {
-  if (!isLogged(level))
-    return;
+  if (!isLogged(level)) return;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   tm local;
@@ -35,8 +33,7 @@ void log(LogLevel level, std::string_view message, std::string_view place) {
   snprintf(head, sizeof head, "[%c %02d/%02d/%02d %02d:%02d:%02d.%03ld %d] ", "TDIWEC"[int(level)], local.tm_mon + 1, local.tm_mday,
            local.tm_year % 100, local.tm_hour, local.tm_min, local.tm_sec, now.tv_nsec / 1000000, int(getpid()));
   std::string line = head;
-  if (!place.empty())
-    line.append("[").append(place).append("] ");
+  if (!place.empty()) line.append("[").append(place).append("] ");
   line.append(message).append("\n");
   // A closed or full stderr is no reason to fail the program.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());

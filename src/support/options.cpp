@@ -16,18 +16,15 @@ OptionValue makeDefault(const char *value) { return std::string(value); }
 bool isOneOf(std::string_view words, std::string_view word) {
   while (!words.empty()) {
     size_t end = words.find('|');
-    if (words.substr(0, end) == word)
-      return true;
-    if (end == std::string_view::npos)
-      return false;
+    if (words.substr(0, end) == word) return true;
+    if (end == std::string_view::npos) return false;
     words.remove_prefix(end + 1);
   }
   return false;
 }
 
 bool isLegalDataType(std::string_view option, std::string_view value) {
-  if (option == "default_fp")
-    return isOneOf("f16|f32|f64", value);
+  if (option == "default_fp") return isOneOf("f16|f32|f64", value);
   return isOneOf(option == "default_ip" ? "i32|i64" : "u32|u64", value);
 }
 } // namespace
@@ -43,15 +40,13 @@ const std::vector<OptionRow> &getOptionRows() {
 }
 
 Options::Options() {
-  for (const OptionRow &row : getOptionRows())
-    values.push_back(row.defaultValue);
+  for (const OptionRow &row : getOptionRows()) values.push_back(row.defaultValue);
 }
 
 int Options::find(std::string_view name) {
   const std::vector<OptionRow> &rows = getOptionRows();
   for (size_t i = 0; i < rows.size(); ++i)
-    if (rows[i].name == name)
-      return int(i);
+    if (rows[i].name == name) return int(i);
   return -1;
 }
 
@@ -59,10 +54,8 @@ void Options::set(int index, OptionValue value) {
   const OptionRow &row = getOptionRows()[size_t(index)];
   std::string name = row.name;
   // A whole number is a fine float, and a truth value a fine number; nothing else converts by itself.
-  if (row.kind == Float && std::holds_alternative<int64_t>(value))
-    value = double(std::get<int64_t>(value));
-  if (row.kind == Int && std::holds_alternative<bool>(value))
-    value = int64_t(std::get<bool>(value));
+  if (row.kind == Float && std::holds_alternative<int64_t>(value)) value = double(std::get<int64_t>(value));
+  if (row.kind == Int && std::holds_alternative<bool>(value)) value = int64_t(std::get<bool>(value));
   if (row.kind == Bool && std::holds_alternative<int64_t>(value) && uint64_t(std::get<int64_t>(value)) <= 1)
     value = std::get<int64_t>(value) == 1;
   if (value.index() != row.defaultValue.index()) {
@@ -82,8 +75,7 @@ std::string Options::describeKey() const {
   std::string text;
   const std::vector<OptionRow> &rows = getOptionRows();
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].key == OptionKey::NoKey)
-      continue;
+    if (rows[i].key == OptionKey::NoKey) continue;
     text.append(rows[i].name).append("=");
     std::visit(
         [&](const auto &value) {

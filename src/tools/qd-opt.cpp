@@ -47,10 +47,8 @@ struct Arguments {
 LogicalResult transform(ModuleOp module, const Arguments &arguments) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   auto report = [&](const Twine &message) { return emitError(module.getLoc(), message), failure(); };
-  if (failed(arguments.passes.addToPipeline(manager, report)) || failed(manager.run(module)))
-    return failure();
-  if (!arguments.pipeline)
-    return success();
+  if (failed(arguments.passes.addToPipeline(manager, report)) || failed(manager.run(module))) return failure();
+  if (!arguments.pipeline) return success();
   qd::passes::PipelineOptions options;
   options.debug = options.checkBounds = arguments.debug;
   options.verify = true;
@@ -60,8 +58,7 @@ LogicalResult transform(ModuleOp module, const Arguments &arguments) {
 /// Code generation: prints the stage that --emit asks for.
 LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostream &output) {
   std::unique_ptr<qd::backends::Target> target = qd::backends::findTarget(arguments.target, arguments.cpu);
-  if (!target)
-    return module.emitError("no such target: ") << arguments.target;
+  if (!target) return module.emitError("no such target: ") << arguments.target;
   qd::backends::TargetOptions options;
   options.lanes = arguments.lanes;
   options.fastMath = !arguments.strictMath;
@@ -70,10 +67,8 @@ LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostrea
   qd::backends::Stages stages("kernel", "", arguments.emit, &output);
   qd::artifact::Artifact artifact;
   LogicalResult result = target->emit(module, options, stages, artifact);
-  if (wantsBinary)
-    output << llvm::StringRef(reinterpret_cast<const char *>(artifact.binary.data()), artifact.binary.size());
-  if (wantsTimes)
-    stages.printTimes(llvm::errs());
+  if (wantsBinary) output << llvm::StringRef(reinterpret_cast<const char *>(artifact.binary.data()), artifact.binary.size());
+  if (wantsTimes) stages.printTimes(llvm::errs());
   return result;
 }
 
@@ -86,10 +81,8 @@ LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Argument
   sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   auto run = [&]() -> LogicalResult {
     OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(*sources, ParserConfig(&ctx));
-    if (!module || failed(transform(*module, arguments)))
-      return failure();
-    if (!arguments.emit.empty())
-      return emit(*module, arguments, output);
+    if (!module || failed(transform(*module, arguments))) return failure();
+    if (!arguments.emit.empty()) return emit(*module, arguments, output);
     module->print(output);
     output << '\n';
     return success();

@@ -12,8 +12,7 @@ template <typename T> class Abandonable {
 public:
   explicit Abandonable(std::unique_ptr<T> object) : object(object.release()) {}
   ~Abandonable() {
-    if (std::uncaught_exceptions() == exceptions)
-      delete object;
+    if (std::uncaught_exceptions() == exceptions) delete object;
   }
   Abandonable(const Abandonable &) = delete;
   Abandonable &operator=(const Abandonable &) = delete;

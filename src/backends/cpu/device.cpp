@@ -54,24 +54,20 @@ struct Loop {
 };
 
 void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
-  if (iterations <= 0)
-    return;
+  if (iterations <= 0) return;
   Loop loop{context, task, iterations, chunkSize > 0 ? chunkSize : iterations};
   int64_t chunks = (iterations - 1) / loop.chunkSize + 1;
-  if (chunks == 1)
-    return loop.run(0);
+  if (chunks == 1) return loop.run(0);
   ChunkCost &cost = getChunkCost(task);
   bool isKnown = cost.task.load(std::memory_order_relaxed) == task;
-  if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking)
-    maxThreads = 1;
+  if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking) maxThreads = 1;
   runtime::ChunkedWork work;
   work.run = [](void *data, int64_t chunk) { static_cast<Loop *>(data)->run(chunk); };
   work.data = &loop;
   work.chunks = chunks;
   work.stop = &context->failed;
   work.poll = [](void *data) {
-    if (runtime::RunObserver *observer = KernelRun::from(static_cast<Loop *>(data)->context).observer)
-      observer->poll();
+    if (runtime::RunObserver *observer = KernelRun::from(static_cast<Loop *>(data)->context).observer) observer->poll();
   };
   auto begin = std::chrono::steady_clock::now();
   runtime::runChunks(work, maxThreads);
@@ -102,15 +98,13 @@ private:
 struct FileDescriptor {
   int number = -1;
   ~FileDescriptor() {
-    if (number >= 0)
-      close(number);
+    if (number >= 0) close(number);
   }
 };
 
 int makeMemoryFile(const uint8_t *bytes, size_t size) {
   int file = memfd_create("quadrants-kernel", MFD_CLOEXEC);
-  if (file < 0)
-    throw Error(ErrorKind::Memory, std::string("no memory file for a compiled kernel: ") + strerror(errno));
+  if (file < 0) throw Error(ErrorKind::Memory, std::string("no memory file for a compiled kernel: ") + strerror(errno));
   while (size > 0) {
     ssize_t written = write(file, bytes, size);
     if (written <= 0) {
@@ -128,8 +122,7 @@ int makeMemoryFile(const uint8_t *bytes, size_t size) {
 std::string makeUniquePath(int file) {
   static std::atomic<uint64_t> counter{0};
   std::string path = "/proc/self/fd";
-  for (uint64_t bits = ++counter; bits; bits >>= 1)
-    path += bits & 1 ? "/." : "//";
+  for (uint64_t bits = ++counter; bits; bits >>= 1) path += bits & 1 ? "/." : "//";
   return path + "/" + std::to_string(file);
 }
 
@@ -144,8 +137,7 @@ public:
     // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
     FileDescriptor file{makeMemoryFile(binary.data(), binary.size())};
     void *handle = dlopen(makeUniquePath(file.number).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-      throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
+    if (!handle) throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
     void *entry = dlsym(handle, "qd_kernel");
     if (!entry) {
       dlclose(handle);
@@ -162,8 +154,7 @@ std::string describeProcessor() {
   auto add = [&](unsigned leaf, unsigned subleaf, bool withEbx) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
-    for (unsigned word : {a, withEbx ? b : 0u, c, d})
-      text.append(std::to_string(word)).append(" ");
+    for (unsigned word : {a, withEbx ? b : 0u, c, d}) text.append(std::to_string(word)).append(" ");
   };
   text = "x86_64 ";
   add(0, 0, true);

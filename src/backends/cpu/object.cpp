@@ -43,8 +43,7 @@ llvm::Expected<Object> emitObject(llvm::Module &module, llvm::TargetMachine &mac
   }
   pipeline.add(config);
   pipeline.add(modules);
-  if (config->addISelPasses())
-    return llvm::createStringError("this processor has no code generator");
+  if (config->addISelPasses()) return llvm::createStringError("this processor has no code generator");
   config->addMachinePasses();
   config->setInitialized();
   auto type = kind == OutputKind::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
@@ -65,8 +64,7 @@ public:
   Descriptor &operator=(const Descriptor &) = delete;
 
   void reset() {
-    if (value >= 0)
-      close(value);
+    if (value >= 0) close(value);
     value = -1;
   }
   int get() const { return value; }
@@ -80,10 +78,8 @@ private:
 bool writeAll(int descriptor, llvm::StringRef bytes) {
   while (!bytes.empty()) {
     ssize_t count = write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return false;
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
     bytes = bytes.drop_front(size_t(count));
   }
   return true;
@@ -96,8 +92,7 @@ std::vector<uint8_t> readAll(int descriptor) {
     bytes.resize(size + (64 << 10));
     ssize_t count = read(descriptor, bytes.data() + size, bytes.size() - size);
     bytes.resize(size + size_t(std::max<ssize_t>(count, 0)));
-    if (count == 0 || (count < 0 && errno != EINTR))
-      return bytes;
+    if (count == 0 || (count < 0 && errno != EINTR)) return bytes;
   }
 }
 
@@ -107,8 +102,7 @@ std::vector<uint8_t> readAll(int descriptor) {
 // descriptor survives, and a temporary folder is one more thing that may be full or read-only.
 llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::ArrayRef<Object> objects) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return llvm::createStringError("no descriptor for the linker's output");
+  if (pipe2(ends, O_CLOEXEC) != 0) return llvm::createStringError("no descriptor for the linker's output");
   Descriptor reading(ends[0]), writing(ends[1]);
   std::string outputPath = writing.getPath();
   std::vector<const char *> arguments = {"ld.lld",          "-shared",        "--threads=1", "-z", "norelro",         "-z",
@@ -135,8 +129,7 @@ llvm::Expected<std::vector<uint8_t>> linkSharedLibrary(llvm::ArrayRef<Object> ob
   }
   writing.reset();
   reader.join();
-  if (!linked || library.empty())
-    return llvm::createStringError("lld: " + messages);
+  if (!linked || library.empty()) return llvm::createStringError("lld: " + messages);
   return library;
 }
 

@@ -34,17 +34,14 @@ constexpr unsigned kShortRoutine = 24;
 
 static void callRoutinesUsedOften(llvm::Module &module) {
   for (llvm::Function &function : module) {
-    if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_"))
-      continue;
+    if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_")) continue;
     unsigned size = function.getInstructionCount();
-    if (size < kShortRoutine || function.getNumUses() * size <= kMostInlined)
-      continue;
+    if (size < kShortRoutine || function.getNumUses() * size <= kMostInlined) continue;
     function.removeFnAttr(llvm::Attribute::AlwaysInline);
     function.addFnAttr(llvm::Attribute::NoInline);
     function.setCallingConv(llvm::CallingConv::Fast);
     for (llvm::User *user : function.users())
-      if (auto *call = llvm::dyn_cast<llvm::CallInst>(user))
-        call->setCallingConv(llvm::CallingConv::Fast);
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(user)) call->setCallingConv(llvm::CallingConv::Fast);
   }
 }
 
@@ -53,8 +50,7 @@ llvm::Error linkDeviceLibrary(llvm::Module &module, llvm::ArrayRef<int> lanes) {
     std::string_view bitcode = devlib::getBitcode(count);
     // Lazily: function bodies that nothing calls are never read.
     auto library = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext());
-    if (!library)
-      return library.takeError();
+    if (!library) return library.takeError();
     (*library)->setTargetTriple(module.getTargetTriple());
     (*library)->setDataLayout(module.getDataLayout());
     auto internalise = [](llvm::Module &linked, const llvm::StringSet<> &names) {
@@ -72,8 +68,7 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
   module.setDataLayout(machine.createDataLayout());
   std::string width = std::to_string(processor.traits.vectorBytes * 8);
   for (llvm::Function &function : module) {
-    if (function.isIntrinsic())
-      continue;
+    if (function.isIntrinsic()) continue;
     function.addFnAttr("target-cpu", processor.name);
     function.addFnAttr("target-features", processor.features);
     // Some processors are tuned for narrower registers by default; our loops are written for the widest.
@@ -125,8 +120,7 @@ static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
     if (++count % kLongestBlock == 0 && !llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction) && !instruction.isTerminator())
       cuts.push_back(&instruction);
   }
-  if (count < 2 * kLongestBlock)
-    return;
+  if (count < 2 * kLongestBlock) return;
   llvm::Function &function = *block.getParent();
   llvm::LLVMContext &ctx = function.getContext();
   if (!never) {
@@ -148,8 +142,7 @@ static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
 static void splitLongBlocks(llvm::Module &module) {
   for (llvm::Function &function : module) {
     llvm::BasicBlock *never = nullptr;
-    for (llvm::BasicBlock &block : llvm::make_early_inc_range(function))
-      splitLongBlock(block, never);
+    for (llvm::BasicBlock &block : llvm::make_early_inc_range(function)) splitLongBlock(block, never);
   }
 }
 
@@ -179,8 +172,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) 
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());
-  if (optLevel > 0)
-    pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
+  if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
   pipeline.run(module, owned->modules);
   // Last: nothing after it may join the pieces.
   splitLongBlocks(module);

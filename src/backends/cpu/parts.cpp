@@ -28,8 +28,7 @@ bool isShared(const llvm::Function &function) { return function.isDeclaration() 
 llvm::StringMap<unsigned> assignParts(llvm::Module &module, unsigned count) {
   std::vector<std::tuple<unsigned, size_t, llvm::Function *>> functions;
   for (llvm::Function &function : module)
-    if (!isShared(function))
-      functions.push_back({~function.getInstructionCount(), functions.size(), &function});
+    if (!isShared(function)) functions.push_back({~function.getInstructionCount(), functions.size(), &function});
   llvm::sort(functions);
   std::vector<unsigned> loads(count);
   llvm::StringMap<unsigned> parts;
@@ -50,12 +49,10 @@ llvm::Expected<Object> compilePart(llvm::StringRef bitcode, const llvm::StringMa
   Abandonable ctx(std::make_unique<llvm::LLVMContext>());
   ctx->setDiscardValueNames(true);
   auto parsed = llvm::parseBitcodeFile({bitcode, "part"}, *ctx);
-  if (!parsed)
-    return parsed.takeError();
+  if (!parsed) return parsed.takeError();
   Abandonable module(std::move(*parsed));
   for (llvm::Function &function : *module)
-    if (!isShared(function) && parts.lookup(function.getName()) != part)
-      function.deleteBody();
+    if (!isShared(function) && parts.lookup(function.getName()) != part) function.deleteBody();
   Abandonable machine(makeTargetMachine(processor, optLevel));
   optimise(*module, *machine, optLevel);
   return emitObject(*module, *machine, OutputKind::Object);
@@ -66,14 +63,12 @@ llvm::Expected<Object> compilePart(llvm::StringRef bitcode, const llvm::StringMa
 unsigned choosePartCount(const llvm::Module &module, unsigned threads) {
   unsigned total = 0, largest = 0;
   for (const llvm::Function &function : module) {
-    if (isShared(function))
-      continue;
+    if (isShared(function)) continue;
     unsigned size = function.getInstructionCount();
     total += size;
     largest = std::max(largest, size);
   }
-  if (largest == 0)
-    return 1;
+  if (largest == 0) return 1;
   return std::max(1u, std::min({threads, total / kSmallestPart, total / largest}));
 }
 
@@ -88,15 +83,12 @@ llvm::Expected<std::vector<Object>> compileParts(llvm::Module &module, const Pro
   support::runOnLargeStacks(count, [&](size_t part) {
     try {
       results[part].emplace(compilePart({bitcode.data(), bitcode.size()}, parts, unsigned(part), processor, optLevel));
-    } catch (...) {
-      problems[part] = std::current_exception();
-    }
+    } catch (...) { problems[part] = std::current_exception(); }
   });
   std::vector<Object> objects;
   llvm::Error errors = llvm::Error::success();
   for (auto &result : results) {
-    if (!result)
-      continue;
+    if (!result) continue;
     if (*result)
       objects.push_back(std::move(**result));
     else
@@ -107,8 +99,7 @@ llvm::Expected<std::vector<Object>> compileParts(llvm::Module &module, const Pro
       llvm::consumeError(std::move(errors));
       std::rethrow_exception(problem);
     }
-  if (errors)
-    return errors;
+  if (errors) return errors;
   return objects;
 }
 

@@ -61,8 +61,7 @@ const Processor &getHost() {
     processor.triple = llvm::Triple(llvm::sys::getProcessTriple());
     processor.name = llvm::sys::getHostCPUName().str();
     llvm::SmallVector<std::string> features;
-    for (const auto &feature : llvm::sys::getHostCPUFeatures())
-      features.push_back((feature.second ? "+" : "-") + feature.first().str());
+    for (const auto &feature : llvm::sys::getHostCPUFeatures()) features.push_back((feature.second ? "+" : "-") + feature.first().str());
     llvm::sort(features);
     processor.features = llvm::join(features, ",");
     processor.traits = describeTraits(processor);

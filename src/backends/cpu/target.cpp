@@ -35,40 +35,32 @@ public:
     // Names are for people who read dumps.
     ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
     codegen::Emission emission = codegen::emitModule(source, ctx, processor.traits, {options.fastMath, options.parallel, options.lanes});
-    if (!emission.module)
-      return mlir::failure();
-    if (!options.replay.empty() && mlir::failed(replay(source, options.replay, ctx, emission.module)))
-      return mlir::failure();
+    if (!emission.module) return mlir::failure();
+    if (!options.replay.empty() && mlir::failed(replay(source, options.replay, ctx, emission.module))) return mlir::failure();
     Abandonable ownedModule(std::move(emission.module));
     llvm::Module &module = *ownedModule;
     std::string problems;
     llvm::raw_string_ostream problemStream(problems);
-    if (options.verify && llvm::verifyModule(module, &problemStream))
-      throw std::runtime_error("the emitted code is broken: " + problems);
+    if (options.verify && llvm::verifyModule(module, &problemStream)) throw std::runtime_error("the emitted code is broken: " + problems);
     artifact.sites = std::move(emission.sites);
     artifact.scratchBytes = emission.scratchBytes;
     artifact.results = std::move(emission.results);
     artifact.resultBytes = emission.resultBytes;
     artifact.hasPrint = emission.hasPrint;
-    if (!stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
-      return mlir::success();
+    if (!stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
 
     Abandonable machine(makeTargetMachine(processor, options.optLevel));
     setProcessor(module, processor, *machine);
-    if (llvm::Error error = linkDeviceLibrary(module, emission.devlibLanes))
-      return source.emitError(llvm::toString(std::move(error)));
+    if (llvm::Error error = linkDeviceLibrary(module, emission.devlibLanes)) return source.emitError(llvm::toString(std::move(error)));
     setProcessor(module, processor, *machine);
     stages.finish("device library");
     // Who looks at the stages sees the module in one piece.
     unsigned parts = stages.isWatched() ? 1 : choosePartCount(module, options.threads);
     auto objects = parts > 1 ? compileParts(module, processor, options.optLevel, parts) : compileWhole(module, *machine, options, stages);
-    if (!objects)
-      return source.emitError(llvm::toString(objects.takeError()));
-    if (stages.isStopped())
-      return mlir::success();
+    if (!objects) return source.emitError(llvm::toString(objects.takeError()));
+    if (stages.isStopped()) return mlir::success();
     auto library = linkSharedLibrary(*objects);
-    if (!library)
-      return source.emitError(llvm::toString(library.takeError()));
+    if (!library) return source.emitError(llvm::toString(library.takeError()));
     stages.finish(parts > 1 ? "parts and lld" : "lld");
     artifact.backend = "cpu";
     artifact.binary = std::move(*library);
@@ -81,18 +73,14 @@ private:
                                                    Stages &stages) const {
     std::vector<Object> objects;
     optimise(module, machine, options.optLevel);
-    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); }))
-      return objects;
+    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return objects;
     if (stages.wants("asm")) {
       auto assembly = emitAssembly(module, options);
-      if (!assembly)
-        return assembly.takeError();
-      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << getText(*assembly); }))
-        return objects;
+      if (!assembly) return assembly.takeError();
+      if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << getText(*assembly); })) return objects;
     }
     auto object = emitObject(module, machine, OutputKind::Object);
-    if (!object)
-      return object.takeError();
+    if (!object) return object.takeError();
     (void)stages.finish("4_object.o", [&](llvm::raw_ostream &output) { output << getText(*object); });
     objects.push_back(std::move(*object));
     return objects;
@@ -110,8 +98,7 @@ private:
                                     std::unique_ptr<llvm::Module> &module) {
     llvm::SMDiagnostic error;
     module = llvm::parseIRFile(path, error, ctx);
-    if (!module)
-      return source.emitError(path + ": " + error.getMessage());
+    if (!module) return source.emitError(path + ": " + error.getMessage());
     return mlir::success();
   }
 

@@ -18,8 +18,7 @@ public:
                            artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
     codegen::Emission emission = codegen::emitModule(source, ctx, traits, {options.fastMath, options.parallel, options.lanes});
-    if (!emission.module)
-      return mlir::failure();
+    if (!emission.module) return mlir::failure();
     artifact.backend = "null";
     artifact.sites = std::move(emission.sites);
     artifact.scratchBytes = emission.scratchBytes;

@@ -14,24 +14,15 @@ llvm::Value *BodyEmitter::emitAtomicCombine(ir::AtomicKind kind, Type type, llvm
   using A = ir::AtomicKind;
   using B = ir::BinaryKind;
   switch (kind) {
-  case A::add:
-    return emitBinary(B::add, type, type, old, value);
-  case A::sub:
-    return emitBinary(B::sub, type, type, old, value);
-  case A::mul:
-    return emitBinary(B::mul, type, type, old, value);
-  case A::min:
-    return emitBinary(B::min, type, type, old, value);
-  case A::max:
-    return emitBinary(B::max, type, type, old, value);
-  case A::bit_and:
-    return emitBinary(B::bit_and, type, type, old, value);
-  case A::bit_or:
-    return emitBinary(B::bit_or, type, type, old, value);
-  case A::bit_xor:
-    return emitBinary(B::bit_xor, type, type, old, value);
-  case A::exchange:
-    return value;
+  case A::add: return emitBinary(B::add, type, type, old, value);
+  case A::sub: return emitBinary(B::sub, type, type, old, value);
+  case A::mul: return emitBinary(B::mul, type, type, old, value);
+  case A::min: return emitBinary(B::min, type, type, old, value);
+  case A::max: return emitBinary(B::max, type, type, old, value);
+  case A::bit_and: return emitBinary(B::bit_and, type, type, old, value);
+  case A::bit_or: return emitBinary(B::bit_or, type, type, old, value);
+  case A::bit_xor: return emitBinary(B::bit_xor, type, type, old, value);
+  case A::exchange: return value;
   }
   llvm_unreachable("all rows of builtins.def are listed");
 }
@@ -41,32 +32,25 @@ llvm::Constant *BodyEmitter::getIdentity(ir::AtomicKind kind, Type type) {
   bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
   unsigned bits = type.getIntOrFloatBitWidth();
   switch (kind) {
-  case ir::AtomicKind::mul:
-    return isFloat ? llvm::ConstantFP::get(llvmType, 1.0) : llvm::ConstantInt::get(llvmType, 1);
+  case ir::AtomicKind::mul: return isFloat ? llvm::ConstantFP::get(llvmType, 1.0) : llvm::ConstantInt::get(llvmType, 1);
   case ir::AtomicKind::min:
-    if (isFloat)
-      return llvm::ConstantFP::getInfinity(llvmType);
+    if (isFloat) return llvm::ConstantFP::getInfinity(llvmType);
     return llvm::ConstantInt::get(llvmType, isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
   case ir::AtomicKind::max:
-    if (isFloat)
-      return llvm::ConstantFP::getInfinity(llvmType, /*Negative=*/true);
+    if (isFloat) return llvm::ConstantFP::getInfinity(llvmType, /*Negative=*/true);
     return llvm::ConstantInt::get(llvmType, isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
-  case ir::AtomicKind::bit_and:
-    return llvm::Constant::getAllOnesValue(llvmType);
+  case ir::AtomicKind::bit_and: return llvm::Constant::getAllOnesValue(llvmType);
   case ir::AtomicKind::add:
     // -0 and not 0: -0 + -0 is -0.
     return isFloat ? llvm::ConstantFP::getNegativeZero(llvmType) : llvm::Constant::getNullValue(llvmType);
-  default:
-    return llvm::Constant::getNullValue(llvmType);
+  default: return llvm::Constant::getNullValue(llvmType);
   }
 }
 
 llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Value *vector) {
-  if (lanes == 1)
-    return vector;
+  if (lanes == 1) return vector;
   // What was subtracted lane by lane is added up.
-  if (kind == ir::AtomicKind::sub)
-    kind = ir::AtomicKind::add;
+  if (kind == ir::AtomicKind::sub) kind = ir::AtomicKind::add;
   for (unsigned width = lanes / 2; width > 0; width /= 2) {
     llvm::SmallVector<int, 16> low, high;
     for (unsigned i = 0; i < width; ++i) {
@@ -82,27 +66,17 @@ llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Valu
 static llvm::AtomicRMWInst::BinOp getInstruction(ir::AtomicKind kind, Type type) {
   using I = llvm::AtomicRMWInst;
   bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
-  if (type.isInteger(1))
-    return I::BAD_BINOP;
+  if (type.isInteger(1)) return I::BAD_BINOP;
   switch (kind) {
-  case ir::AtomicKind::add:
-    return isFloat ? I::FAdd : I::Add;
-  case ir::AtomicKind::sub:
-    return isFloat ? I::FSub : I::Sub;
-  case ir::AtomicKind::min:
-    return isFloat ? I::FMin : isSigned ? I::Min : I::UMin;
-  case ir::AtomicKind::max:
-    return isFloat ? I::FMax : isSigned ? I::Max : I::UMax;
-  case ir::AtomicKind::bit_and:
-    return I::And;
-  case ir::AtomicKind::bit_or:
-    return I::Or;
-  case ir::AtomicKind::bit_xor:
-    return I::Xor;
-  case ir::AtomicKind::exchange:
-    return I::Xchg;
-  default:
-    return I::BAD_BINOP;
+  case ir::AtomicKind::add: return isFloat ? I::FAdd : I::Add;
+  case ir::AtomicKind::sub: return isFloat ? I::FSub : I::Sub;
+  case ir::AtomicKind::min: return isFloat ? I::FMin : isSigned ? I::Min : I::UMin;
+  case ir::AtomicKind::max: return isFloat ? I::FMax : isSigned ? I::Max : I::UMax;
+  case ir::AtomicKind::bit_and: return I::And;
+  case ir::AtomicKind::bit_or: return I::Or;
+  case ir::AtomicKind::bit_xor: return I::Xor;
+  case ir::AtomicKind::exchange: return I::Xchg;
+  default: return I::BAD_BINOP;
   }
 }
 
@@ -138,15 +112,13 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
 Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Type type, const Component &value) {
   ir::AtomicKind kind = op.getAtomicKind();
   bool wantsOld = !op.getResult().use_empty();
-  if (lanes == 1)
-    return {emitAtomicAt(kind, type, place.base, value.value, place)};
+  if (lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
   if (place.lanes.isUniform() && !wantsOld) {
     llvm::Value *all = toVector(value);
     if (kind == ir::AtomicKind::exchange) {
       all = builder.CreateExtractElement(all, getLastLane(getMask()));
     } else {
-      if (mask)
-        all = builder.CreateSelect(mask, all, splat(getIdentity(kind == ir::AtomicKind::sub ? ir::AtomicKind::add : kind, type)));
+      if (mask) all = builder.CreateSelect(mask, all, splat(getIdentity(kind == ir::AtomicKind::sub ? ir::AtomicKind::add : kind, type)));
       all = reduceLanes(kind, type, all);
     }
     emitAtomicAt(kind, type, place.base, all, place);
@@ -154,8 +126,7 @@ Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Typ
   }
   llvm::Type *resultType = widen(module.getType(type));
   llvm::Value *slot = wantsOld ? makeSlot(resultType, "old") : nullptr;
-  if (slot)
-    builder.CreateStore(llvm::Constant::getNullValue(resultType), slot);
+  if (slot) builder.CreateStore(llvm::Constant::getNullValue(resultType), slot);
   llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr;
   auto updateLane = [&](llvm::Value *lane) {
     llvm::Value *offset =
@@ -163,15 +134,13 @@ Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Typ
                 : builder.CreateMul(builder.CreateZExt(lane, builder.getInt64Ty()), builder.getInt64(uint64_t(place.lanes.getStride())));
     llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
     llvm::Value *old = emitAtomicAt(kind, type, pointer, getLane(value, lane), place);
-    if (slot)
-      builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(resultType, slot), old, lane), slot);
+    if (slot) builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(resultType, slot), old, lane), slot);
   };
   if (!mask)
     forEachActiveLane(updateLane);
   else
     forEachSetLane(mask, updateLane);
-  if (!slot)
-    return {llvm::PoisonValue::get(resultType), LaneKind::varying()};
+  if (!slot) return {llvm::PoisonValue::get(resultType), LaneKind::varying()};
   return {builder.CreateLoad(resultType, slot), LaneKind::varying()};
 }
 
@@ -211,8 +180,7 @@ Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
   }
   for (auto [i, component] : llvm::enumerate(value)) {
     Place part = place;
-    if (i > 0)
-      part.base = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(int64_t(i) * place.componentStride));
+    if (i > 0) part.base = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(int64_t(i) * place.componentStride));
     result.push_back(emitAtomicScalar(op, part, scalar, component));
   }
   return result;
@@ -240,8 +208,7 @@ Component BodyEmitter::emitCompareExchange(ir::CompareExchangeOp op) {
         llvm::AtomicOrdering::SequentiallyConsistent, llvm::AtomicOrdering::SequentiallyConsistent);
     return fromMemory(type, builder.CreateBitCast(builder.CreateExtractValue(pair, 0), memoryType));
   };
-  if (lanes == 1)
-    return {exchange(place.base, expected.value, value.value)};
+  if (lanes == 1) return {exchange(place.base, expected.value, value.value)};
   llvm::Type *resultType = widen(module.getType(type));
   llvm::Value *slot = makeSlot(resultType, "old");
   builder.CreateStore(llvm::Constant::getNullValue(resultType), slot);

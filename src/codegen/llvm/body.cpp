@@ -25,17 +25,14 @@ LogicalResult BodyEmitter::emitBlock(Block &block) {
   // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
-    if (failed(emitOp(&op)))
-      return failure();
+    if (failed(emitOp(&op))) return failure();
     if (isTerminated()) {
-      if (&op == &block.back())
-        break;
+      if (&op == &block.back()) break;
       // What follows is never reached, but must be emitted to keep every value defined.
       moveTo(makeBlock("dead"));
     }
     if (facts->loseLanes.contains(&op) && &op != &block.back() && !isa<ir::YieldOp, ir::ConditionOp>(op.getNextNode())) {
-      if (!end)
-        end = makeBlock("rest.end");
+      if (!end) end = makeBlock("rest.end");
       llvm::BasicBlock *rest = makeBlock("rest");
       builder.CreateCondBr(isAny(getMask()), rest, end);
       moveTo(rest);
@@ -104,16 +101,14 @@ LogicalResult BodyEmitter::emitOp(Operation *op) {
       })
       .Case<ir::ElementOp>([&](ir::ElementOp element) {
         llvm::SmallVector<Component, 4> indices;
-        for (Value index : element.getIndices())
-          indices.push_back(getScalar(index));
+        for (Value index : element.getIndices()) indices.push_back(getScalar(index));
         Place place = getElement(getTensor(element.getTensor()), indices, element.getIndices().getTypes());
         setPlace(element, place);
         return success();
       })
       .Case<ir::ComponentOp>([&](ir::ComponentOp component) {
         llvm::SmallVector<Component, 4> indices;
-        for (Value index : component.getIndices())
-          indices.push_back(getScalar(index));
+        for (Value index : component.getIndices()) indices.push_back(getScalar(index));
         Place place = getComponent(getPlace(component.getRef()), indices, component.getIndices().getTypes());
         setPlace(component, place);
         return success();
@@ -192,11 +187,9 @@ llvm::Type *BodyEmitter::widen(llvm::Type *scalar) const { return lanes == 1 ? s
 llvm::Value *BodyEmitter::splat(llvm::Value *scalar) { return lanes == 1 ? scalar : builder.CreateVectorSplat(lanes, scalar); }
 
 llvm::Value *BodyEmitter::toVector(const Component &component) {
-  if (component.kind.isVarying())
-    return component.value;
+  if (component.kind.isVarying()) return component.value;
   llvm::Value *vector = splat(component.value);
-  if (component.kind.isUniform())
-    return vector;
+  if (component.kind.isUniform()) return vector;
   llvm::SmallVector<llvm::Constant *, 16> steps;
   for (unsigned lane = 0; lane < lanes; ++lane)
     steps.push_back(llvm::ConstantInt::get(component.value->getType(), uint64_t(component.kind.getStride()) * lane, /*IsSigned=*/true,
@@ -205,10 +198,8 @@ llvm::Value *BodyEmitter::toVector(const Component &component) {
 }
 
 llvm::Value *BodyEmitter::getLane(const Component &component, llvm::Value *lane) {
-  if (component.kind.isUniform())
-    return component.value;
-  if (component.kind.isVarying())
-    return builder.CreateExtractElement(component.value, lane);
+  if (component.kind.isUniform()) return component.value;
+  if (component.kind.isVarying()) return builder.CreateExtractElement(component.value, lane);
   llvm::Type *type = component.value->getType();
   llvm::Value *step = llvm::ConstantInt::get(type, uint64_t(component.kind.getStride()), true, true);
   return builder.CreateAdd(component.value, builder.CreateMul(builder.CreateIntCast(lane, type, false), step));
@@ -226,8 +217,7 @@ Component BodyEmitter::castIndex(const Component &component, Type from, llvm::Ty
 llvm::Value *BodyEmitter::getContextField(unsigned index) {
   // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
   llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), context, uint64_t(index) * 8);
-  if (index == kFailed)
-    return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
+  if (index == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
   llvm::Type *type = index == kRandomSeed || index == kLaunchIndex ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy();
   llvm::LoadInst *load = builder.CreateAlignedLoad(type, pointer, llvm::Align(8));
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));

@@ -19,15 +19,13 @@ constexpr int64_t kCheapComponents = 12;
 llvm::BasicBlock *BodyEmitter::makeBlock(const llvm::Twine &name) { return llvm::BasicBlock::Create(module.ctx, name, function); }
 
 void BodyEmitter::branchTo(llvm::BasicBlock *target) {
-  if (!isTerminated())
-    builder.CreateBr(target);
+  if (!isTerminated()) builder.CreateBr(target);
 }
 
 llvm::Value *BodyEmitter::getMask() { return mask ? mask : llvm::Constant::getAllOnesValue(widen(builder.getInt1Ty())); }
 
 llvm::Value *BodyEmitter::isAny(llvm::Value *lanesMask) {
-  if (lanes == 1)
-    return lanesMask;
+  if (lanes == 1) return lanesMask;
   return builder.CreateIsNotNull(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)));
 }
 
@@ -70,16 +68,14 @@ llvm::Value *BodyEmitter::makeLive(llvm::StringRef name) {
 
 void BodyEmitter::narrowAfter(Operation *op, llvm::Value *before) {
   mask = before;
-  if (lanes == 1 || !facts->loseLanes.contains(op))
-    return;
+  if (lanes == 1 || !facts->loseLanes.contains(op)) return;
   for (const Scope &scope : llvm::reverse(scopes)) {
     if (scope.live) {
       llvm::Value *live = builder.CreateLoad(widen(builder.getInt1Ty()), scope.live);
       mask = before ? builder.CreateAnd(before, live) : live;
       return;
     }
-    if (scope.kind == Scope::Kind::Function)
-      return;
+    if (scope.kind == Scope::Kind::Function) return;
   }
 }
 
@@ -87,8 +83,7 @@ void BodyEmitter::narrowAfter(Operation *op, llvm::Value *before) {
 
 /// Whether the region can run with no active lane: only arithmetic and locals, and little of that.
 bool BodyEmitter::isCheap(Region &region) {
-  if (region.empty())
-    return true;
+  if (region.empty()) return true;
   int64_t cost = 0;
   for (Operation &op : region.front()) {
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
@@ -102,8 +97,7 @@ bool BodyEmitter::isCheap(Region &region) {
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       Value ref = op.getOperand(op.getNumOperands() - 1);
       auto place = places.find(ref);
-      if (place == places.end() || !place->second.local || place->second.chosen.value)
-        return false;
+      if (place == places.end() || !place->second.local || place->second.chosen.value) return false;
     } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::YieldOp,
                     ir::BreakOp, ir::ContinueOp>(op)) {
       return false;
@@ -115,8 +109,7 @@ bool BodyEmitter::isCheap(Region &region) {
 }
 
 LogicalResult BodyEmitter::emitMasked(llvm::Value *condition, Region &region) {
-  if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front()))
-    return success();
+  if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front())) return success();
   llvm::Value *before = mask;
   mask = before ? builder.CreateAnd(before, condition) : condition;
   llvm::BasicBlock *join = nullptr;
@@ -126,8 +119,7 @@ LogicalResult BodyEmitter::emitMasked(llvm::Value *condition, Region &region) {
     builder.CreateCondBr(isAny(mask), body, join);
     moveTo(body);
   }
-  if (failed(emitBlock(region.front())))
-    return failure();
+  if (failed(emitBlock(region.front()))) return failure();
   if (join) {
     branchTo(join);
     moveTo(join);
@@ -153,14 +145,12 @@ LogicalResult BodyEmitter::emitIf(ir::IfOp op) {
   llvm::BasicBlock *elseBlock = op.getElseRegion().empty() ? join : makeBlock("else");
   builder.CreateCondBr(condition.value, thenBlock, elseBlock);
   moveTo(thenBlock);
-  if (failed(emitBlock(op.getThenRegion().front())))
-    return failure();
+  if (failed(emitBlock(op.getThenRegion().front()))) return failure();
   branchTo(join);
   if (elseBlock != join) {
     mask = before;
     moveTo(elseBlock);
-    if (failed(emitBlock(op.getElseRegion().front())))
-      return failure();
+    if (failed(emitBlock(op.getElseRegion().front()))) return failure();
     branchTo(join);
   }
   moveTo(join);
@@ -187,10 +177,8 @@ void BodyEmitter::emitCountedLoop(llvm::Value *count, llvm::function_ref<void(ll
 
 LogicalResult BodyEmitter::emitLoopBody(Operation *op, Region &body, llvm::BasicBlock *next) {
   scopes.push_back({Scope::Kind::Iteration, next});
-  if (lanes > 1 && facts->divergentContinue.contains(op))
-    scopes.back().live = makeLive("live.iteration");
-  if (failed(emitBlock(body.front())))
-    return failure();
+  if (lanes > 1 && facts->divergentContinue.contains(op)) scopes.back().live = makeLive("live.iteration");
+  if (failed(emitBlock(body.front()))) return failure();
   scopes.pop_back();
   branchTo(next);
   return success();
@@ -200,10 +188,8 @@ LogicalResult BodyEmitter::emitFor(ir::ForOp op) {
   llvm::Value *before = mask;
   llvm::BasicBlock *exit = makeBlock("for.end");
   scopes.push_back({Scope::Kind::Loop, exit});
-  if (lanes > 1 && facts->divergent.contains(op))
-    scopes.back().live = makeLive("live.loop");
-  if (failed(emitForAxis(op, 0, exit)))
-    return failure();
+  if (lanes > 1 && facts->divergent.contains(op)) scopes.back().live = makeLive("live.loop");
+  if (failed(emitForAxis(op, 0, exit))) return failure();
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
@@ -235,11 +221,9 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   auto constantStep = dyn_cast<llvm::ConstantInt>(step.value);
   auto test = [&](llvm::Value *at, llvm::Value *end, llvm::Value *by) {
     llvm::Value *isBelow = emitBinary(ir::BinaryKind::lt, type, type, at, end);
-    if (constantStep && (type.isUnsignedInteger() || !constantStep->isNegative()))
-      return isBelow;
+    if (constantStep && (type.isUnsignedInteger() || !constantStep->isNegative())) return isBelow;
     llvm::Value *isAbove = emitBinary(ir::BinaryKind::gt, type, type, at, end);
-    if (constantStep)
-      return isAbove;
+    if (constantStep) return isAbove;
     return builder.CreateSelect(builder.CreateICmpSLT(by, llvm::Constant::getNullValue(by->getType())), isAbove, isBelow);
   };
   if (uniformTest) {
@@ -252,11 +236,9 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   moveTo(body);
   setValue(op.getBody().getArgument(axis), {index});
   // Serial code may run long, and someone may press Ctrl-C.
-  if (lanes == 1 && axis == 0 && scopes.size() == 1)
-    leaveIfFailed();
+  if (lanes == 1 && axis == 0 && scopes.size() == 1) leaveIfFailed();
   if (axis + 1 == op.getRank()) {
-    if (failed(emitLoopBody(op, op.getBody(), latch)))
-      return failure();
+    if (failed(emitLoopBody(op, op.getBody(), latch))) return failure();
   } else if (failed(emitForAxis(op, axis + 1, latch))) {
     return failure();
   }
@@ -266,8 +248,7 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   if (!(constantStep && (constantStep->isOne() || constantStep->isMinusOne())) && (uniformTest || kind.isVarying())) {
     llvm::Value *end = asKind(upper);
     llvm::Value *isDown = builder.CreateICmpSLT(by, llvm::Constant::getNullValue(by->getType()));
-    if (type.isUnsignedInteger())
-      isDown = llvm::Constant::getNullValue(isDown->getType());
+    if (type.isUnsignedInteger()) isDown = llvm::Constant::getNullValue(isDown->getType());
     llvm::Value *distance = builder.CreateSelect(isDown, builder.CreateSub(index.value, end), builder.CreateSub(end, index.value));
     llvm::Value *length = builder.CreateSelect(isDown, builder.CreateNeg(by), by);
     next = builder.CreateSelect(builder.CreateICmpULE(distance, length), end, next);
@@ -283,8 +264,7 @@ LogicalResult BodyEmitter::emitWhile(ir::WhileOp op) {
   bool divergent = lanes > 1 && facts->divergent.contains(op);
   llvm::BasicBlock *header = makeBlock("while"), *body = makeBlock("while.body"), *exit = makeBlock("while.end");
   scopes.push_back({Scope::Kind::Loop, exit});
-  if (divergent)
-    scopes.back().live = makeLive("live.loop");
+  if (divergent) scopes.back().live = makeLive("live.loop");
   llvm::Value *live = scopes.back().live;
   builder.CreateBr(header);
   moveTo(header);
@@ -295,8 +275,7 @@ LogicalResult BodyEmitter::emitWhile(ir::WhileOp op) {
     builder.CreateCondBr(isAny(mask), test, exit);
     moveTo(test);
   }
-  if (failed(emitBlock(op.getConditionRegion().front())))
-    return failure();
+  if (failed(emitBlock(op.getConditionRegion().front()))) return failure();
   Component condition = getScalar(cast<ir::ConditionOp>(op.getConditionRegion().front().getTerminator()).getCondition());
   if (condition.kind.isUniform()) {
     builder.CreateCondBr(condition.value, body, exit);
@@ -311,8 +290,7 @@ LogicalResult BodyEmitter::emitWhile(ir::WhileOp op) {
   moveTo(body);
   // It may never end by itself.
   leaveIfFailed();
-  if (failed(emitLoopBody(op, op.getBody(), header)))
-    return failure();
+  if (failed(emitLoopBody(op, op.getBody(), header))) return failure();
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
@@ -334,10 +312,8 @@ void BodyEmitter::emitDeparture(Operation *op, Scope::Kind target) {
       llvm::Value *live = builder.CreateLoad(widen(builder.getInt1Ty()), scope.live);
       builder.CreateStore(builder.CreateAnd(live, builder.CreateNot(getMask())), scope.live);
     }
-    if (scope.kind != target)
-      continue;
-    if (!divergent)
-      builder.CreateBr(scope.exit);
+    if (scope.kind != target) continue;
+    if (!divergent) builder.CreateBr(scope.exit);
     return;
   }
   op->emitError("stands outside of what it leaves");

@@ -32,12 +32,9 @@ ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const pass
       uniformity(source) {}
 
 llvm::Type *ModuleEmitter::getType(Type scalar) const {
-  if (scalar.isF16())
-    return llvm::Type::getHalfTy(ctx);
-  if (scalar.isF32())
-    return llvm::Type::getFloatTy(ctx);
-  if (scalar.isF64())
-    return llvm::Type::getDoubleTy(ctx);
+  if (scalar.isF16()) return llvm::Type::getHalfTy(ctx);
+  if (scalar.isF32()) return llvm::Type::getFloatTy(ctx);
+  if (scalar.isF64()) return llvm::Type::getDoubleTy(ctx);
   return llvm::Type::getIntNTy(ctx, scalar.getIntOrFloatBitWidth());
 }
 
@@ -53,13 +50,10 @@ llvm::FunctionType *ModuleEmitter::getApiType(ApiField field) const {
   llvm::Type *none = llvm::Type::getVoidTy(ctx), *pointer = llvm::PointerType::get(ctx, 0);
   llvm::Type *i32 = llvm::Type::getInt32Ty(ctx), *i64 = llvm::Type::getInt64Ty(ctx);
   switch (field) {
-  case kParallelFor:
-    return llvm::FunctionType::get(none, {pointer, pointer, i64, i64, i32}, false);
+  case kParallelFor: return llvm::FunctionType::get(none, {pointer, pointer, i64, i64, i32}, false);
   case kFail:
-  case kPrint:
-    return llvm::FunctionType::get(none, {pointer, i32, pointer}, false);
-  case kAllocateTemporary:
-    return llvm::FunctionType::get(pointer, {pointer, i64}, false);
+  case kPrint: return llvm::FunctionType::get(none, {pointer, i32, pointer}, false);
+  case kAllocateTemporary: return llvm::FunctionType::get(pointer, {pointer, i64}, false);
   }
   llvm_unreachable("all members are listed");
 }
@@ -96,8 +90,7 @@ void ModuleEmitter::collectAliasScopes() {
   llvm::MDBuilder metadata(ctx);
   llvm::MDNode *domain = metadata.createAnonymousAliasScopeDomain("memory");
   std::vector<llvm::Metadata *> scopes;
-  for (size_t i = 0; i < count; ++i)
-    scopes.push_back(metadata.createAnonymousAliasScope(domain, "container"));
+  for (size_t i = 0; i < count; ++i) scopes.push_back(metadata.createAnonymousAliasScope(domain, "container"));
   for (size_t i = 0; i < count; ++i) {
     std::vector<llvm::Metadata *> others = scopes;
     others.erase(others.begin() + ptrdiff_t(i));
@@ -107,15 +100,13 @@ void ModuleEmitter::collectAliasScopes() {
 }
 
 int ModuleEmitter::getAliasScope(ir::TensorArgumentOp argument) {
-  if (!argument.getField())
-    return arrayScope;
+  if (!argument.getField()) return arrayScope;
   auto found = fieldScopes.find(argument.getOffset());
   return found == fieldScopes.end() ? -1 : found->second;
 }
 
 void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
-  if (scope < 0 || size_t(scope) >= scopeLists.size())
-    return;
+  if (scope < 0 || size_t(scope) >= scopeLists.size()) return;
   instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, scopeLists[size_t(scope)]);
   instruction->setMetadata(llvm::LLVMContext::MD_noalias, otherLists[size_t(scope)]);
 }
@@ -123,11 +114,9 @@ void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
 /// Routines of the device library are made to be inlined. Where a kernel calls one from many places it is compiled once instead.
 static void limitInlining(llvm::Module &module) {
   for (llvm::Function &function : module) {
-    if (!function.isDeclaration() || function.isIntrinsic() || function.getNumUses() <= kInlinedCalls)
-      continue;
+    if (!function.isDeclaration() || function.isIntrinsic() || function.getNumUses() <= kInlinedCalls) continue;
     for (llvm::User *user : function.users())
-      if (auto call = dyn_cast<llvm::CallInst>(user))
-        call->addFnAttr(llvm::Attribute::NoInline);
+      if (auto call = dyn_cast<llvm::CallInst>(user)) call->addFnAttr(llvm::Attribute::NoInline);
   }
 }
 
@@ -136,13 +125,10 @@ static void limitInlining(llvm::Module &module) {
 LogicalResult ModuleEmitter::emit() {
   ir::KernelOp kernel;
   for (Operation &op : *source.getBody())
-    if (auto found = dyn_cast<ir::KernelOp>(op))
-      kernel = found;
-  if (!kernel)
-    return source.emitError("has no kernel");
+    if (auto found = dyn_cast<ir::KernelOp>(op)) kernel = found;
+  if (!kernel) return source.emitError("has no kernel");
   llvm::SmallVector<Type, 4> resultTypes;
-  for (Attribute type : kernel.getResultTypes())
-    resultTypes.push_back(cast<TypeAttr>(type).getValue());
+  for (Attribute type : kernel.getResultTypes()) resultTypes.push_back(cast<TypeAttr>(type).getValue());
   emission.resultBytes = layoutResults(resultTypes, emission.results);
   emission.scratchBytes = kernel.getScratchBytes();
   collectAliasScopes();
@@ -156,11 +142,9 @@ LogicalResult ModuleEmitter::emit() {
   int index = 0;
   for (Operation &op : kernel.getBody().front()) {
     auto task = dyn_cast<ir::TaskOp>(op);
-    if (!task)
-      return op.emitError("stands in a kernel outside of a task");
+    if (!task) return op.emitError("stands in a kernel outside of a task");
     llvm::Function *function = emitTask(*this, task, index++);
-    if (!function || hasFailed)
-      return failure();
+    if (!function || hasFailed) return failure();
     llvm::BasicBlock *next = llvm::BasicBlock::Create(ctx, "next", entry, exit);
     builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
     builder.SetInsertPoint(next);
@@ -174,8 +158,7 @@ LogicalResult ModuleEmitter::emit() {
 
 Emission emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options) {
   ModuleEmitter emitter(module, ctx, traits, options);
-  if (failed(emitter.emit()))
-    return {};
+  if (failed(emitter.emit())) return {};
   Emission emission = std::move(emitter.emission);
   emission.devlibLanes.assign(emitter.devlibLanes.begin(), emitter.devlibLanes.end());
   emission.module = std::move(emitter.module);

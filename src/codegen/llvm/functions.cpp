@@ -21,8 +21,7 @@ ir::FuncOp ModuleEmitter::lookup(ir::CallOp call) const {
 
 void ModuleEmitter::countCalls() {
   source->walk([&](ir::CallOp call) {
-    if (ir::FuncOp callee = lookup(call))
-      ++callCounts[callee];
+    if (ir::FuncOp callee = lookup(call)) ++callCounts[callee];
   });
 }
 
@@ -32,8 +31,7 @@ int64_t ModuleEmitter::getSize(Region &region) {
     auto call = dyn_cast<ir::CallOp>(op);
     ir::FuncOp callee = call ? lookup(call) : ir::FuncOp();
     if (!callee) {
-      for (Type type : op->getResultTypes())
-        size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
+      for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
       size += op->getNumResults() == 0;
       return;
     }
@@ -52,8 +50,7 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
   std::function<bool(Region &)> search = [&](Region &body) {
     return body
         .walk([&](Operation *op) {
-          if (matches(op))
-            return WalkResult::interrupt();
+          if (matches(op)) return WalkResult::interrupt();
           auto call = dyn_cast<ir::CallOp>(op);
           ir::FuncOp callee = call ? lookup(call) : ir::FuncOp();
           return callee && seen.insert(callee).second && search(callee.getBody()) ? WalkResult::interrupt() : WalkResult::advance();
@@ -65,8 +62,7 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
 
 bool ModuleEmitter::isRecursive(ir::FuncOp function) {
   auto found = recursive.find(function);
-  if (found != recursive.end())
-    return found->second;
+  if (found != recursive.end()) return found->second;
   return recursive[function] = containsDeep(function.getBody(), [&](Operation *op) {
            auto call = dyn_cast<ir::CallOp>(op);
            return call && lookup(call) == function;
@@ -75,10 +71,8 @@ bool ModuleEmitter::isRecursive(ir::FuncOp function) {
 
 bool ModuleEmitter::isOutlined(ir::FuncOp function) {
   auto [entry, isNew] = outlined.try_emplace(function, false);
-  if (!isNew)
-    return entry->second;
-  if (isRecursive(function))
-    return outlined[function] = true;
+  if (!isNew) return entry->second;
+  if (isRecursive(function)) return outlined[function] = true;
   int64_t size = getSize(function.getBody());
   bool result = size >= kOutlineSize && size * int64_t(callCounts[function]) > kInlineTotal && callCounts[function] > 1 &&
                 llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
@@ -87,8 +81,7 @@ bool ModuleEmitter::isOutlined(ir::FuncOp function) {
 }
 
 static LaneKind getResultKind(const BodyFacts &facts, size_t position) {
-  if (position >= facts.results.size() || facts.results[position].isUnset())
-    return LaneKind::uniform();
+  if (position >= facts.results.size() || facts.results[position].isUnset()) return LaneKind::uniform();
   return facts.results[position];
 }
 
@@ -109,10 +102,8 @@ LogicalResult BodyEmitter::emitFunctionBody(ir::FuncOp callee, Returns into, llv
   Returns outer = std::exchange(returns, into);
   llvm::Value *before = mask;
   scopes.push_back({Scope::Kind::Function, exit});
-  if (lanes > 1 && facts->divergentReturn)
-    scopes.back().live = makeLive("live.function");
-  if (failed(emitBlock(callee.getBody().front())))
-    return failure();
+  if (lanes > 1 && facts->divergentReturn) scopes.back().live = makeLive("live.function");
+  if (failed(emitBlock(callee.getBody().front()))) return failure();
   branchTo(exit);
   scopes.pop_back();
   moveTo(exit);
@@ -124,22 +115,19 @@ LogicalResult BodyEmitter::emitFunctionBody(ir::FuncOp callee, Returns into, llv
 LogicalResult BodyEmitter::emitReturn(ir::ReturnOp op) {
   bool inFunction = llvm::any_of(scopes, [](const Scope &scope) { return scope.kind == Scope::Kind::Function; });
   if (!inFunction) {
-    if (!leaveKernel)
-      return op.emitError("a parallel loop cannot return from the kernel");
+    if (!leaveKernel) return op.emitError("a parallel loop cannot return from the kernel");
     leaveKernel(op);
     return success();
   }
   Components components;
-  for (Value value : op.getValues())
-    llvm::append_range(components, getValue(value));
+  for (Value value : op.getValues()) llvm::append_range(components, getValue(value));
   if (returns.values) {
     *returns.values = std::move(components);
   } else if (returns.slots) {
     bool masked = mask && (facts->divergentReturn || facts->divergent.contains(op));
     for (auto [component, slot, kind] : llvm::zip(components, returns.slots->slots, returns.slots->kinds)) {
       llvm::Value *stored = kind.isVarying() ? toVector(component) : component.value;
-      if (masked && kind.isVarying())
-        stored = builder.CreateSelect(mask, stored, builder.CreateLoad(stored->getType(), slot));
+      if (masked && kind.isVarying()) stored = builder.CreateSelect(mask, stored, builder.CreateLoad(stored->getType(), slot));
       builder.CreateStore(stored, slot);
     }
   }
@@ -149,14 +137,12 @@ LogicalResult BodyEmitter::emitReturn(ir::ReturnOp op) {
 
 LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
   ir::FuncOp callee = module.lookup(op);
-  if (!callee)
-    return op.emitError() << "calls unknown " << op.getCallee();
+  if (!callee) return op.emitError() << "calls unknown " << op.getCallee();
   LaneKinds kinds;
   bool hasMemoryPlace = false;
   for (Value argument : op.getArguments()) {
     if (ir::isValue(argument.getType())) {
-      for (const Component &component : getValue(argument))
-        kinds.push_back(component.kind);
+      for (const Component &component : getValue(argument)) kinds.push_back(component.kind);
     } else if (isa<ir::RefType>(argument.getType())) {
       Place place = getPlace(argument);
       hasMemoryPlace |= !place.local || place.chosen.value || place.isPrivate;
@@ -165,8 +151,7 @@ LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
     }
   }
   const BodyFacts &calleeFacts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeFunction(callee, kinds);
-  if (!hasMemoryPlace && module.isOutlined(callee))
-    return emitOutlined(op, callee, calleeFacts, kinds);
+  if (!hasMemoryPlace && module.isOutlined(callee)) return emitOutlined(op, callee, calleeFacts, kinds);
   if (llvm::is_contained(inlinedFunctions, callee.getOperation()))
     return op.emitError("a recursive function cannot take containers, or references to their elements");
   inlinedFunctions.push_back(callee);
@@ -199,8 +184,7 @@ LogicalResult BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const B
 
   const BodyFacts *outer = std::exchange(facts, &calleeFacts);
   llvm::BasicBlock *exit = makeBlock("call.end");
-  if (failed(emitFunctionBody(callee, into, exit)))
-    return failure();
+  if (failed(emitFunctionBody(callee, into, exit))) return failure();
   facts = outer;
   if (into.slots)
     for (auto [slot, kind] : llvm::zip(into.slots->slots, into.slots->kinds))
@@ -216,29 +200,24 @@ LogicalResult BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const B
 
 LogicalResult BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
   llvm::Function *instance = module.getInstance(callee, kinds, lanes);
-  if (!instance)
-    return failure();
+  if (!instance) return failure();
   llvm::SmallVector<llvm::Value *, 16> operands = {context};
-  if (lanes > 1)
-    operands.push_back(getMask());
+  if (lanes > 1) operands.push_back(getMask());
   for (Value argument : op.getArguments()) {
     if (isa<ir::RefType>(argument.getType())) {
       Place place = getPlace(argument);
       llvm::Type *type = module.getMemoryType(ir::getScalar(place.pointee));
       for (size_t i = 0; i < place.local->kinds.size(); ++i) {
-        if (place.component >= 0 && size_t(place.component) != i)
-          continue;
+        if (place.component >= 0 && size_t(place.component) != i) continue;
         llvm::Value *slot = place.local->array ? builder.CreateConstGEP1_64(widen(type), place.local->array, i) : place.local->slots[i];
         operands.push_back(slot);
       }
     } else {
-      for (const Component &component : getValue(argument))
-        operands.push_back(component.value);
+      for (const Component &component : getValue(argument)) operands.push_back(component.value);
     }
   }
   llvm::Value *result = builder.CreateCall(instance, operands);
-  if (module.containsDeep(callee.getBody(), [](Operation *nested) { return isa<ir::AssertOp, ir::WhileOp>(nested); }))
-    leaveIfFailed();
+  if (module.containsDeep(callee.getBody(), [](Operation *nested) { return isa<ir::AssertOp, ir::WhileOp>(nested); })) leaveIfFailed();
   unsigned position = 0;
   for (Value output : op.getOutputs()) {
     Components components;
@@ -252,27 +231,23 @@ LogicalResult BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const 
 
 llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind> kinds, unsigned lanes) {
   std::string name = ("qd_func_" + callee.getSymName() + "_x" + llvm::Twine(lanes)).str();
-  for (LaneKind kind : kinds)
-    name += kind.isVarying() ? "_v" : kind.isUniform() ? "_u" : "_l" + std::to_string(kind.getStride());
+  for (LaneKind kind : kinds) name += kind.isVarying() ? "_v" : kind.isUniform() ? "_u" : "_l" + std::to_string(kind.getStride());
   llvm::Function *&instance = instances[name];
-  if (instance)
-    return instance;
+  if (instance) return instance;
   const BodyFacts &facts = lanes == 1 ? uniformity.getScalarFacts() : uniformity.analyzeFunction(callee, kinds);
   auto widen = [&](llvm::Type *type, LaneKind kind) -> llvm::Type * {
     return lanes > 1 && kind.isVarying() ? llvm::FixedVectorType::get(type, lanes) : type;
   };
   llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
   llvm::SmallVector<llvm::Type *, 16> parameters = {pointer}, results;
-  if (lanes > 1)
-    parameters.push_back(llvm::FixedVectorType::get(llvm::Type::getInt1Ty(ctx), lanes));
+  if (lanes > 1) parameters.push_back(llvm::FixedVectorType::get(llvm::Type::getInt1Ty(ctx), lanes));
   size_t position = 0;
   for (Type type : callee.getArgumentTypes()) {
     if (auto ref = dyn_cast<ir::RefType>(type)) {
       parameters.append(size_t(ir::getComponentCount(ref.getPointee())), pointer);
       continue;
     }
-    for (int64_t i = 0; i < ir::getComponentCount(type); ++i)
-      parameters.push_back(widen(getType(ir::getScalar(type)), kinds[position++]));
+    for (int64_t i = 0; i < ir::getComponentCount(type); ++i) parameters.push_back(widen(getType(ir::getScalar(type)), kinds[position++]));
   }
   for (Type type : callee.getResultTypes())
     for (int64_t i = 0; i < ir::getComponentCount(type); ++i)
@@ -285,8 +260,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
 
   BodyEmitter body(*this, instance, lanes, facts);
   unsigned next = 1;
-  if (lanes > 1)
-    body.mask = instance->getArg(next++);
+  if (lanes > 1) body.mask = instance->getArg(next++);
   position = 0;
   std::deque<LocalStorage> references;
   for (BlockArgument parameter : callee.getBody().getArguments()) {

@@ -30,8 +30,7 @@ public:
 
   /// The kind of a place that holds now this, now `other`.
   LaneKind join(LaneKind other) const {
-    if (isUnset())
-      return other;
+    if (isUnset()) return other;
     return other.isUnset() || other == *this ? *this : varying();
   }
 
@@ -54,29 +53,22 @@ inline LaneKind getPlainKind(LaneKind lhs, LaneKind rhs) {
 /// The kind of an integer `lhs op rhs`. Strides beyond 2^31 are of no use to anybody and count as varying.
 inline LaneKind getIntegerKind(ir::BinaryKind op, const OperandKind &lhs, const OperandKind &rhs) {
   auto linear = [](int64_t stride) { return stride == int64_t(int32_t(stride)) ? LaneKind::linear(stride) : LaneKind::varying(); };
-  if (lhs.kind.isVarying() || rhs.kind.isVarying())
-    return LaneKind::varying();
+  if (lhs.kind.isVarying() || rhs.kind.isVarying()) return LaneKind::varying();
   int64_t left = lhs.kind.getStride(), right = rhs.kind.getStride();
   switch (op) {
-  case ir::BinaryKind::add:
-    return linear(left + right);
-  case ir::BinaryKind::sub:
-    return linear(left - right);
+  case ir::BinaryKind::add: return linear(left + right);
+  case ir::BinaryKind::sub: return linear(left - right);
   case ir::BinaryKind::mul:
-    if (rhs.constant && *rhs.constant == int32_t(*rhs.constant))
-      return linear(left * *rhs.constant);
-    if (lhs.constant && *lhs.constant == int32_t(*lhs.constant))
-      return linear(right * *lhs.constant);
+    if (rhs.constant && *rhs.constant == int32_t(*rhs.constant)) return linear(left * *rhs.constant);
+    if (lhs.constant && *lhs.constant == int32_t(*lhs.constant)) return linear(right * *lhs.constant);
     return getPlainKind(lhs.kind, rhs.kind);
-  default:
-    return getPlainKind(lhs.kind, rhs.kind);
+  default: return getPlainKind(lhs.kind, rhs.kind);
   }
 }
 
 /// The kind of a conversion. Narrowing keeps a linear value linear; widening does not, because the narrow value may wrap between two lanes.
 inline LaneKind getCastKind(LaneKind operand, bool integersOnly, unsigned fromBits, unsigned toBits) {
-  if (operand.isVarying() || operand.isUniform())
-    return operand;
+  if (operand.isVarying() || operand.isUniform()) return operand;
   // In less than 32 bits a stride may be another number: it counts modulo the width.
   return integersOnly && toBits <= fromBits && toBits >= 32 ? operand : LaneKind::varying();
 }

@@ -19,8 +19,7 @@ llvm::Value *BodyEmitter::callDevlib(llvm::StringRef name, Type type, ArrayRef<l
   llvm::Type *result = operands[0]->getType();
   auto vector = dyn_cast<llvm::FixedVectorType>(result);
   llvm::SmallVector<llvm::Type *, 2> types;
-  for (llvm::Value *operand : operands)
-    types.push_back(operand->getType());
+  for (llvm::Value *operand : operands) types.push_back(operand->getType());
   return builder.CreateCall(module.getDevlib(name, type, vector ? vector->getNumElements() : 1, result, types), operands);
 }
 
@@ -28,32 +27,22 @@ llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *v
   auto intrinsic = [&](llvm::Intrinsic::ID id) { return builder.CreateUnaryIntrinsic(id, value); };
   bool fast = module.options.fastMath;
   switch (kind) {
-  case ir::UnaryKind::sqrt:
-    return intrinsic(llvm::Intrinsic::sqrt);
+  case ir::UnaryKind::sqrt: return intrinsic(llvm::Intrinsic::sqrt);
   case ir::UnaryKind::rsqrt:
     // Under fast_math LLVM makes an estimate and a Newton step of it.
-    if (fast)
-      return builder.CreateFDiv(llvm::ConstantFP::get(value->getType(), 1.0), intrinsic(llvm::Intrinsic::sqrt));
+    if (fast) return builder.CreateFDiv(llvm::ConstantFP::get(value->getType(), 1.0), intrinsic(llvm::Intrinsic::sqrt));
     return callDevlib("rsqrt", type, value);
-  case ir::UnaryKind::floor:
-    return intrinsic(llvm::Intrinsic::floor);
-  case ir::UnaryKind::ceil:
-    return intrinsic(llvm::Intrinsic::ceil);
-  case ir::UnaryKind::trunc:
-    return intrinsic(llvm::Intrinsic::trunc);
-  case ir::UnaryKind::isnan:
-    return builder.createIsFPClass(value, llvm::fcNan);
-  case ir::UnaryKind::isinf:
-    return builder.createIsFPClass(value, llvm::fcInf);
-  case ir::UnaryKind::sin:
-    return callDevlib(fast ? "fast_sin" : "sin", type, value);
-  case ir::UnaryKind::cos:
-    return callDevlib(fast ? "fast_cos" : "cos", type, value);
+  case ir::UnaryKind::floor: return intrinsic(llvm::Intrinsic::floor);
+  case ir::UnaryKind::ceil: return intrinsic(llvm::Intrinsic::ceil);
+  case ir::UnaryKind::trunc: return intrinsic(llvm::Intrinsic::trunc);
+  case ir::UnaryKind::isnan: return builder.createIsFPClass(value, llvm::fcNan);
+  case ir::UnaryKind::isinf: return builder.createIsFPClass(value, llvm::fcInf);
+  case ir::UnaryKind::sin: return callDevlib(fast ? "fast_sin" : "sin", type, value);
+  case ir::UnaryKind::cos: return callDevlib(fast ? "fast_cos" : "cos", type, value);
   case ir::UnaryKind::mantissa:
   case ir::UnaryKind::exponent: {
     bool mantissa = kind == ir::UnaryKind::mantissa;
-    if (!type.isF16())
-      return emitFloatParts(mantissa, value);
+    if (!type.isF16()) return emitFloatParts(mantissa, value);
     Type single = Float32Type::get(type.getContext());
     llvm::Value *part = emitFloatParts(mantissa, emitCast(type, single, value));
     return mantissa ? emitCast(single, type, part) : part;
@@ -108,16 +97,14 @@ Component BodyEmitter::emitRandom(Type type) {
   }
   llvm::Value *calls = builder.CreateLoad(widen(builder.getInt32Ty()), randomCalls);
   llvm::Value *step = splat(builder.getInt32(1));
-  if (mask)
-    step = builder.CreateZExt(mask, step->getType());
+  if (mask) step = builder.CreateZExt(mask, step->getType());
   builder.CreateStore(builder.CreateAdd(calls, step), randomCalls);
 
   llvm::Value *index = iteration.value ? toVector(iteration) : splat(builder.getInt64(0));
   llvm::SmallVector<llvm::Value *, 5> operands = {index, calls, getContextField(kRandomSeed), getContextField(kLaunchIndex),
                                                   builder.getInt32(uint32_t(task))};
   llvm::SmallVector<llvm::Type *, 5> types;
-  for (llvm::Value *operand : operands)
-    types.push_back(operand->getType());
+  for (llvm::Value *operand : operands) types.push_back(operand->getType());
   llvm::Function *routine = module.getDevlib("random", drawn, lanes, widen(module.getType(drawn)), types);
   llvm::Value *number = builder.CreateCall(routine, operands);
   if (type.isInteger(1))

@@ -27,8 +27,7 @@ LocalStorage *BodyEmitter::makeLocal(Type pointee, ArrayRef<LaneKind> kinds, llv
   for (int64_t i = 0; i < count; ++i) {
     LaneKind kind = kinds.empty() || kinds[size_t(i)].isUnset() ? LaneKind::uniform() : kinds[size_t(i)];
     storage.kinds.push_back(kind);
-    if (count <= kSeparateComponents)
-      storage.slots.push_back(makeSlot(kind.isVarying() ? widen(type) : type, name));
+    if (count <= kSeparateComponents) storage.slots.push_back(makeSlot(kind.isVarying() ? widen(type) : type, name));
   }
   if (count > kSeparateComponents)
     storage.array = makeSlot(llvm::ArrayType::get(storage.kinds[0].isVarying() ? widen(type) : type, uint64_t(count)), name);
@@ -46,8 +45,7 @@ llvm::Value *BodyEmitter::toMemory(Type scalar, llvm::Value *value) {
 llvm::Value *BodyEmitter::loadPlain(Type scalar, llvm::Value *pointer, bool invariant) {
   llvm::LoadInst *load =
       builder.CreateAlignedLoad(module.getMemoryType(scalar), pointer, llvm::Align(uint64_t(module.getByteSize(scalar))));
-  if (invariant)
-    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
+  if (invariant) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
   return fromMemory(scalar, load);
 }
 
@@ -92,8 +90,7 @@ public:
     Component wide = index.kind.isVarying() ? index : body.castIndex(index, type, builder.getInt64Ty());
     if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
       offset = sum(offset, builder.CreateMul(wide.value, stride));
-      if (!wide.kind.isUniform())
-        laneStride += wide.kind.getStride() * constant->getSExtValue();
+      if (!wide.kind.isUniform()) laneStride += wide.kind.getStride() * constant->getSExtValue();
       return;
     }
     bool isSigned = !type.isUnsignedInteger() && !type.isInteger(1);
@@ -103,15 +100,12 @@ public:
 
   void finish(Place &place) {
     llvm::IRBuilder<> &builder = body.builder;
-    if (offset)
-      place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
+    if (offset) place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
     if (place.lanes.isVarying() || varying) {
       llvm::Type *type = place.offsets ? place.offsets->getType()->getScalarType() : varyingType;
-      if (place.offsets)
-        varying = sum(varying ? builder.CreateIntCast(varying, body.widen(type), true) : nullptr, place.offsets);
+      if (place.offsets) varying = sum(varying ? builder.CreateIntCast(varying, body.widen(type), true) : nullptr, place.offsets);
       int64_t stride = laneStride + (place.lanes.isScalar() ? place.lanes.getStride() : 0);
-      if (stride != 0)
-        varying = builder.CreateAdd(varying, body.toVector({llvm::ConstantInt::get(type, 0), LaneKind::linear(stride)}));
+      if (stride != 0) varying = builder.CreateAdd(varying, body.toVector({llvm::ConstantInt::get(type, 0), LaneKind::linear(stride)}));
       place.offsets = varying;
       place.lanes = LaneKind::varying();
     } else {
@@ -133,12 +127,10 @@ bool hasSmallOffsets(ir::TensorType type) {
   int64_t span = ir::getComponentCount(type.getElement()) * std::max<int64_t>(type.getComponentStride(), 8);
   for (int64_t axis = 0; axis < type.getRank(); ++axis) {
     int64_t extent = type.getExtents()[axis];
-    if (extent == layout::kDynamic)
-      return false;
+    if (extent == layout::kDynamic) return false;
     if (!type.isPacked()) {
       int64_t stride = type.getStrides()[axis], length = 0;
-      if (stride == layout::kDynamic || __builtin_mul_overflow(std::abs(stride), extent, &length) || length > INT32_MAX)
-        return false;
+      if (stride == layout::kDynamic || __builtin_mul_overflow(std::abs(stride), extent, &length) || length > INT32_MAX) return false;
       span = std::max(span, length);
     } else if (__builtin_mul_overflow(span, std::max<int64_t>(extent, 1), &span)) {
       return false;
@@ -151,8 +143,7 @@ bool hasSmallOffsets(ir::TensorType type) {
 
 llvm::Value *BodyEmitter::getExtent(const Tensor &tensor, int64_t axis) {
   int64_t extent = tensor.type.getExtents()[size_t(axis)];
-  if (extent != layout::kDynamic)
-    return builder.getInt64(uint64_t(extent));
+  if (extent != layout::kDynamic) return builder.getInt64(uint64_t(extent));
   int64_t position = 1 + llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic);
   llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), tensor.descriptor, uint64_t(position) * 8);
   llvm::LoadInst *load = builder.CreateAlignedLoad(builder.getInt64Ty(), pointer, llvm::Align(8), "extent");
@@ -173,8 +164,7 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
     llvm::Value *stride = packed;
     if (type.isPacked()) {
-      if (axis > 0)
-        packed = builder.CreateMul(packed, getExtent(tensor, axis));
+      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis));
     } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
       stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
     } else {
@@ -259,15 +249,12 @@ Components BodyEmitter::loadLocal(const Place &place) {
   };
   Components result;
   if (!place.chosen.value) {
-    if (place.component >= 0)
-      return {loadAt(size_t(place.component))};
-    for (size_t i = 0; i < local.kinds.size(); ++i)
-      result.push_back(loadAt(i));
+    if (place.component >= 0) return {loadAt(size_t(place.component))};
+    for (size_t i = 0; i < local.kinds.size(); ++i) result.push_back(loadAt(i));
     return result;
   }
   if (!local.array) {
-    for (size_t i = 0; i < local.kinds.size(); ++i)
-      result.push_back(loadAt(i));
+    for (size_t i = 0; i < local.kinds.size(); ++i) result.push_back(loadAt(i));
     return {choose(result, place.chosen)};
   }
   if (place.chosen.kind.isUniform()) {
@@ -288,8 +275,7 @@ void BodyEmitter::storeLocal(const Place &place, const Components &value, bool m
   auto slotType = [&](LaneKind kind) { return kind.isVarying() ? widen(type) : type; };
   auto storeAt = [&](llvm::Value *pointer, LaneKind kind, const Component &component, llvm::Value *where) {
     llvm::Value *stored = toMemory(scalar, kind.isVarying() ? toVector(component) : component.value);
-    if (where)
-      stored = builder.CreateSelect(where, stored, builder.CreateLoad(slotType(kind), pointer));
+    if (where) stored = builder.CreateSelect(where, stored, builder.CreateLoad(slotType(kind), pointer));
     builder.CreateStore(stored, pointer);
     if (kind.isScalar() && component.kind != kind) {
       emitError(UnknownLoc::get(place.pointee.getContext()),
@@ -298,15 +284,12 @@ void BodyEmitter::storeLocal(const Place &place, const Components &value, bool m
     }
   };
   auto getPointer = [&](size_t i) -> llvm::Value * {
-    if (!local.array)
-      return local.slots[i];
+    if (!local.array) return local.slots[i];
     return builder.CreateConstGEP2_64(llvm::ArrayType::get(slotType(local.kinds[0]), local.kinds.size()), local.array, 0, i);
   };
   if (!place.chosen.value) {
-    if (place.component >= 0)
-      return storeAt(getPointer(size_t(place.component)), local.kinds[size_t(place.component)], value[0], only);
-    for (size_t i = 0; i < local.kinds.size(); ++i)
-      storeAt(getPointer(i), local.kinds[i], value[i], only);
+    if (place.component >= 0) return storeAt(getPointer(size_t(place.component)), local.kinds[size_t(place.component)], value[0], only);
+    for (size_t i = 0; i < local.kinds.size(); ++i) storeAt(getPointer(i), local.kinds[i], value[i], only);
     return;
   }
   if (!local.array) {
@@ -334,16 +317,14 @@ void BodyEmitter::storeLocal(const Place &place, const Components &value, bool m
 llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
   llvm::Value *base = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
   llvm::Value *offsets = place.offsets;
-  if (!offsets)
-    offsets = toVector({builder.getInt32(0), place.lanes});
+  if (!offsets) offsets = toVector({builder.getInt32(0), place.lanes});
   return builder.CreateGEP(builder.getInt8Ty(), base, offsets);
 }
 
 /// The mask with every lane repeated: for `count` packed components in each.
 static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, unsigned lanes, unsigned count) {
   llvm::SmallVector<int, 64> pattern;
-  for (unsigned i = 0; i < lanes * count; ++i)
-    pattern.push_back(int(i / count));
+  for (unsigned i = 0; i < lanes * count; ++i) pattern.push_back(int(i / count));
   return builder.CreateShuffleVector(mask, pattern);
 }
 
@@ -370,8 +351,7 @@ Components BodyEmitter::loadMemory(const Place &place) {
     finish(all);
     for (int64_t i = 0; i < count; ++i) {
       llvm::SmallVector<int, 16> pattern;
-      for (unsigned lane = 0; lane < lanes; ++lane)
-        pattern.push_back(int(lane * count + i));
+      for (unsigned lane = 0; lane < lanes; ++lane) pattern.push_back(int(lane * count + i));
       result.push_back(makeVarying(fromMemory(scalar, builder.CreateShuffleVector(all, pattern))));
     }
     return result;
@@ -407,24 +387,19 @@ void BodyEmitter::storeMemory(const Place &place, const Components &value) {
   if (packed) {
     // Components in a row, lane by lane: first all vectors end to end, then one shuffle.
     llvm::SmallVector<llvm::Value *, 4> parts;
-    for (const Component &component : value)
-      parts.push_back(toMemory(scalar, toVector(component)));
+    for (const Component &component : value) parts.push_back(toMemory(scalar, toVector(component)));
     unsigned width = lanes;
     while (parts.size() > 1) {
-      if (parts.size() % 2)
-        parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
+      if (parts.size() % 2) parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
       llvm::SmallVector<int, 64> all;
-      for (unsigned i = 0; i < 2 * width; ++i)
-        all.push_back(int(i));
+      for (unsigned i = 0; i < 2 * width; ++i) all.push_back(int(i));
       llvm::SmallVector<llvm::Value *, 4> pairs;
-      for (size_t i = 0; i < parts.size(); i += 2)
-        pairs.push_back(builder.CreateShuffleVector(parts[i], parts[i + 1], all));
+      for (size_t i = 0; i < parts.size(); i += 2) pairs.push_back(builder.CreateShuffleVector(parts[i], parts[i + 1], all));
       parts = pairs;
       width *= 2;
     }
     llvm::SmallVector<int, 64> pattern;
-    for (unsigned i = 0; i < unsigned(lanes * count); ++i)
-      pattern.push_back(int(i % unsigned(count) * lanes + i / unsigned(count)));
+    for (unsigned i = 0; i < unsigned(lanes * count); ++i) pattern.push_back(int(i % unsigned(count) * lanes + i / unsigned(count)));
     llvm::Value *wide = builder.CreateShuffleVector(parts[0], pattern);
     llvm::Instruction *stored;
     if (mask)

@@ -15,47 +15,39 @@ namespace qd::codegen {
 static bool isSignedType(Type type) { return type.isSignedInteger(); }
 
 static Component makeConstant(llvm::Type *type, Attribute value) {
-  if (auto number = dyn_cast<FloatAttr>(value))
-    return {llvm::ConstantFP::get(type, number.getValue())};
+  if (auto number = dyn_cast<FloatAttr>(value)) return {llvm::ConstantFP::get(type, number.getValue())};
   return {llvm::ConstantInt::get(type, cast<IntegerAttr>(value).getValue())};
 }
 
 Components BodyEmitter::emitConstant(TypedAttr value) {
   llvm::Type *type = module.getType(ir::getScalar(value.getType()));
   auto dense = dyn_cast<DenseElementsAttr>(value);
-  if (!dense)
-    return {makeConstant(type, value)};
+  if (!dense) return {makeConstant(type, value)};
   Components components;
   if (isa<FloatType>(dense.getElementType()))
-    for (const APFloat &number : dense.getValues<APFloat>())
-      components.push_back({llvm::ConstantFP::get(type, number)});
+    for (const APFloat &number : dense.getValues<APFloat>()) components.push_back({llvm::ConstantFP::get(type, number)});
   else
-    for (const APInt &number : dense.getValues<APInt>())
-      components.push_back({llvm::ConstantInt::get(type, number)});
+    for (const APInt &number : dense.getValues<APInt>()) components.push_back({llvm::ConstantInt::get(type, number)});
   return components;
 }
 
 static std::optional<int64_t> getConstant(const Component &component) {
   auto constant = dyn_cast<llvm::ConstantInt>(component.value);
-  if (!constant || component.kind.isVarying() || constant->getBitWidth() > 64)
-    return std::nullopt;
+  if (!constant || component.kind.isVarying() || constant->getBitWidth() > 64) return std::nullopt;
   return constant->getSExtValue();
 }
 
 Component BodyEmitter::combine(ir::BinaryKind kind, Type type, const Component &lhs, const Component &rhs) {
-  if (lanes == 1)
-    return {emitBinary(kind, type, type, lhs.value, rhs.value)};
+  if (lanes == 1) return {emitBinary(kind, type, type, lhs.value, rhs.value)};
   LaneKind lanesOf = isa<IntegerType>(type) && !type.isInteger(1)
                          ? getIntegerKind(kind, {lhs.kind, getConstant(lhs)}, {rhs.kind, getConstant(rhs)})
                          : getPlainKind(lhs.kind, rhs.kind);
-  if (lanesOf.isScalar())
-    return {emitBinary(kind, type, type, lhs.value, rhs.value), lanesOf};
+  if (lanesOf.isScalar()) return {emitBinary(kind, type, type, lhs.value, rhs.value), lanesOf};
   return {emitBinary(kind, type, type, toVector(lhs), toVector(rhs)), lanesOf};
 }
 
 Component BodyEmitter::select(const Component &condition, const Component &a, const Component &b) {
-  if (condition.kind.isUniform() && a.kind == b.kind)
-    return {builder.CreateSelect(condition.value, a.value, b.value), a.kind};
+  if (condition.kind.isUniform() && a.kind == b.kind) return {builder.CreateSelect(condition.value, a.value, b.value), a.kind};
   llvm::Value *chooser = condition.kind.isUniform() ? condition.value : toVector(condition);
   return makeVarying(builder.CreateSelect(chooser, toVector(a), toVector(b)));
 }
@@ -119,26 +111,19 @@ static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
     return isFloat ? onFloat : isSigned ? onSigned : onUnsigned;
   };
   switch (kind) {
-  case ir::BinaryKind::lt:
-    return pick(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
-  case ir::BinaryKind::le:
-    return pick(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
-  case ir::BinaryKind::gt:
-    return pick(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
-  case ir::BinaryKind::ge:
-    return pick(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
-  case ir::BinaryKind::eq:
-    return pick(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
-  default:
-    return pick(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
+  case ir::BinaryKind::lt: return pick(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
+  case ir::BinaryKind::le: return pick(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
+  case ir::BinaryKind::gt: return pick(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
+  case ir::BinaryKind::ge: return pick(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
+  case ir::BinaryKind::eq: return pick(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
+  default: return pick(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
   }
 }
 
 /// The constant that an operand is in all lanes, or null.
 static const llvm::APInt *getIntegerConstant(llvm::Value *value) {
   auto constant = dyn_cast<llvm::Constant>(value);
-  if (constant && constant->getType()->isVectorTy())
-    constant = constant->getSplatValue();
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
   auto integer = dyn_cast_or_null<llvm::ConstantInt>(constant);
   return integer ? &integer->getValue() : nullptr;
 }
@@ -150,13 +135,10 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
   const llvm::APInt *divisor = getIntegerConstant(rhs);
   if (!divisor || divisor->isZero() || (isSigned && divisor->isAllOnes()))
     return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
-  if (!isSigned)
-    return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
-  if (kind == B::raw_div || kind == B::raw_mod)
-    return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
+  if (!isSigned) return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
+  if (kind == B::raw_div || kind == B::raw_mod) return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
   if (divisor->isPowerOf2() && !divisor->isSignMask()) {
-    if (wantsQuotient)
-      return builder.CreateAShr(lhs, uint64_t(divisor->exactLogBase2()));
+    if (wantsQuotient) return builder.CreateAShr(lhs, uint64_t(divisor->exactLogBase2()));
     return builder.CreateAnd(lhs, llvm::ConstantInt::get(lhs->getType(), *divisor - 1));
   }
   // Down instead of toward zero, where there is a remainder of the other sign.
@@ -164,8 +146,7 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
   llvm::Value *quotient = builder.CreateSDiv(lhs, rhs);
   llvm::Value *remainder = builder.CreateSub(lhs, builder.CreateMul(quotient, rhs));
   llvm::Value *isOff = divisor->isNegative() ? builder.CreateICmpSGT(remainder, zero) : builder.CreateICmpSLT(remainder, zero);
-  if (wantsQuotient)
-    return builder.CreateAdd(quotient, builder.CreateSExt(isOff, lhs->getType()));
+  if (wantsQuotient) return builder.CreateAdd(quotient, builder.CreateSExt(isOff, lhs->getType()));
   return builder.CreateAdd(remainder, builder.CreateSelect(isOff, rhs, zero));
 }
 
@@ -173,29 +154,22 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   bool isFloat = isa<FloatType>(type), isSigned = isSignedType(type);
   llvm::Type *llvmType = lhs->getType();
   switch (kind) {
-  case ir::BinaryKind::add:
-    return isFloat ? builder.CreateFAdd(lhs, rhs) : builder.CreateAdd(lhs, rhs);
-  case ir::BinaryKind::sub:
-    return isFloat ? builder.CreateFSub(lhs, rhs) : builder.CreateSub(lhs, rhs);
-  case ir::BinaryKind::mul:
-    return isFloat ? builder.CreateFMul(lhs, rhs) : builder.CreateMul(lhs, rhs);
-  case ir::BinaryKind::div:
-    return builder.CreateFDiv(lhs, rhs);
-  case ir::BinaryKind::raw_div:
-    return isFloat ? builder.CreateFDiv(lhs, rhs) : emitDivision(kind, type, lhs, rhs);
+  case ir::BinaryKind::add: return isFloat ? builder.CreateFAdd(lhs, rhs) : builder.CreateAdd(lhs, rhs);
+  case ir::BinaryKind::sub: return isFloat ? builder.CreateFSub(lhs, rhs) : builder.CreateSub(lhs, rhs);
+  case ir::BinaryKind::mul: return isFloat ? builder.CreateFMul(lhs, rhs) : builder.CreateMul(lhs, rhs);
+  case ir::BinaryKind::div: return builder.CreateFDiv(lhs, rhs);
+  case ir::BinaryKind::raw_div: return isFloat ? builder.CreateFDiv(lhs, rhs) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::floor_div:
   case ir::BinaryKind::mod:
   case ir::BinaryKind::raw_mod:
     return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: {
-    if (type == rhsType)
-      return callDevlib("pow", type, {lhs, rhs});
+    if (type == rhsType) return callDevlib("pow", type, {lhs, rhs});
     MLIRContext *ctx = type.getContext();
     Type wide = IntegerType::get(ctx, 64, IntegerType::Signed);
     if (isFloat && isa<IntegerType>(rhsType) && rhsType.getIntOrFloatBitWidth() <= 32)
       return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
-    if (isFloat)
-      return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
+    if (isFloat) return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
     llvm::Value *exponent = emitCast(rhsType, wide, rhs);
     // From 2^63 on an exponent would pass for a negative one: another one that gives the same power stands in for it.
     if (rhsType.isUnsignedInteger(64)) {
@@ -211,29 +185,22 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
     }
     return emitCast(wide, type, power);
   }
-  case ir::BinaryKind::atan2:
-    return callDevlib("atan2", type, {lhs, rhs});
+  case ir::BinaryKind::atan2: return callDevlib("atan2", type, {lhs, rhs});
   case ir::BinaryKind::min:
-    if (isFloat)
-      return builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, lhs, rhs);
+    if (isFloat) return builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, lhs, rhs);
     return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, lhs, rhs);
   case ir::BinaryKind::max:
-    if (isFloat)
-      return builder.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, lhs, rhs);
+    if (isFloat) return builder.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, lhs, rhs);
     return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, lhs, rhs);
-  case ir::BinaryKind::bit_and:
-    return builder.CreateAnd(lhs, rhs);
-  case ir::BinaryKind::bit_or:
-    return builder.CreateOr(lhs, rhs);
-  case ir::BinaryKind::bit_xor:
-    return builder.CreateXor(lhs, rhs);
+  case ir::BinaryKind::bit_and: return builder.CreateAnd(lhs, rhs);
+  case ir::BinaryKind::bit_or: return builder.CreateOr(lhs, rhs);
+  case ir::BinaryKind::bit_xor: return builder.CreateXor(lhs, rhs);
   case ir::BinaryKind::shl:
   case ir::BinaryKind::shr:
   case ir::BinaryKind::bit_shr: {
     llvm::Value *count = builder.CreateIntCast(rhs, llvmType, /*isSigned=*/false);
     count = builder.CreateAnd(count, llvm::ConstantInt::get(llvmType, llvmType->getScalarSizeInBits() - 1));
-    if (kind == ir::BinaryKind::shl)
-      return builder.CreateShl(lhs, count);
+    if (kind == ir::BinaryKind::shl) return builder.CreateShl(lhs, count);
     return kind == ir::BinaryKind::shr && isSigned ? builder.CreateAShr(lhs, count) : builder.CreateLShr(lhs, count);
   }
   case ir::BinaryKind::lt:
@@ -241,8 +208,7 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::gt:
   case ir::BinaryKind::ge:
   case ir::BinaryKind::eq:
-  case ir::BinaryKind::ne:
-    return builder.CreateCmp(getPredicate(kind, type), lhs, rhs);
+  case ir::BinaryKind::ne: return builder.CreateCmp(getPredicate(kind, type), lhs, rhs);
   }
   llvm_unreachable("all rows of builtins.def are listed");
 }
@@ -251,14 +217,11 @@ llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *
   bool isFloat = isa<FloatType>(type);
   llvm::Type *llvmType = value->getType();
   switch (kind) {
-  case ir::UnaryKind::neg:
-    return isFloat ? builder.CreateFNeg(value) : builder.CreateNeg(value);
+  case ir::UnaryKind::neg: return isFloat ? builder.CreateFNeg(value) : builder.CreateNeg(value);
   case ir::UnaryKind::abs:
-    if (isFloat)
-      return builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
+    if (isFloat) return builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
     return isSignedType(type) ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, value, builder.getFalse()) : value;
-  case ir::UnaryKind::bit_not:
-    return builder.CreateNot(value);
+  case ir::UnaryKind::bit_not: return builder.CreateNot(value);
   case ir::UnaryKind::logical_not:
     return isFloat ? builder.CreateFCmpOEQ(value, llvm::ConstantFP::getZero(llvmType))
                    : builder.CreateICmpEQ(value, llvm::ConstantInt::get(llvmType, 0));
@@ -274,8 +237,7 @@ llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *
     return builder.CreateSelect(builder.CreateIsNull(value), llvm::ConstantInt::get(result, 0),
                                 builder.CreateAdd(zeros, llvm::ConstantInt::get(result, 1)));
   }
-  default:
-    return emitMath(kind, type, value);
+  default: return emitMath(kind, type, value);
   }
 }
 
@@ -292,21 +254,17 @@ llvm::Value *BodyEmitter::emitDoubleToHalf(llvm::Value *value, llvm::Type *targe
 }
 
 llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
-  if (from == to)
-    return value;
+  if (from == to) return value;
   llvm::Type *target = value->getType()->getWithNewType(module.getType(to));
   if (isa<FloatType>(from)) {
-    if (isa<FloatType>(to))
-      return from.isF64() && to.isF16() ? emitDoubleToHalf(value, target) : builder.CreateFPCast(value, target);
-    if (to.isInteger(1))
-      return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
+    if (isa<FloatType>(to)) return from.isF64() && to.isF16() ? emitDoubleToHalf(value, target) : builder.CreateFPCast(value, target);
+    if (to.isInteger(1)) return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
     unsigned bits = to.getIntOrFloatBitWidth();
     if (bits == 64 && to.isUnsignedInteger()) {
       // Above 2^63 the signed conversion sees the value less 2^63; below zero it wraps.
       llvm::Value *border = llvm::ConstantFP::get(value->getType(), from.isF16() ? 65504.0 : 9223372036854775808.0);
       llvm::Value *low = builder.CreateFreeze(builder.CreateFPToSI(value, target));
-      if (from.isF16())
-        return low;
+      if (from.isF16()) return low;
       llvm::Value *high = builder.CreateFreeze(builder.CreateFPToSI(builder.CreateFSub(value, border), target));
       high = builder.CreateXor(high, llvm::ConstantInt::get(target, uint64_t(1) << 63));
       return builder.CreateSelect(builder.CreateFCmpOGE(value, border), high, low);
@@ -317,10 +275,8 @@ llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
     return builder.CreateTrunc(wide, target);
   }
   bool isSigned = isSignedType(from);
-  if (isa<FloatType>(to))
-    return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);
-  if (to.isInteger(1))
-    return builder.CreateIsNotNull(value);
+  if (isa<FloatType>(to)) return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);
+  if (to.isInteger(1)) return builder.CreateIsNotNull(value);
   return builder.CreateIntCast(value, target, isSigned);
 }
 

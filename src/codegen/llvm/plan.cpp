@@ -24,8 +24,7 @@ public:
 
   double getCost(Region &region) {
     double cost = 0;
-    if (region.empty())
-      return cost;
+    if (region.empty()) return cost;
     for (Operation &op : region.front()) {
       if (auto loop = dyn_cast<ir::ForOp>(op)) {
         cost += getRounds(loop) * (getCost(loop.getBody()) + 2);
@@ -76,44 +75,34 @@ private:
       case K::logical_not:
       case K::floor:
       case K::ceil:
-      case K::trunc:
-        return components;
+      case K::trunc: return components;
       case K::sqrt:
-      case K::rsqrt:
-        return 8 * components;
-      default:
-        return 20 * components;
+      case K::rsqrt: return 8 * components;
+      default: return 20 * components;
       }
     }
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
       using K = ir::BinaryKind;
       switch (binary.getBinaryKind()) {
-      case K::div:
-        return 8 * components;
+      case K::div: return 8 * components;
       case K::floor_div:
       case K::mod:
       case K::raw_div:
-      case K::raw_mod:
-        return 16 * components;
+      case K::raw_mod: return 16 * components;
       case K::pow:
-      case K::atan2:
-        return 30 * components;
-      default:
-        return components;
+      case K::atan2: return 30 * components;
+      default: return components;
       }
     }
-    if (isa<ir::AtomicOp>(op))
-      return 64 * components;
+    if (isa<ir::AtomicOp>(op)) return 64 * components;
     if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       Value ref = op->getOperand(op->getNumOperands() - 1);
-      while (auto component = ref.getDefiningOp<ir::ComponentOp>())
-        ref = component.getRef();
+      while (auto component = ref.getDefiningOp<ir::ComponentOp>()) ref = component.getRef();
       return ref.getDefiningOp<ir::LocalOp>() ? 0 : 4 * components;
     }
     if (auto matmul = dyn_cast<ir::MatmulOp>(op))
       return 2 * components * double(cast<VectorType>(matmul.getLhs().getType()).getShape().back());
-    if (isa<ir::RandomOp>(op))
-      return 60;
+    if (isa<ir::RandomOp>(op)) return 60;
     return isa<ir::CastOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
   }
 
@@ -126,8 +115,7 @@ int64_t getWidestScalar(ModuleEmitter &module, Region &region) {
   int64_t widestFloat = 0, widestInteger = 4;
   module.containsDeep(region, [&](Operation *op) {
     for (Type type : op->getResultTypes()) {
-      if (!ir::isValue(type))
-        continue;
+      if (!ir::isValue(type)) continue;
       Type scalar = ir::getScalar(type);
       if (isa<FloatType>(scalar))
         widestFloat = std::max(widestFloat, module.getByteSize(scalar));

@@ -62,8 +62,7 @@ static llvm::Value *loadSlot(BodyEmitter &in, llvm::Type *type, llvm::Value *poi
 
 llvm::Value *ParallelTask::getElementCount(BodyEmitter &in, const Tensor &target) {
   llvm::Value *count = in.builder.getInt64(1);
-  for (int64_t axis = 0; axis < target.type.getRank(); ++axis)
-    count = in.builder.CreateMul(count, in.getExtent(target, axis));
+  for (int64_t axis = 0; axis < target.type.getRank(); ++axis) count = in.builder.CreateMul(count, in.getExtent(target, axis));
   return count;
 }
 
@@ -106,8 +105,7 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
     Tensor copy = getCopy(in, reduction, chunk);
     in.setTensor(reduction.op->getResult(0), copy);
     // The memory comes zeroed.
-    if (identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add))
-      continue;
+    if (identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add)) continue;
     llvm::Value *count = at.CreateMul(getElementCount(in, copy), at.getInt64(uint64_t(ir::getComponentCount(reduction.element))));
     in.emitCountedLoop(count,
                        [&](llvm::Value *i) { in.storePlain(scalar, identity, at.CreateGEP(module.getMemoryType(scalar), copy.data, i)); });
@@ -117,8 +115,7 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
 void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   llvm::IRBuilder<> &at = in.builder;
   for (const Reduction &reduction : reductions) {
-    if (reduction.isCopy())
-      continue;
+    if (reduction.isCopy()) continue;
     Type scalar = ir::getScalar(reduction.element);
     llvm::Value *partials = loadSlot(in, at.getPtrTy(), getSlotPointer(in, reduction.slot));
     llvm::Value *own = at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
@@ -134,8 +131,7 @@ void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
 
 void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {
-    if (reduction.isCopy())
-      continue;
+    if (reduction.isCopy()) continue;
     Type scalar = ir::getScalar(reduction.element);
     ir::AtomicKind kind = getMergeKind(reduction.kind);
     int64_t count = ir::getComponentCount(reduction.element);
@@ -147,8 +143,7 @@ void ParallelTask::combineAccumulators(llvm::Value *chunks) {
     body.store(place, Components(size_t(count), {body.getIdentity(kind, scalar), LaneKind::uniform()}), /*masked=*/false);
     auto combineInto = [&](Place into, const Components &more) {
       Components old = body.load(into);
-      for (auto [a, b] : llvm::zip(old, more))
-        a.value = body.emitAtomicCombine(kind, scalar, a.value, b.value);
+      for (auto [a, b] : llvm::zip(old, more)) a.value = body.emitAtomicCombine(kind, scalar, a.value, b.value);
       body.store(into, old, /*masked=*/false);
     };
     body.emitCountedLoop(chunks, [&](llvm::Value *chunk) {
@@ -168,8 +163,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
   llvm::Value *scalars = builder.getInt64(0), *bytes = builder.getInt64(0);
   uint64_t updates = 0;
   for (const Reduction &reduction : reductions) {
-    if (!reduction.isCopy())
-      continue;
+    if (!reduction.isCopy()) continue;
     llvm::Value *count = getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget()));
     uint64_t components = uint64_t(ir::getComponentCount(reduction.element));
     scalars = builder.CreateAdd(scalars, builder.CreateMul(count, builder.getInt64(components)));
@@ -192,8 +186,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
 void ParallelTask::mergeCopies(llvm::Value *chunks) {
   builder.CreateAlignedStore(chunks, getSlotPointer(body, copiesSlot), llvm::Align(8));
   for (const Reduction &reduction : reductions) {
-    if (!reduction.isCopy())
-      continue;
+    if (!reduction.isCopy()) continue;
     llvm::Function *merge = emitMerge(reduction);
     llvm::Value *count = getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget()));
     callParallelFor(merge, count, builder.getInt64(kMergeChunk));
@@ -211,8 +204,7 @@ static std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
     count = extent == layout::kDynamic || count == layout::kDynamic ? layout::kDynamic : count * extent;
   }
   llvm::SmallVector<int64_t, 1> strides;
-  if (!type.isPacked())
-    strides.push_back(type.getStrides().back());
+  if (!type.isPacked()) strides.push_back(type.getStrides().back());
   return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride());
 }
 
@@ -241,8 +233,7 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
 
   in.emitCountedLoop(rounds, [&](llvm::Value *round) {
     Component element = {at.CreateAdd(begin, at.CreateMul(round, at.getInt64(lanes))), step};
-    if (lanes > 1)
-      in.mask = at.CreateICmpSLT(in.toVector(element), in.splat(end));
+    if (lanes > 1) in.mask = at.CreateICmpSLT(in.toVector(element), in.splat(end));
     Place place;
     if (std::optional<ir::TensorType> flat = getFlatType(target.type)) {
       Tensor row = target;
@@ -261,8 +252,7 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
     }
     Components sum = in.load(place);
     LaneKinds kinds;
-    for (const Component &component : sum)
-      kinds.push_back(component.kind);
+    for (const Component &component : sum) kinds.push_back(component.kind);
     Place running;
     running.pointee = reduction.element;
     running.local = in.makeLocal(reduction.element, kinds, "sum");

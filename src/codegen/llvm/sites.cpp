@@ -10,8 +10,7 @@ namespace qd::codegen {
 
 int ModuleEmitter::getSite(Operation *op) {
   auto [entry, isNew] = sites.try_emplace(op, int(emission.sites.size()));
-  if (!isNew)
-    return entry->second;
+  if (!isNew) return entry->second;
   artifact::Site site;
   ArrayAttr pieces;
   ValueRange operands;
@@ -34,10 +33,8 @@ int ModuleEmitter::getSite(Operation *op) {
     } else {
       piece.isOperand = true;
       auto spec = cast<ArrayAttr>(attribute);
-      if (!spec.empty())
-        piece.text = cast<StringAttr>(spec[0]).getValue().str();
-      if (operand < operands.size())
-        piece.type = ir::getValueType(operands[operand++].getType());
+      if (!spec.empty()) piece.text = cast<StringAttr>(spec[0]).getValue().str();
+      if (operand < operands.size()) piece.type = ir::getValueType(operands[operand++].getType());
     }
     site.pieces.push_back(std::move(piece));
   }
@@ -63,8 +60,7 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
   }
   llvm::Type *type = llvm::ArrayType::get(builder.getInt64Ty(), std::max<size_t>(words.size(), 1));
   llvm::Value *block = makeSlot(type, "operands");
-  for (auto [i, word] : llvm::enumerate(words))
-    builder.CreateStore(word, builder.CreateConstGEP2_64(type, block, 0, i));
+  for (auto [i, word] : llvm::enumerate(words)) builder.CreateStore(word, builder.CreateConstGEP2_64(type, block, 0, i));
   return block;
 }
 

@@ -36,8 +36,7 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
   llvm::Function *function = makeFunction(module, llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
   // What surrounds a parallel loop is short; functions of their own would cost more time to compile than it does.
-  if (task.getParallel())
-    function->addFnAttr(llvm::Attribute::AlwaysInline);
+  if (task.getParallel()) function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &builder = body.builder;
   body.task = index;
@@ -45,8 +44,7 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   body.leaveKernel = [&](ir::ReturnOp op) {
     llvm::Value *block = body.getContextField(kResult);
     for (auto [i, value] : llvm::enumerate(op.getValues())) {
-      if (i >= module.emission.results.size())
-        break;
+      if (i >= module.emission.results.size()) break;
       Type scalar = ir::getScalar(value.getType());
       for (auto [j, component] : llvm::enumerate(Components(body.getValue(value)))) {
         uint64_t offset = module.emission.results[i].offset + j * uint64_t(module.getByteSize(scalar));
@@ -60,10 +58,8 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
     builder.CreateStore(builder.getInt32(0), body.randomCalls);
   }
   LogicalResult result = task.getParallel() ? ParallelTask(module, body, task, index).emit() : body.emitBlock(task.getBody().front());
-  if (failed(result))
-    return nullptr;
-  if (!body.isTerminated())
-    builder.CreateRet(builder.getFalse());
+  if (failed(result)) return nullptr;
+  if (!body.isTerminated()) builder.CreateRet(builder.getFalse());
   return function;
 }
 
@@ -72,10 +68,8 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
 LogicalResult ParallelTask::emit() {
   Block &block = task.getBody().front();
   for (Operation &op : block)
-    if (auto found = dyn_cast<ir::ForOp>(op); found && found.getParallel())
-      loop = found;
-  if (!loop)
-    return task.emitError("is parallel but has no parallel loop");
+    if (auto found = dyn_cast<ir::ForOp>(op); found && found.getParallel()) loop = found;
+  if (!loop) return task.emitError("is parallel but has no parallel loop");
   plan = planLoop(module, loop);
   LaneKind many = plan.lanes == 1 ? LaneKind::uniform() : LaneKind::varying();
   LaneKind innermost = many;
@@ -88,10 +82,8 @@ LogicalResult ParallelTask::emit() {
   drawsRandom = module.containsDeep(loop.getBody(), [](Operation *op) { return isa<ir::RandomOp>(op); });
 
   for (Operation &op : block) {
-    if (&op == loop.getOperation())
-      break;
-    if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op) && failed(body.emitOp(&op)))
-      return failure();
+    if (&op == loop.getOperation()) break;
+    if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op) && failed(body.emitOp(&op))) return failure();
   }
   collectReductions();
 
@@ -99,18 +91,13 @@ LogicalResult ParallelTask::emit() {
   llvm::Function *plain = nullptr, *copying = nullptr;
   bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
   llvm::Value *total = builder.getInt64(1);
-  for (const Axis &axis : getAxes(body))
-    total = builder.CreateMul(total, axis.extent);
+  for (const Axis &axis : getAxes(body)) total = builder.CreateMul(total, axis.extent);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
-  if (hasCopies)
-    copySlots = getCopySlots(total, worthwhile);
+  if (hasCopies) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
-  if (!decided || decided->isZero())
-    plain = emitLoopFunction(/*privateCopies=*/false);
-  if (!decided || decided->isOne())
-    copying = emitLoopFunction(/*privateCopies=*/true);
-  if (module.hasFailed || (!plain && !copying))
-    return failure();
+  if (!decided || decided->isZero()) plain = emitLoopFunction(/*privateCopies=*/false);
+  if (!decided || decided->isOne()) copying = emitLoopFunction(/*privateCopies=*/true);
+  if (module.hasFailed || (!plain && !copying)) return failure();
   storeCaptures();
 
   auto run = [&](llvm::Function *function, llvm::Value *chunkSize, bool copies) {
@@ -119,8 +106,7 @@ LogicalResult ParallelTask::emit() {
       llvm::Value *bytes = builder.CreateMul(chunks, builder.getInt64(uint64_t(getBytes(reduction.element))));
       if (reduction.isCopy())
         bytes = builder.CreateMul(bytes, getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget())));
-      if (!reduction.isCopy() || copies)
-        allocate(reduction.slot, bytes);
+      if (!reduction.isCopy() || copies) allocate(reduction.slot, bytes);
     }
     callParallelFor(function, total, chunkSize);
     llvm::BasicBlock *stop = body.makeBlock("failed"), *next = body.makeBlock("finished");
@@ -129,8 +115,7 @@ LogicalResult ParallelTask::emit() {
     builder.CreateRet(builder.getTrue());
     body.moveTo(next);
     combineAccumulators(chunks);
-    if (copies)
-      mergeCopies(chunks);
+    if (copies) mergeCopies(chunks);
   };
   auto runPlain = [&] { run(plain, getChunkSize(total), false); };
   auto runCopying = [&] {
@@ -176,8 +161,7 @@ llvm::SmallVector<ParallelTask::Axis, 4> ParallelTask::getAxes(BodyEmitter &in) 
     length = at.CreateSelect(at.CreateICmpEQ(length, zero), one, length);
     llvm::Value *rounds = distance;
     auto constant = dyn_cast<llvm::ConstantInt>(length);
-    if (!constant || !constant->isOne())
-      rounds = at.CreateUDiv(at.CreateAdd(distance, at.CreateSub(length, one)), length);
+    if (!constant || !constant->isOne()) rounds = at.CreateUDiv(at.CreateAdd(distance, at.CreateSub(length, one)), length);
     axis.extent = at.CreateSelect(isEmpty, zero, rounds);
     axes.push_back(axis);
   }
@@ -210,8 +194,7 @@ llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) {
 void ParallelTask::setUpResolve(BodyEmitter &in) {
   in.resolve = [this, &in](Value value) -> LogicalResult {
     Operation *op = value.getDefiningOp();
-    if (!op || loop->isAncestor(op) || !task->isAncestor(op))
-      return failure();
+    if (!op || loop->isAncestor(op) || !task->isAncestor(op)) return failure();
     // Into the entry block, which dominates all uses.
     llvm::IRBuilder<>::InsertPointGuard guard(in.builder);
     in.builder.SetInsertPoint(in.function->getEntryBlock().getTerminator());
@@ -223,8 +206,7 @@ void ParallelTask::setUpResolve(BodyEmitter &in) {
       auto found = llvm::find_if(captures, [&](const auto &capture) { return capture.first == value; });
       Type scalar = ir::getScalar(value.getType());
       int64_t count = ir::getComponentCount(value.getType()), size = module.getByteSize(scalar);
-      if (found == captures.end())
-        found = captures.insert(captures.end(), {value, module.addScratch(uint32_t(count * size))});
+      if (found == captures.end()) found = captures.insert(captures.end(), {value, module.addScratch(uint32_t(count * size))});
       Components components;
       for (int64_t i = 0; i < count; ++i)
         components.push_back({in.loadPlain(scalar, getSlotPointer(in, found->second + uint32_t(i * size)), /*invariant=*/true)});
@@ -257,8 +239,7 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
   in.task = index;
   llvm::Value *chunk = function->getArg(3);
   in.leaveFailed = [&] { in.builder.CreateRetVoid(); };
-  if (drawsRandom)
-    in.randomCalls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls");
+  if (drawsRandom) in.randomCalls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls");
   setUpResolve(in);
   beginChunk(in, chunk, privateCopies);
   if (failed(emitRuns(in, function->getArg(1), function->getArg(2)))) {
@@ -273,8 +254,7 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
 LogicalResult ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in);
-  if (axes.size() == 1 || plan.perLaneIndices)
-    return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
+  if (axes.size() == 1 || plan.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
   // Row by row: one run is what [begin, end) and a row have in common.
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "position");
   at.CreateStore(begin, slot);
@@ -289,15 +269,13 @@ LogicalResult ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::
   rest = at.CreateUDiv(rest, width);
   for (size_t a = axes.size() - 1; a-- > 0;) {
     llvm::Value *digit = a == 0 ? rest : at.CreateURem(rest, axes[a].extent);
-    if (a > 0)
-      rest = at.CreateUDiv(rest, axes[a].extent);
+    if (a > 0) rest = at.CreateUDiv(rest, axes[a].extent);
     llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
     llvm::Value *value = at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value));
     in.setValue(loop.getBody().getArgument(unsigned(a)), {{value}});
   }
   llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(width, column), at.CreateSub(end, position));
-  if (failed(emitRun(in, axes, position, column, length)))
-    return failure();
+  if (failed(emitRun(in, axes, position, column, length))) return failure();
   at.CreateStore(at.CreateAdd(position, length), slot);
   at.CreateBr(header);
   in.moveTo(done);
@@ -323,23 +301,20 @@ LogicalResult ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::
     return at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
   };
   in.mask = masked ? makeMask(rest) : nullptr;
-  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i))))
-    return failure();
+  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i)))) return failure();
   in.branchTo(next);
   in.moveTo(next);
   at.CreateStore(at.CreateAdd(i, width), slot);
   at.CreateBr(header);
   in.moveTo(done);
   in.mask = nullptr;
-  if (plan.lanes == 1 || masked || plan.isEven)
-    return success();
+  if (plan.lanes == 1 || masked || plan.isEven) return success();
 
   llvm::BasicBlock *tail = in.makeBlock("tail"), *end = in.makeBlock("tail.end");
   at.CreateCondBr(at.CreateICmpSGT(rest, at.getInt64(0)), tail, end);
   in.moveTo(tail);
   in.mask = makeMask(rest);
-  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i))))
-    return failure();
+  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i)))) return failure();
   in.branchTo(end);
   in.moveTo(end);
   in.mask = nullptr;
@@ -367,8 +342,7 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
       llvm::Value *extent = getLarger(at, axes[a].extent, at.getInt64(1));
       extent = in.splat(at.CreateTrunc(extent, counterType));
       llvm::Value *digit = a == 0 ? rest : at.CreateURem(rest, extent);
-      if (a > 0)
-        rest = at.CreateUDiv(rest, extent);
+      if (a > 0) rest = at.CreateUDiv(rest, extent);
       llvm::Value *counter = at.CreateZExtOrTrunc(digit, in.widen(axes[a].lower.value->getType()));
       llvm::Value *value = at.CreateAdd(in.toVector(axes[a].lower), at.CreateMul(counter, in.toVector(axes[a].step)));
       in.setValue(loop.getBody().getArgument(unsigned(a)), {in.makeVarying(value)});
@@ -391,8 +365,7 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
     in.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
-  if (failed(in.emitLoopBody(loop, loop.getBody(), next)))
-    return failure();
+  if (failed(in.emitLoopBody(loop, loop.getBody(), next))) return failure();
   in.moveTo(next);
   return success();
 }

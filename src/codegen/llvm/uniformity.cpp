@@ -37,10 +37,8 @@ public:
       laneSets.assign(1, {});
       scopes.assign(1, {0, loop ? kContinue | kBreak | kReturn : unsigned(kReturn)});
       current = 0;
-      if (walkBlock(body) & kContinue)
-        changed |= facts.divergentContinue.insert(loop).second;
-      if (!changed)
-        return;
+      if (walkBlock(body) & kContinue) changed |= facts.divergentContinue.insert(loop).second;
+      if (!changed) return;
     }
   }
 
@@ -72,21 +70,18 @@ private:
   /// Whether all lanes of `ancestor` that are still in the scope at `depth` are active now.
   bool hasAllLanes(int ancestor, int depth) const {
     for (int set = current; set != ancestor; set = laneSets[set].parent)
-      if (set < 0 || laneSets[set].leftScope > depth)
-        return false;
+      if (set < 0 || laneSets[set].leftScope > depth) return false;
     return true;
   }
 
   /// The lanes that are active when some of them have left through `departures`.
   void leave(Operation *op, int before, unsigned departures) {
     current = before;
-    if (departures == kNone)
-      return;
+    if (departures == kNone) return;
     facts.loseLanes.insert(op);
     int depth = 0;
     for (int i = 0; i < int(scopes.size()); ++i)
-      if (scopes[i].leftBy & departures)
-        depth = i;
+      if (scopes[i].leftBy & departures) depth = i;
     current = makeLaneSet(before, depth);
   }
 
@@ -94,8 +89,7 @@ private:
 
   const LaneKinds &getKinds(Value value) {
     auto found = values.find(value);
-    if (found != values.end())
-      return found->second;
+    if (found != values.end()) return found->second;
     // Values of the enclosing task (bounds, arguments) are computed once for all lanes.
     return values[value] = LaneKinds(ir::isValue(value.getType()) ? ir::getComponentCount(value.getType()) : 1, LaneKind::uniform());
   }
@@ -108,16 +102,14 @@ private:
 
   static std::optional<int64_t> getConstant(Value value) {
     auto constant = value.getDefiningOp<ir::ConstantOp>();
-    if (!constant)
-      return std::nullopt;
+    if (!constant) return std::nullopt;
     auto integer = dyn_cast<IntegerAttr>(constant.getValue());
     return integer && integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
   }
 
   unsigned walkBlock(Block &block) {
     unsigned departures = kNone;
-    for (Operation &op : block)
-      departures |= walkOp(&op);
+    for (Operation &op : block) departures |= walkOp(&op);
     return departures;
   }
 
@@ -140,8 +132,7 @@ private:
   unsigned walkControl(ir::IfOp op) {
     int before = current;
     bool divergent = !getKind(op.getCondition()).isUniform();
-    if (divergent)
-      markDivergent(op);
+    if (divergent) markDivergent(op);
     current = divergent ? makeLaneSet(before) : before;
     unsigned departures = walkRegion(op.getThenRegion());
     current = divergent ? makeLaneSet(before) : before;
@@ -166,13 +157,10 @@ private:
 
   unsigned walkLoop(Operation *op, bool divergent, Region *condition, Region &body, bool waits) {
     int before = current;
-    if (divergent)
-      markDivergent(op);
-    if (facts.divergent.contains(op))
-      current = makeLaneSet(before);
+    if (divergent) markDivergent(op);
+    if (facts.divergent.contains(op)) current = makeLaneSet(before);
     scopes.push_back({current, kBreak | kReturn});
-    if (waits)
-      current = makeLaneSet(current);
+    if (waits) current = makeLaneSet(current);
     scopes.push_back({current, kContinue | kBreak | kReturn});
     unsigned departures = kNone;
     if (condition) {
@@ -186,10 +174,8 @@ private:
     departures |= walkRegion(body);
     scopes.pop_back();
     scopes.pop_back();
-    if (departures & (kBreak | kReturn))
-      markDivergent(op);
-    if (departures & kContinue)
-      changed |= facts.divergentContinue.insert(op).second;
+    if (departures & (kBreak | kReturn)) markDivergent(op);
+    if (departures & kContinue) changed |= facts.divergentContinue.insert(op).second;
     departures &= kReturn;
     leave(op, before, departures);
     return departures;
@@ -198,11 +184,9 @@ private:
   unsigned walkDeparture(Operation *op, Departure departure) {
     int depth = 0;
     for (int i = 0; i < int(scopes.size()); ++i)
-      if (scopes[i].leftBy == unsigned(departure == kContinue ? (kContinue | kBreak | kReturn) : (kBreak | kReturn)))
-        depth = i;
+      if (scopes[i].leftBy == unsigned(departure == kContinue ? (kContinue | kBreak | kReturn) : (kBreak | kReturn))) depth = i;
     // Uniform if all lanes that are live in the scope leave it here.
-    if (hasAllLanes(scopes[depth].laneSet, depth))
-      return kNone;
+    if (hasAllLanes(scopes[depth].laneSet, depth)) return kNone;
     markDivergent(op);
     return departure;
   }
@@ -212,12 +196,10 @@ private:
     size_t position = 0;
     for (Value value : op.getValues())
       for (LaneKind kind : getKinds(value)) {
-        if (position == facts.results.size())
-          facts.results.push_back(LaneKind::unset());
+        if (position == facts.results.size()) facts.results.push_back(LaneKind::unset());
         joinInto(facts.results[position++], all && !facts.divergentReturn ? kind : LaneKind::varying());
       }
-    if (all)
-      return kNone;
+    if (all) return kNone;
     markDivergent(op);
     changed |= !facts.divergentReturn;
     facts.divergentReturn = true;
@@ -226,8 +208,7 @@ private:
 
   void joinInto(LaneKind &place, LaneKind kind) {
     LaneKind joined = place.join(kind);
-    if (joined == place)
-      return;
+    if (joined == place) return;
     place = impatient ? LaneKind::varying() : joined;
     changed = true;
   }
@@ -242,16 +223,14 @@ private:
   /// Where a store through `place` goes: a range of components.
   MutableArrayRef<LaneKind> getTouched(const PlaceState &place) {
     MutableArrayRef<LaneKind> kinds = facts.locals[place.local];
-    if (place.component && int64_t(kinds.size()) <= kSeparateComponents)
-      return kinds.slice(size_t(*place.component), 1);
+    if (place.component && int64_t(kinds.size()) <= kSeparateComponents) return kinds.slice(size_t(*place.component), 1);
     return kinds;
   }
 
   void storeLocal(Operation *op, const PlaceState &place, ArrayRef<LaneKind> stored) {
     LocalState state = localStates[place.local];
     bool masked = !hasAllLanes(state.laneSet, state.depth);
-    if (masked)
-      markDivergent(op);
+    if (masked) markDivergent(op);
     MutableArrayRef<LaneKind> touched = getTouched(place);
     bool chosenAtRunTime = !place.component && !place.wholeLocal;
     for (auto [i, kind] : llvm::enumerate(touched)) {
@@ -261,10 +240,8 @@ private:
     if (int64_t(facts.locals[place.local].size()) > kSeparateComponents) {
       MutableArrayRef<LaneKind> all = facts.locals[place.local];
       LaneKind joined = LaneKind::unset();
-      for (LaneKind kind : all)
-        joined = joined.join(kind);
-      for (LaneKind &kind : all)
-        joinInto(kind, joined);
+      for (LaneKind kind : all) joined = joined.join(kind);
+      for (LaneKind &kind : all) joinInto(kind, joined);
     }
   }
 
@@ -275,13 +252,11 @@ private:
       kinds.assign(touched.begin(), touched.end());
     } else {
       LaneKind joined = place.uniformAddress || place.component ? LaneKind::unset() : LaneKind::varying();
-      for (LaneKind kind : touched)
-        joined = joined.join(kind);
+      for (LaneKind kind : touched) joined = joined.join(kind);
       kinds.assign(count, joined);
     }
     // Nothing stored yet: whatever is there is the same in all lanes.
-    for (LaneKind &kind : kinds)
-      kind = kind.isUnset() ? LaneKind::uniform() : kind;
+    for (LaneKind &kind : kinds) kind = kind.isUnset() ? LaneKind::uniform() : kind;
     return kinds;
   }
 
@@ -292,19 +267,16 @@ private:
     LaneKinds kinds(count, LaneKind::uniform());
     for (Value operand : op->getOperands()) {
       const LaneKinds &operandKinds = getKinds(operand);
-      for (size_t i = 0; i < count; ++i)
-        kinds[i] = getPlainKind(kinds[i], operandKinds[operandKinds.size() == count ? i : 0]);
+      for (size_t i = 0; i < count; ++i) kinds[i] = getPlainKind(kinds[i], operandKinds[operandKinds.size() == count ? i : 0]);
     }
     return kinds;
   }
 
   LaneKinds getBinary(ir::BinaryOp op) {
-    if (!ir::isIntegerScalar(ir::getScalar(op.getType())) || ir::getScalar(op.getType()).isInteger(1))
-      return getElementwise(op);
+    if (!ir::isIntegerScalar(ir::getScalar(op.getType())) || ir::getScalar(op.getType()).isInteger(1)) return getElementwise(op);
     LaneKinds lhs = getKinds(op.getLhs()), rhs = getKinds(op.getRhs()), kinds;
     std::optional<int64_t> left = getConstant(op.getLhs()), right = getConstant(op.getRhs());
-    for (auto [a, b] : llvm::zip(lhs, rhs))
-      kinds.push_back(getIntegerKind(op.getBinaryKind(), {a, left}, {b, right}));
+    for (auto [a, b] : llvm::zip(lhs, rhs)) kinds.push_back(getIntegerKind(op.getBinaryKind(), {a, left}, {b, right}));
     return kinds;
   }
 
@@ -327,15 +299,13 @@ private:
 
   LaneKinds getVector(ir::VectorOp op) {
     LaneKinds kinds;
-    for (Value component : op.getComponents())
-      kinds.push_back(getKind(component));
+    for (Value component : op.getComponents()) kinds.push_back(getKind(component));
     return kinds;
   }
 
   LaneKinds getExtractAt(ir::ExtractAtOp op) {
     LaneKind joined = areUniform(op.getIndices()) ? LaneKind::unset() : LaneKind::varying();
-    for (LaneKind kind : getKinds(op.getOperand()))
-      joined = joined.join(kind);
+    for (LaneKind kind : getKinds(op.getOperand())) joined = joined.join(kind);
     return {joined};
   }
 
@@ -345,8 +315,7 @@ private:
     LaneKinds kinds;
     int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
     for (int64_t column = 0; column < columns; ++column)
-      for (int64_t row = 0; row < rows; ++row)
-        kinds.push_back(from[size_t(row * columns + column)]);
+      for (int64_t row = 0; row < rows; ++row) kinds.push_back(from[size_t(row * columns + column)]);
     return kinds;
   }
 
@@ -354,14 +323,12 @@ private:
     auto callee = dyn_cast_or_null<ir::FuncOp>(SymbolTable::lookupSymbolIn(owner.module, op.getCalleeAttr()));
     LaneKinds arguments;
     for (Value argument : op.getArguments()) {
-      if (ir::isValue(argument.getType()))
-        llvm::append_range(arguments, getKinds(argument));
+      if (ir::isValue(argument.getType())) llvm::append_range(arguments, getKinds(argument));
       // The callee may store anything through a reference.
       else if (PlaceState place = getPlace(argument); place.local)
         storeLocal(op, place, LaneKinds(getTouched(place).size(), LaneKind::varying()));
     }
-    if (!callee)
-      return;
+    if (!callee) return;
     const BodyFacts &facts = owner.analyzeFunction(callee, arguments);
     size_t position = 0;
     for (Value output : op.getOutputs()) {
@@ -391,8 +358,7 @@ private:
             std::optional<int64_t> constant = getConstant(index);
             position = position && constant ? std::optional(*position * pointee.getDimSize(axis) + *constant) : std::nullopt;
           }
-          if (place.local && position && *position >= 0 && *position < pointee.getNumElements())
-            place.component = int(*position);
+          if (place.local && position && *position >= 0 && *position < pointee.getNumElements()) place.component = int(*position);
           places[component] = place;
         })
         .Case<ir::ElementOp>(
@@ -407,8 +373,7 @@ private:
             values[load] = LaneKinds(count, place.uniformAddress ? LaneKind::uniform() : LaneKind::varying());
         })
         .Case<ir::StoreOp>([&](ir::StoreOp store) {
-          if (PlaceState place = getPlace(store.getRef()); place.local)
-            storeLocal(store, place, getKinds(store.getValue()));
+          if (PlaceState place = getPlace(store.getRef()); place.local) storeLocal(store, place, getKinds(store.getValue()));
         })
         .Case<ir::AtomicOp>([&](ir::AtomicOp atomic) {
           PlaceState place = getPlace(atomic.getRef());
@@ -418,8 +383,7 @@ private:
             return;
           }
           LaneKinds old = loadLocal(place, count), stored;
-          for (auto [a, b] : llvm::zip(old, getKinds(atomic.getValue())))
-            stored.push_back(getPlainKind(a, b));
+          for (auto [a, b] : llvm::zip(old, getKinds(atomic.getValue()))) stored.push_back(getPlainKind(a, b));
           storeLocal(atomic, place, stored);
           values[atomic] = old;
         })
@@ -468,20 +432,16 @@ const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, LaneKind innermost, Lan
 
 const BodyFacts &Uniformity::analyzeFunction(ir::FuncOp function, ArrayRef<LaneKind> arguments) {
   std::vector<int64_t> key;
-  for (LaneKind kind : arguments)
-    key.push_back(kind.getStride());
+  for (LaneKind kind : arguments) key.push_back(kind.getStride());
   std::unique_ptr<BodyFacts> &facts = functions[{function, key}];
-  if (facts)
-    return *facts;
+  if (facts) return *facts;
   facts = std::make_unique<BodyFacts>();
   UniformityWalk walk(*this, *facts);
   size_t position = 0;
   for (BlockArgument argument : function.getBody().getArguments()) {
-    if (!ir::isValue(argument.getType()))
-      continue;
+    if (!ir::isValue(argument.getType())) continue;
     LaneKinds kinds;
-    for (int64_t i = 0; i < ir::getComponentCount(argument.getType()); ++i)
-      kinds.push_back(arguments[position++]);
+    for (int64_t i = 0; i < ir::getComponentCount(argument.getType()); ++i) kinds.push_back(arguments[position++]);
     walk.setArgument(argument, std::move(kinds));
   }
   walk.run(function.getBody().front(), nullptr);

@@ -53,8 +53,7 @@ LogicalResult BodyEmitter::emitVectorOp(Operation *op) {
   Components result;
   llvm::TypeSwitch<Operation *>(op)
       .Case<ir::VectorOp>([&](ir::VectorOp vector) {
-        for (Value component : vector.getComponents())
-          result.push_back(getScalar(component));
+        for (Value component : vector.getComponents()) result.push_back(getScalar(component));
       })
       .Case<ir::BroadcastOp>([&](ir::BroadcastOp broadcast) {
         result.assign(size_t(ir::getComponentCount(broadcast.getType())), Component(getScalar(broadcast.getOperand())));
@@ -86,8 +85,7 @@ LogicalResult BodyEmitter::emitVectorOp(Operation *op) {
         int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
         const Components &from = getValue(transpose.getOperand());
         for (int64_t column = 0; column < columns; ++column)
-          for (int64_t row = 0; row < rows; ++row)
-            result.push_back(from[size_t(row * columns + column)]);
+          for (int64_t row = 0; row < rows; ++row) result.push_back(from[size_t(row * columns + column)]);
       });
   setValue(op->getResult(0), std::move(result));
   return success();

@@ -12,8 +12,7 @@ template <class V, class T> static void store(T *to, V value) { __builtin_memcpy
 
 #define QD_RUN_UNARY(name, type, T)                                                                                                        \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x) {                                                              \
-    for (int64_t i = 0; i < count; i += kLanes)                                                                                            \
-      store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i)));                                                  \
+    for (int64_t i = 0; i < count; i += kLanes) store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i)));        \
   }
 #define QD_RUN_BINARY(name, type, T)                                                                                                       \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x, const T *y) {                                                  \
