@@ -14,6 +14,7 @@ from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, Quadrants
 from ._matrix import Matrix, cast, unwrap, view_of
 from ._ndrange import grouped as _grouped
 from ._ndrange import make_ndrange
+from ._operators import ATOMICS, OPERATORS
 
 
 class Builtin:
@@ -60,34 +61,8 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _raw_div(x: np.ndarray, y: np.ndarray) -> Any:
-    if x.dtype.kind == "f" or y.dtype.kind == "f":
-        return x / y
-    quotient = np.abs(x) // np.abs(y)
-    return np.where((x < 0) != (y < 0), -quotient, quotient)
-
-
-def _round(x: np.ndarray) -> Any:
-    return np.trunc(x + np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)) if x.dtype.kind == "f" else x.astype(np.float64)
-
-
-def _bit_shr(x: np.ndarray, y: np.ndarray) -> Any:
-    return (
-        x.view(x.dtype.str.replace("i", "u")) >> (y % (8 * x.dtype.itemsize)).astype(np.uint64).astype(x.dtype.str.replace("i", "u"))
-    ).view(x.dtype)
-
-
-def _count_leading_zeros(x: np.ndarray) -> Any:
-    bits = 8 * x.dtype.itemsize
-    return np.vectorize(lambda value: bits - (int(value) & ((1 << bits) - 1)).bit_length(), otypes=[np.int32])(x)
-
-
-def _find_first_set(x: np.ndarray) -> Any:
-    return np.vectorize(lambda value: (int(value) & -int(value)).bit_length(), otypes=[np.int32])(x)
-
-
 def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
-    plain = _elementwise(function)
+    plain = _elementwise(lambda x: function(_default_real(x)))
     return lambda x, dtype=None: plain(x) if dtype is None else cast(plain(x), dtype)
 
 
@@ -163,39 +138,6 @@ def _default_real(x: np.ndarray) -> np.ndarray:
 
 
 _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
-    ("abs", _elementwise(np.abs), "Absolute value."),
-    ("sqrt", _elementwise(np.sqrt), "Square root."),
-    ("rsqrt", _elementwise(lambda x: 1 / np.sqrt(x)), "Reciprocal square root."),
-    ("sin", _elementwise(np.sin), "Sine of an angle in radians."),
-    ("cos", _elementwise(np.cos), "Cosine of an angle in radians."),
-    ("tan", _elementwise(np.tan), "Tangent of an angle in radians."),
-    ("asin", _elementwise(np.arcsin), "Inverse sine, in radians."),
-    ("acos", _elementwise(np.arccos), "Inverse cosine, in radians."),
-    ("atan", _elementwise(np.arctan), "Inverse tangent, in radians."),
-    ("sinh", _elementwise(np.sinh), "Hyperbolic sine."),
-    ("cosh", _elementwise(np.cosh), "Hyperbolic cosine."),
-    ("tanh", _elementwise(np.tanh), "Hyperbolic tangent."),
-    ("exp", _elementwise(np.exp), "Exponential, base e."),
-    ("exp2", _elementwise(np.exp2), "Exponential, base 2."),
-    ("log", _elementwise(np.log), "Natural logarithm."),
-    ("log2", _elementwise(np.log2), "Logarithm, base 2."),
-    ("floor", _with_dtype(lambda x: np.floor(_default_real(x))), "Largest integer not above the operand, as a float or as `dtype`."),
-    ("ceil", _with_dtype(lambda x: np.ceil(_default_real(x))), "Smallest integer not below the operand, as a float or as `dtype`."),
-    ("round", _with_dtype(_round), "Nearest integer as a float or as `dtype`; halves go away from zero."),
-    ("trunc", _elementwise(np.trunc), "The operand without its fraction, as a float."),
-    ("isnan", _elementwise(np.isnan), "True for a NaN, also under fast_math."),
-    ("isinf", _elementwise(np.isinf), "True for an infinity, also under fast_math."),
-    ("popcnt", _elementwise(lambda x: np.bitwise_count(x.view(x.dtype.str.replace("i", "u"))).astype(np.int32)), "Number of set bits."),
-    ("clz", _elementwise(_count_leading_zeros), "Number of leading zero bits; the width for zero."),
-    ("ffs", _elementwise(_find_first_set), "Position of the lowest set bit, from 1; 0 for zero."),
-    ("frexp", _frexp, "Mantissa in [0.5, 1) and exponent."),
-    ("pow", _elementwise(np.power), "Power; integer powers are exact and wrap."),
-    ("atan2", _elementwise(np.arctan2), "Angle of the point (y, x), in radians."),
-    ("max", _fold(np.fmax), "Largest operand; NaN operands are ignored."),
-    ("min", _fold(np.fmin), "Smallest operand; NaN operands are ignored."),
-    ("raw_div", _elementwise(_raw_div), "Quotient rounded toward zero for integers, plain for floats."),
-    ("raw_mod", _elementwise(np.fmod), "Remainder with the dividend's sign."),
-    ("bit_shr", _elementwise(_bit_shr), "Logical shift right; the count is taken modulo the width."),
     ("select", _elementwise(lambda c, x, y: np.where(c != 0, x, y)), "`x` where the condition holds, else `y`; both are evaluated."),
     ("cast", cast, "The value converted to a data type."),
     ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
@@ -213,21 +155,20 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("block_local", _nothing, "Hint that tensors are read by neighbouring iterations."),
     ("cache_read_only", _nothing, "Hint that tensors are only read."),
     ("no_activate", _nothing, "Hint that all accessed cells are active."),
-    ("atomic_add", None, "Adds to a place atomically; returns the old value."),
-    ("atomic_sub", None, "Subtracts from a place atomically; returns the old value."),
-    ("atomic_mul", None, "Multiplies a place atomically; returns the old value."),
-    ("atomic_min", None, "Keeps the smaller value atomically; returns the old value."),
-    ("atomic_max", None, "Keeps the larger value atomically; returns the old value."),
-    ("atomic_and", None, "Bitwise and with a place, atomically; returns the old value."),
-    ("atomic_or", None, "Bitwise or with a place, atomically; returns the old value."),
-    ("atomic_xor", None, "Bitwise exclusive or with a place, atomically; returns the old value."),
-    ("atomic_exchange", None, "Stores to a place atomically; returns the old value."),
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
     ("volatile_load", None, "Reads a place, never from a register."),
     ("global_thread_idx", None, "Number of the thread that runs."),
 ]
 
-TABLE: dict[str, Builtin] = {name: Builtin(name, doc, host) for name, host, doc in _TABLE}
+_SPECIAL = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
+_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 floor ceil round trunc isnan isinf popcnt clz ffs pow
+    atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
+
+TABLE: dict[str, Builtin] = {
+    **{name: Builtin(name, OPERATORS[name].doc, _SPECIAL.get(name, _elementwise)(OPERATORS[name].compute)) for name in _NAMED.split()},
+    **{name: Builtin(name, f"Changes a place atomically. {row.doc}", None) for name, row in ATOMICS.items()},
+    **{name: Builtin(name, doc, host) for name, host, doc in _TABLE},
+}
 
 
 def find_builtin(name: str) -> Builtin:

@@ -27,6 +27,8 @@ u16: DataType
 u32: DataType
 u64: DataType
 
+OPERATORS: str
+
 def data_type(name: str) -> DataType: ...
 def set_data_type_call(hook: Callable[..., Any] | None) -> None: ...
 

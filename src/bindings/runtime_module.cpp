@@ -17,6 +17,14 @@ namespace qd::bindings {
 using launch::guard;
 using launch::Ref;
 
+// The operators of the language, a line for each row of the table, its columns separated by tabs.
+static const char *operators =
+#define QD_UNARY(name, operand, result, numpy, doc) "unary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
+#define QD_BINARY(name, operand, result, numpy, doc) "binary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
+#define QD_ATOMIC(name, operand, numpy, doc) "atomic\t" #name "\t" #operand "\tSame\t" numpy "\t" doc "\n"
+#include "ir/builtins.def"
+    ;
+
 static PyObject *makeOption(const support::OptionValue &value) {
   if (auto *truth = std::get_if<bool>(&value)) return PyBool_FromLong(*truth);
   if (auto *whole = std::get_if<int64_t>(&value)) return PyLong_FromLongLong(*whole);
@@ -199,6 +207,7 @@ PyMODINIT_FUNC PyInit__runtime() {
     qd::launch::addDataTypes(module.get());
     qd::launch::addTensorTypes(module.get());
     qd::launch::addKernelType(module.get());
+    PyModule_AddStringConstant(module.get(), "OPERATORS", qd::bindings::operators);
     return module.release();
   });
 }

@@ -26,16 +26,11 @@ from quadrants._errors import (
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 
 from . import hosts, meanings, scalars, values
-from .scalars import BINARY, I32, I64, cast, options, typed
+from .scalars import I32, I64, PYTHON, cast, options, symbol_of, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
 
-_CAST_RIGHT = {
-    "add",
-    "sub",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-}  # `op=` that is atomic on shared places: the right side takes the target's type
+# `op=` that is atomic on shared places: the right side takes the target's type.
+_CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
 _DIVISIONS = {"floor_div", "mod", "raw_div", "raw_mod"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 
@@ -138,12 +133,9 @@ class Evaluator:
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
                 raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
             if self.checks_assertions and name in _DIVISIONS and not _is_real(left) and not _is_real(right) and _has_zero(right):
-                raise QuadrantsAssertionError(f"Division by zero in `{BINARY[name][0]}`")
+                raise QuadrantsAssertionError(f"Division by zero in `{symbol_of(name)}`")
             return values.binary(name, left, right)
-        function = BINARY[name][1]
-        if function is None:
-            return values.binary(name, left, right)
-        return function(left, right)
+        return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
 
     def unary(self, name: str, value: Any) -> Any:
         """A unary operator."""
@@ -247,7 +239,7 @@ class Evaluator:
     def augment(self, op: str, target: Any, value: Any) -> Any:
         """`name op= value`."""
         if not is_runtime(target):
-            return BINARY[op][1](target, value)
+            return PYTHON[op][1](target, value)
         return self.assign(target, self._augmented(op, read(target), value, shared=False))
 
     def augment_element(self, op: str, place: Any, value: Any) -> None:

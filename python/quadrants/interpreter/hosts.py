@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
+from quadrants._dtypes import to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
 from quadrants._source import get_source
@@ -17,7 +18,7 @@ from quadrants._struct import Struct, StructField, StructType, StructView
 
 from . import scalars, values
 from .rewrite import MistakeAt, Rewriter, TypesRewriter, returns_often, rewrite
-from .scalars import DTYPES, NAMES, cast, typed
+from .scalars import NAMES, cast, typed
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
 _CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
@@ -29,7 +30,7 @@ _depth = 0
 def dtype_of(kind: Any) -> np.dtype | None:
     """The NumPy dtype of a data type of the language, or None."""
     found = _types.find_dtype(kind)
-    return None if found is None else DTYPES[found.name]
+    return None if found is None else to_numpy_dtype(found)
 
 
 def check_dtype(kind: Any) -> np.dtype:

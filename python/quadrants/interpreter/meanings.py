@@ -11,15 +11,11 @@ import numpy as np
 
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._operators import ATOMICS, OPERATORS
 
 from . import hosts, scalars, values
-from .scalars import I64, UNARY, cast, typed
+from .scalars import I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, truth, unary
-
-_ATOMICS = {
-    "atomic_add": "add", "atomic_sub": "sub", "atomic_mul": "mul", "atomic_min": "min", "atomic_max": "max",
-    "atomic_and": "bit_and", "atomic_or": "bit_or", "atomic_xor": "bit_xor",
-}  # fmt: skip
 
 
 class GroupedTensor:
@@ -47,9 +43,10 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
     elif name == "atomic_exchange":
         new = given[0]
     else:
-        if _ATOMICS[name].startswith("bit") and dtype.kind == "f":
+        row = ATOMICS[name]
+        if row.operand == "Integer" and dtype.kind == "f":
             raise QuadrantsTypeError(f"'{name.replace('atomic_', 'atomic_bit_')}' requires integer operands, got {scalars.NAMES[dtype]}")
-        new = binary(_ATOMICS[name], old, given[0])
+        new = binary(row.name, old, given[0])
     evaluator.write(place, new)
     return old
 
@@ -233,7 +230,7 @@ def format_value(value: Any, spec: str) -> str:
 
 
 BY_NAME: dict[str, Callable[..., Any]] = {
-    **{name: _unary(name) for name in UNARY},
+    **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
     **{name: _rounding(name) for name in ("floor", "ceil", "round")},
     **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
     **{name: lambda *_, **__: None for name in ("block_local", "cache_read_only", "no_activate")},

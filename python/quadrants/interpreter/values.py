@@ -192,7 +192,7 @@ def unary(name: str, value: Any) -> Any:
 
 def binary(name: str, left: Any, right: Any) -> Any:
     """A binary row of the operator table on any run-time values; structs member by member."""
-    symbol = scalars.BINARY[name][0]
+    symbol = scalars.symbol_of(name)
     if isinstance(left, StructValue) or isinstance(right, StructValue):
         return _struct_binary(name, symbol, left, right)
     return elementwise(lambda x, y: scalars.binary(name, x, y), symbol, left, right)

@@ -1,0 +1,98 @@
+"""The rows of `src/ir/builtins.def` as Python sees them: what NumPy computes, on scalars and arrays alike, and the rules of their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _runtime
+
+
+class Operator(NamedTuple):
+    """One row. `operand` and `result` are columns of the table; `compute` takes operands whose types follow from these."""
+
+    kind: str
+    name: str
+    operand: str
+    result: str
+    compute: Callable[..., Any] | None
+    doc: str
+
+
+def _unsigned(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _in_float(function: Callable[[Any, Any], Any], whole: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`function` on floats, where a half is computed as a single and rounded once; `whole` on integers."""
+
+    def apply(x: Any, y: Any) -> Any:
+        if x.dtype.kind != "f":
+            return whole(x, y)
+        wide = np.result_type(x.dtype, np.float32)
+        return function(x.astype(wide), y.astype(wide)).astype(x.dtype)
+
+    return apply
+
+
+def _raw_div(x: Any, y: Any) -> Any:
+    return x / y if "f" in (x.dtype.kind, y.dtype.kind) else np.floor_divide(np.subtract(x, np.fmod(x, y)), y)
+
+
+def _power(x: Any, y: Any) -> Any:
+    """Integers: exact with wrap; a negative exponent gives the reciprocal truncated towards zero."""
+    if "f" in (x.dtype.kind, y.dtype.kind):
+        return np.power(x, y)
+    wide = np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
+    return wide if np.min(y, initial=0) >= 0 else np.where(y >= 0, wide, np.where(np.abs(x) == 1, np.where(y & 1, x, 1), 0))[()]
+
+
+def _shift(function: Callable[[Any, Any], Any], logical: bool = False) -> Callable[[Any, Any], Any]:
+    def shift(x: Any, y: Any) -> Any:
+        """The count is taken modulo the width."""
+        dtype = _unsigned(x.dtype) if logical else x.dtype
+        return function(x.view(dtype), np.bitwise_and(y, y.dtype.type(x.dtype.itemsize * 8 - 1)).astype(dtype)).view(x.dtype)
+
+    return shift
+
+
+def _bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
+    """`function` of the bits, as an integer without sign, and of their number."""
+
+    def apply(x: Any) -> Any:
+        count = 8 * x.dtype.itemsize
+        return np.vectorize(lambda bits: function(int(bits), count), otypes=[np.int32])(x.view(_unsigned(x.dtype)))[()]
+
+    return apply
+
+
+# Where NumPy has no function, or one that differs at some operands.
+_COMPUTE: dict[str, Callable[..., Any]] = {
+    "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),
+    "mod": _in_float(lambda x, y: x - y * np.floor(x / y), np.remainder),
+    "raw_div": _raw_div,
+    "pow": _power,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+    "bit_shr": _shift(np.right_shift, logical=True),
+    "popcnt": lambda x: np.bitwise_count(x.view(_unsigned(x.dtype))).astype(np.int32),
+    "clz": _bits(lambda bits, count: count - bits.bit_length()),
+    "ffs": _bits(lambda bits, count: (bits & -bits).bit_length()),
+}
+
+
+def _read(line: str) -> Operator:
+    kind, name, operand, result, numpy, doc = line.split("\t")
+    direct = re.fullmatch(r"np\.(\w+)\(x(, y)?\)", numpy)
+    compute = _COMPUTE.get(name) or (getattr(np, direct[1]) if direct else None)
+    if compute is None and kind == "unary":
+        compute = eval(f"lambda x: {numpy}", {"np": np})
+    return Operator(kind, name, operand, result, compute, doc)
+
+
+ROWS: list[Operator] = [_read(line) for line in _runtime.OPERATORS.splitlines()]
+OPERATORS: dict[str, Operator] = {row.name: row for row in ROWS if row.kind != "atomic"}
+ATOMICS: dict[str, Operator] = {f"atomic_{row.name.removeprefix('bit_')}": row for row in ROWS if row.kind == "atomic"}
