@@ -125,6 +125,7 @@ atomic_and: Builtin
 atomic_or: Builtin
 atomic_xor: Builtin
 atomic_exchange: Builtin
+frexp: Builtin
 select: Builtin
 cast: Builtin
 bit_cast: Builtin

@@ -138,6 +138,7 @@ def _default_real(x: np.ndarray) -> np.ndarray:
 
 
 _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
+    ("frexp", _frexp, "Mantissa in [0.5, 1) and exponent."),
     ("select", _elementwise(lambda c, x, y: np.where(c != 0, x, y)), "`x` where the condition holds, else `y`; both are evaluated."),
     ("cast", cast, "The value converted to a data type."),
     ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
