@@ -230,10 +230,9 @@ class Evaluator:
         return hosts.convert(value, kind)
 
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
-        """The new value of `target op= value`."""
+        """The new value of `target op= value`; on a shared place what is atomic."""
         if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
-            dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
-            value = values.elementwise(lambda operand: cast(operand, dtype), op, typed(value, dtype) if scalars.is_number(value) else value)
+            value = values.as_type_of(target, op, value)
         return self.binary(op, target, value)
 
     def augment(self, op: str, target: Any, value: Any) -> Any:
@@ -242,19 +241,15 @@ class Evaluator:
             return PYTHON[op][1](target, value)
         return self.assign(target, self._augmented(op, read(target), value, shared=False))
 
-    def augment_element(self, op: str, place: Any, value: Any) -> None:
-        """`base[index] op= value`, on the place of the element."""
+    def augment_place(self, op: str, place: Any, value: Any) -> None:
+        """`base[index] op= value`, `base.name op= value`."""
         if not is_runtime(place):
-            raise QuadrantsSyntaxError("unsupported augmented assignment to an item of a compile-time container")
+            raise QuadrantsSyntaxError("unsupported augmented assignment: captured value is constant")
         self.write(place, self._augmented(op, read(place), value, shared=True))
-
-    def augment_member(self, op: str, base: Any, name: str, value: Any) -> None:
-        """`base.name op= value`."""
-        self.store_member(self._augmented(op, self.attribute(base, name), value, shared=True), base, name)
 
     def store_element(self, value: Any, base: Any, index: Any) -> None:
         """`base[index] = value`."""
-        if self.tensor(base) is None and isinstance(base, (list, dict)):
+        if isinstance(base, (list, dict)):
             base[index] = value
             return
         place = self.element(base, index)
@@ -264,15 +259,10 @@ class Evaluator:
 
     def store_member(self, value: Any, base: Any, name: str) -> None:
         """`base.name = value`; `v.xy = value`."""
-        if isinstance(base, Vec) and values.swizzle(base, name) is not None:
-            if not self.dry:
-                values.write_swizzle(base, name, value)
-        elif isinstance(base, StructValue) and name in base.members:
-            self.write(base.members[name], value)
-        elif isinstance(base, (Vec, StructValue)):
-            raise QuadrantsTypeError(f"{base.tensor_type()} has no attribute '{name}'")
-        else:
+        place = self.member(base, name) if isinstance(base, (Vec, StructValue)) else None
+        if not is_runtime(place):
             raise QuadrantsSyntaxError(f'"{type(base).__name__}.{name}" is immutable in the kernel')
+        self.write(place, value)
 
     def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
         """The parts of a value that several targets take, each a copy."""

@@ -35,7 +35,7 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
     if not (is_place(place) or isinstance(place, Vec)) or not (place.data if isinstance(place, Vec) else place).flags.writeable:
         raise QuadrantsSyntaxError(f"cannot use a non-writable target as the first operand of '{name}'")
     old, dtype = read(place), place.data.dtype if isinstance(place, Vec) else place.dtype
-    given = [elementwise(lambda x: cast(x, dtype), name, typed(v, dtype) if scalars.is_number(v) else v) for v in map(read, operands)]
+    given = [values.as_type_of(place, name, operand) for operand in map(read, operands)]
     if name == "atomic_cas":
         if isinstance(place, Vec):
             raise QuadrantsTypeError("atomic_cas on tensor (vector / matrix) destinations is not supported")
@@ -393,16 +393,8 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     return functools.partial(method, evaluator, vec)
 
 
-def _number(dt: Any, value: Any) -> Any:
-    return typed(value) if dt is None else cast(typed(value), hosts.check_dtype(dt))
-
-
-# Static methods of the classes `qd.Vector` and `qd.Matrix`.
+# Static methods of the classes `qd.Vector` and `qd.Matrix` that take run-time values.
 CLASS_METHODS: dict[str, Callable[..., Any]] = {
-    "zero": lambda dt, n, m=None: Vec(np.zeros(n if m is None else (n, m), hosts.check_dtype(dt))),
-    "one": lambda dt, n, m=None: Vec(np.ones(n if m is None else (n, m), hosts.check_dtype(dt))),
-    "unit": lambda n, i, dt=None: make_vector([_number(dt or int, int(k == int(i))) for k in range(n)], None),
-    "identity": lambda dt, n: Vec(np.eye(n, dtype=hosts.check_dtype(dt))),
     "diag": lambda dim, val: make_vector(
         [[val if i == j else cast(typed(0), typed(val).dtype) for j in range(dim)] for i in range(dim)], None
     ),

@@ -337,13 +337,7 @@ class Rewriter(ast.NodeTransformer):
             self.check_assignable(node.target, role)
             changed = self.helper("augment", op, ast.Name(node.target.id, ast.Load()), self.visit(node.value), at=node)
             return [_place(ast.Assign([ast.Name(node.target.id, ast.Store())], changed), node)]
-        if isinstance(node.target, ast.Subscript):
-            target = self.helper("element", self.visit_place(node.target.value), self.index(node.target.slice), at=node.target)
-            call = self.helper("augment_element", op, target, self.visit(node.value), at=node)
-        else:
-            base = self.visit_place(node.target.value)
-            call = self.helper("augment_member", op, base, literal(node.target.attr), self.visit(node.value), at=node)
-        return [_place(ast.Expr(call), node)]
+        return [_place(ast.Expr(self.helper("augment_place", op, self.visit_place(node.target), self.visit(node.value), at=node)), node)]
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:
         for target in node.targets:

@@ -6,6 +6,7 @@ of a container's. Taking a reference, an element or a member gives a place; read
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._matrix import _swizzle as find_swizzle
 
 from . import scalars
 from .scalars import NAMES, cast, typed
 
-_SWIZZLES = ("xyzw", "rgba", "stpq")
-
 
 class Vec:
-    """A vector or matrix: an array with its components."""
+    """A vector or matrix: an array with its components. Those of a swizzle are a copy; `home` says where they are from."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "home")
 
-    def __init__(self, data: np.ndarray) -> None:
-        self.data = data
+    def __init__(self, data: np.ndarray, home: tuple[np.ndarray, list[int]] | None = None) -> None:
+        self.data, self.home = data, home
 
     def __repr__(self) -> str:
         return f"{NAMES[self.data.dtype]}{self.data.tolist()}"
@@ -136,6 +136,8 @@ def write(place: Any, value: Any) -> None:
         raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{mine}'")
     source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
     target[...] = cast(source, target.dtype)
+    if isinstance(place, Vec) and place.home:
+        place.home[0][place.home[1]] = target
 
 
 def _write_struct(place: StructValue, value: Any) -> None:
@@ -151,9 +153,7 @@ def _write_struct(place: StructValue, value: Any) -> None:
 
 def as_vector(value: Any) -> Any:
     """Lists and tuples of numbers act as vectors where a value is needed."""
-    if not isinstance(value, (list, tuple)):
-        return value
-    return make_vector(value, None)
+    return make_vector(value, None) if isinstance(value, (list, tuple)) else value
 
 
 def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
@@ -166,9 +166,7 @@ def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
     for row in rows:
         if np.shape(row) != np.shape(rows[0]):
             raise QuadrantsSyntaxError("the rows of a matrix must have one length")
-    common = dtype
-    for row in rows if dtype is None else ():
-        common = row.dtype if common is None else scalars.promote(common, row.dtype)
+    common = dtype or functools.reduce(scalars.promote, (row.dtype for row in rows))
     return Vec(np.stack([cast(row, common) for row in rows]))
 
 
@@ -183,6 +181,12 @@ def elementwise(function: Callable[..., Any], symbol: str, *operands: Any) -> An
     hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f"), None)
     result = function(*(value.data if isinstance(value, Vec) else typed(value, hint) for value in values))
     return Vec(result) if isinstance(result, np.ndarray) else result
+
+
+def as_type_of(target: Any, symbol: str, value: Any) -> Any:
+    """A value converted to the type of the components of `target`."""
+    dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
+    return elementwise(lambda x: cast(x, dtype), symbol, typed(value, dtype) if scalars.is_number(value) else value)
 
 
 def unary(name: str, value: Any) -> Any:
@@ -208,8 +212,8 @@ def _struct_binary(name: str, symbol: str, left: Any, right: Any) -> Any:
 
     results = {key: binary(name, member(left, key), member(right, key)) for key in structs[0].members}
     if name in ("eq", "ne"):
-        flat = [np.all(r.data) if name == "eq" else np.any(r.data) if isinstance(r, Vec) else r for r in results.values()]
-        return np.bool_(all(flat) if name == "eq" else any(flat))
+        decide = np.all if name == "eq" else np.any
+        return np.bool_(decide([decide(result.data if isinstance(result, Vec) else result) for result in results.values()]))
     return StructValue({key: new_place(value) for key, value in results.items()}, structs[0].methods)
 
 
@@ -229,14 +233,8 @@ def truth(value: Any) -> bool:
 def _flat_indices(index: Any) -> list[Any]:
     if index is None:
         return []
-    flat: list[Any] = []
-    for item in index if isinstance(index, (tuple, list)) else (index,):
-        item = item[()] if is_place(item) else item
-        if isinstance(item, (Vec, Index)):
-            flat.extend(item)
-        else:
-            flat.append(item)
-    return flat
+    items = index if isinstance(index, (tuple, list)) else (index,)
+    return [part for item in items for part in (item if isinstance(item, (Vec, Index)) else (item[()] if is_place(item) else item,))]
 
 
 def _one_index(item: Any, position: int, extent: int, dynamic: bool, describe: Callable[[], str]) -> int:
@@ -293,33 +291,14 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
 
     if lenient:
         flat = [item if isinstance(item, slice) or 0 <= int(item) < extent else 0 for item, extent in zip(flat, shape, strict=False)]
-    keys = [_as_slice(item) if isinstance(item, slice) else _one_index(item, k, shape[k], False, describe) for k, item in enumerate(flat)]
+    keys = [item if isinstance(item, slice) else _one_index(item, k, shape[k], False, describe) for k, item in enumerate(flat)]
     part = vec.data[(*keys, ...)]
     return part if part.ndim == 0 else Vec(part)
 
 
-def _as_slice(item: slice) -> slice:
-    bounds = [None if bound is None else int(bound) for bound in (item.start, item.stop, item.step)]
-    return slice(*bounds)
-
-
 def swizzle(vec: Vec, name: str) -> Any:
-    """The place named by letters such as `x` or `xyz`, or None where `name` is no swizzle. Repeated letters give a copy."""
-    group = next((letters for letters in _SWIZZLES if len(name) <= 4 and set(name) <= set(letters)), None)
-    if group is None or vec.data.ndim != 1:
+    """The place named by letters such as `x` or `xyz`, or None where `name` is no swizzle."""
+    positions = find_swizzle(vec.data, name)
+    if positions is None:
         return None
-    positions = [group.index(letter) for letter in name]
-    size = len(vec)
-    if max(positions) >= size:
-        raise QuadrantsSyntaxError(f"vec{size} only has attributes={tuple(group[:size])}, got={tuple(name)}")
-    if len(positions) == 1:
-        return vec.data[(positions[0], ...)]
-    return Vec(vec.data[positions])
-
-
-def write_swizzle(vec: Vec, name: str, value: Any) -> None:
-    """Stores to the components that the letters name."""
-    group = next(letters for letters in _SWIZZLES if set(name) <= set(letters))
-    part = Vec(vec.data[[group.index(letter) for letter in name]])
-    write(part, value)
-    vec.data[[group.index(letter) for letter in name]] = part.data
+    return vec.data[(positions[0], ...)] if len(positions) == 1 else Vec(vec.data[positions], (vec.data, positions))
