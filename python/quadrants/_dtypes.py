@@ -92,6 +92,13 @@ def wrap_integer(value: int, dtype: DataType) -> int:
     return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
 
 
+def converted(values: np.ndarray, dtype: DataType) -> np.ndarray:
+    """A new array of `values` as elements of type `dtype`."""
+    array = np.empty(values.shape, to_numpy_dtype(dtype))
+    store(array, ..., values if values.ndim else values[()])
+    return array
+
+
 def store(array: np.ndarray, key: Any, value: Any) -> None:
     """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth."""
     kind = array.dtype.kind

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime, _types
-from ._dtypes import DataType, from_numpy_dtype, store, to_dtype, to_numpy_dtype
+from ._dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
 from ._errors import QuadrantsSyntaxError, QuadrantsTypeError
 from ._types import MatrixType
 
@@ -70,13 +70,11 @@ class Matrix(metaclass=KernelClass):
             raise QuadrantsTypeError("the rows of a matrix must have equal lengths") from error
         if source.ndim not in (1, 2) or source.size == 0:
             raise QuadrantsTypeError(f"An Matrix/Vector can only be initialized with one or two axes of elements, got shape {source.shape}")
-        if dtype is None:
-            dtype = _explicit(source.dtype) if isinstance(arr, (np.ndarray, Matrix)) else None
-            array = source if source.dtype.kind in "fiub" else source.astype(np.float64)
-        else:
-            array = np.empty(source.shape, to_numpy_dtype(dtype))
-            store(array, ..., source)
-        _set(self, array, dtype)
+        if dtype is not None:
+            source = converted(source, dtype)
+        elif isinstance(arr, (np.ndarray, Matrix)):
+            dtype = _explicit(source.dtype)
+        _set(self, source if source.dtype.kind in "fiub" else source.astype(np.float64), dtype)
 
     # -- shape
 
@@ -95,14 +93,11 @@ class Matrix(metaclass=KernelClass):
         """1 for a vector, 2 for a matrix."""
         return self._array.ndim
 
-    @property
-    def shape(self) -> tuple[int, ...]:
+    def get_shape(self) -> tuple[int, ...]:
         """(n,) of a vector, (n, m) of a matrix."""
         return self._array.shape
 
-    def get_shape(self) -> tuple[int, ...]:
-        """The same as `shape`."""
-        return self._array.shape
+    shape = property(get_shape)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -111,7 +106,7 @@ class Matrix(metaclass=KernelClass):
 
     def __getitem__(self, key: Any) -> Any:
         item = self._array[_position(key)]
-        return _make(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim == 1 and not _has_slice(key) else item
+        return _make(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim else item
 
     def __setitem__(self, key: Any, value: Any) -> None:
         store(self._array, _position(key), unwrap(value))
@@ -148,9 +143,7 @@ class Matrix(metaclass=KernelClass):
         return np.array(self._array, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if method != "__call__":
-            return NotImplemented
-        return _wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
+        return NotImplemented if method != "__call__" else _wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
 
     def __repr__(self) -> str:
         return str(self)
@@ -165,7 +158,7 @@ class Matrix(metaclass=KernelClass):
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (self._array.copy(), None if self.dtype is None else self.dtype.name))
+        return (_make, (self._array.copy(), self.dtype))
 
     def __bool__(self) -> bool:
         if self._array.size != 1:
@@ -180,14 +173,11 @@ class Matrix(metaclass=KernelClass):
     def __rmatmul__(self, other: Any) -> Any:
         return _matmul(other, self)
 
-    def __invert__(self) -> Any:
-        return _wrap(np.invert(self._array), self)
-
     # -- methods
 
     @property
     def T(self) -> Matrix:  # noqa: N802 (the name that NumPy has)
-        """The transposed matrix."""
+        """The same as `transpose()`."""
         return self.transpose()
 
     def transpose(self) -> Matrix:
@@ -364,10 +354,6 @@ def _make(array: np.ndarray, dtype: DataType | None) -> Matrix:
 view_of = _make  # `view_of(array, dtype)`: a vector or matrix whose storage is `array` itself
 
 
-def _rebuild(array: np.ndarray, name: str | None) -> Matrix:
-    return _make(array, None if name is None else to_dtype(name))
-
-
 def _explicit(dtype: np.dtype) -> DataType | None:
     """Storage of Python numbers is int64 and float64, so these say nothing about the wanted type."""
     return None if dtype in (np.float64, np.int64) else from_numpy_dtype(dtype)
@@ -384,10 +370,6 @@ def _position(key: Any) -> Any:
     return tuple(key) if isinstance(key, list) else key
 
 
-def _has_slice(key: Any) -> bool:
-    return isinstance(key, slice) or (isinstance(key, tuple) and builtins.any(isinstance(item, slice) for item in key))
-
-
 def _matmul(lhs: Any, rhs: Any) -> Any:
     a, b = np.asarray(unwrap(lhs)), np.asarray(unwrap(rhs))
     if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[0]:
@@ -397,24 +379,16 @@ def _matmul(lhs: Any, rhs: Any) -> Any:
 
 
 def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def apply(lhs: Any, rhs: Any, first: Any, second: Any) -> Any:
-        a, b = unwrap(first), unwrap(second)
-        if isinstance(b, (list, tuple)) or isinstance(a, (list, tuple)):
-            a, b = np.asarray(a), np.asarray(b)
-        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim and b.ndim and a.shape != b.shape:
-            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {a.shape} and {b.shape} do not go together")
-        if not isinstance(a, (np.ndarray, np.generic, int, float)) or not isinstance(b, (np.ndarray, np.generic, int, float)):
+    def apply(matrix: Matrix, other: Any, swapped: bool) -> Any:
+        value = np.asarray(other) if isinstance(other, (list, tuple)) else unwrap(other)
+        if not isinstance(value, (np.ndarray, np.generic, int, float)):
             return NotImplemented
+        if np.ndim(value) and value.shape != matrix.shape:
+            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {matrix.shape} and {value.shape} do not go together")
         with np.errstate(all="ignore"):
-            return _wrap(ufunc(a, b), lhs, rhs)
+            return _wrap(ufunc(value, matrix._array) if swapped else ufunc(matrix._array, value), matrix, other)
 
-    def forward(self: Matrix, other: Any) -> Any:
-        return apply(self, other, self, other)
-
-    def backward(self: Matrix, other: Any) -> Any:
-        return apply(self, other, other, self)
-
-    return forward, backward
+    return (lambda self, other: apply(self, other, False)), (lambda self, other: apply(self, other, True))
 
 
 _BINARY = {
@@ -422,7 +396,7 @@ _BINARY = {
     "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 _COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.abs}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.abs, "invert": np.invert}
 
 
 def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -452,30 +426,21 @@ def cast(value: Any, dtype: Any) -> Any:
     """`value` converted to `dtype`: truncating to integers, wrapping to their width, truth for `u1`."""
     target = to_dtype(dtype)
     source = np.asarray(unwrap(value))
-    out = np.empty(source.shape, to_numpy_dtype(target))
-    store(out, ..., source if source.ndim else source[()])
+    out = converted(source, target)
     return _make(out, target) if isinstance(value, Matrix) else out.item() if source.ndim == 0 else out
 
 
 def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
     """What calling a vector or matrix type gives: from one scalar (fill), all components, or smaller vectors and scalars."""
-    flat: list[Any] = []
-    for value in values:
-        array = np.asarray(unwrap(value))
-        flat += array.reshape(-1).tolist() if array.dtype != object else list(value)
+    flat = [item for value in values for item in np.asarray(unwrap(value)).reshape(-1).tolist()]
     shape = tuple(extent if extent is not None else -1 for extent in kind.shape)
     count = (kind.n or len(flat)) * (kind.m or 1)
     if len(values) == 1 and len(flat) == 1 and np.ndim(unwrap(values[0])) == 0:
         flat = flat * count
     if len(flat) != count and -1 not in shape:
         raise QuadrantsSyntaxError(f"{kind!r} takes {count} components, got {len(flat)}")
-    dtype = kind.dtype
     array = np.array(flat).reshape(shape)
-    if dtype is not None:
-        typed = np.empty(array.shape, to_numpy_dtype(dtype))
-        store(typed, ..., array)
-        array = typed
-    return _make(array, dtype)
+    return _make(array if kind.dtype is None else converted(array, kind.dtype), kind.dtype)
 
 
 _types.factories["matrix"] = from_components

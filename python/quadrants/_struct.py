@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -120,25 +120,25 @@ def _convert(element: Any, value: Any) -> Any:
 class Struct(metaclass=KernelClass):
     """A struct value: `qd.Struct(a=1, b=...)`, a call of a struct type, or an element of a struct field (a view)."""
 
-    _names = ("_entries", "_type")
-    _entries: dict[str, Any]
+    _entries: MutableMapping[str, Any]
     _type: StructType | None
 
     def __init__(self, entries: dict[str, Any] | None = None, /, **members: Any):
-        object.__setattr__(self, "_type", None)
-        object.__setattr__(self, "_entries", {**(entries or {}), **members})
+        self._bind(None, {**(entries or {}), **members})
+
+    def _bind(self, kind: StructType | None, entries: MutableMapping[str, Any]) -> Struct:
+        object.__setattr__(self, "_type", kind)
+        object.__setattr__(self, "_entries", entries)
+        return self
 
     @classmethod
-    def _of(cls, kind: StructType, entries: dict[str, Any]) -> Struct:
-        struct = object.__new__(cls)
-        object.__setattr__(struct, "_type", kind)
-        object.__setattr__(struct, "_entries", entries)
-        return struct
+    def _of(cls, kind: StructType, entries: MutableMapping[str, Any]) -> Struct:
+        return object.__new__(cls)._bind(kind, entries)
 
     @property
     def entries(self) -> dict[str, Any]:
         """Member names and values."""
-        return self._entries
+        return dict(self._entries)
 
     @property
     def keys(self) -> list[str]:
@@ -159,38 +159,25 @@ class Struct(metaclass=KernelClass):
         """Members as plain Python values: numbers, lists, dicts."""
         return {name: _plain(value) for name, value in self.entries.items()}
 
-    def _get(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Any:
         return self._entries[name]
 
-    def _put(self, name: str, value: Any) -> None:
-        self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
-
-    def _has(self, name: str) -> bool:
-        return name in self._entries
-
-    def __getitem__(self, name: str) -> Any:
-        if not self._has(name):
-            raise KeyError(name)
-        return self._get(name)
-
     def __setitem__(self, name: str, value: Any) -> None:
-        if not self._has(name):
-            raise KeyError(name)
-        self._put(name, value)
+        self._entries[name]  # only members that are there
+        self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            if self._has(name):
-                return self._get(name)
-            method = self.methods.get(name)
-            if method is not None:
-                return method.__get__(self, type(self))
+            if name in self._entries:
+                return self._entries[name]
+            if name in self.methods:
+                return self.methods[name].__get__(self, type(self))
         raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not self._has(name):
+        if name not in self._entries:
             raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
-        self._put(name, value)
+        self[name] = value
 
     def __eq__(self, other: object) -> Any:
         return isinstance(other, Struct) and self.to_dict() == other.to_dict()
@@ -212,26 +199,30 @@ class Struct(metaclass=KernelClass):
 class StructView(Struct):
     """An element of a struct field: members are read from and written to the field."""
 
-    @classmethod
-    def _at(cls, field: StructField, index: Any) -> StructView:
-        view = object.__new__(cls)
-        object.__setattr__(view, "_type", field._type)
-        object.__setattr__(view, "_entries", {"field": field, "index": index})
-        return view
 
-    @property
-    def entries(self) -> dict[str, Any]:
-        """Member names and their present values."""
-        return {name: self._get(name) for name in self._entries["field"].keys}
+class _FieldElement(MutableMapping[str, Any]):
+    """Members of a struct field at one index."""
 
-    def _has(self, name: str) -> bool:
-        return name in self._entries["field"].field_dict
+    def __init__(self, members: dict[str, Any], index: Any):
+        self._members, self._index = members, index
 
-    def _get(self, name: str) -> Any:
-        return self._entries["field"].field_dict[name][self._entries["index"]]
+    def __getitem__(self, name: str) -> Any:
+        return self._members[name][self._index]
 
-    def _put(self, name: str, value: Any) -> None:
-        self._entries["field"].field_dict[name][self._entries["index"]] = value
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._members[name][self._index] = value
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"the member {name!r} of a struct field cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
 
 
 def _plain(value: Any) -> Any:
@@ -285,7 +276,7 @@ class StructField:
         for member in self.field_dict.values():
             member[index]  # an index outside the shape is refused here, not at the first access of a member
             break
-        return StructView._at(self, index)
+        return StructView._of(self._type, _FieldElement(self.field_dict, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = value.entries if isinstance(value, Struct) else value
