@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import _options
-from ._dtypes import find_dtype, from_numpy_dtype, to_dtype, to_numpy_dtype
+from ._dtypes import find_dtype, to_dtype, to_numpy_dtype
 from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsTypeError
-from ._matrix import Matrix, cast, unwrap, view_of
+from ._matrix import Matrix, cast, unwrap, view_of, wrap
 from ._ndrange import grouped as _grouped
 from ._ndrange import make_ndrange
 from ._operators import ATOMICS, OPERATORS
@@ -55,8 +55,7 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
             result = function(*arrays)
         if not any(isinstance(operand, Matrix) for operand in operands):
             return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
-        typed = any(isinstance(operand, Matrix) and operand.dtype is not None for operand in operands)
-        return view_of(result, from_numpy_dtype(result.dtype) if typed else None)
+        return wrap(result, *operands)
 
     return apply
 
@@ -83,15 +82,6 @@ def _fold(function: Callable[..., Any]) -> Callable[..., Any]:
 def _frexp(x: Any) -> tuple[Any, Any]:
     mantissa, exponent = np.frexp(unwrap(x))
     return (view_of(mantissa, x.dtype), view_of(exponent, to_dtype("i32"))) if isinstance(x, Matrix) else (mantissa, exponent)
-
-
-def _constant_like(value: int) -> Callable[..., Any]:
-    def apply(x: Any) -> Any:
-        if isinstance(x, Matrix):
-            return view_of(np.full_like(x._array, value), x.dtype)
-        return np.full_like(x, value) if isinstance(x, np.ndarray) else type(x)(value)
-
-    return apply
 
 
 def _bit_cast(x: Any, dtype: Any) -> Any:
@@ -142,8 +132,8 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("select", _elementwise(lambda c, x, y: np.where(c != 0, x, y)), "`x` where the condition holds, else `y`; both are evaluated."),
     ("cast", cast, "The value converted to a data type."),
     ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
-    ("zero", _constant_like(0), "0 of the type and shape of the operand."),
-    ("one", _constant_like(1), "1 of the type and shape of the operand."),
+    ("zero", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
+    ("one", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
     ("random", _random_number, "A random number: floats in [0, 1), integers over their full range."),
     ("static", _static, "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls."),
     ("static_assert", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),

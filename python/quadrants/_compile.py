@@ -10,7 +10,7 @@ import numpy as np
 from . import _options
 from ._container import ContainerMethods
 from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
-from ._errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
+from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
 from ._field import Field
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray
@@ -32,8 +32,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments checked against their annotations, in the form that launches take."""
-    if _options.current is None:
-        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
+    _options.check_runtime()
     prepared = []
     for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         if parameter.optional and value is None:

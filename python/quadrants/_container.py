@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime
-from ._dtypes import DataType, find_dtype, store, to_numpy_dtype
-from ._errors import QuadrantsRuntimeError
+from ._dtypes import DataType, store, to_dtype, to_numpy_dtype
 from ._matrix import Matrix, unwrap, view_of
 from ._types import MatrixType
 
@@ -21,18 +20,9 @@ _HUGE = 4 << 20  # from here on copies are worth threads, and their destination 
 _CHUNK = 8 << 20
 
 
-def check_runtime() -> None:
-    """Raises when there is no runtime to allocate from."""
-    if _options.current is None:
-        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
-
-
 def scalar_dtype(element: Any) -> DataType:
     """Data type of the components of an element type."""
-    dtype = find_dtype(element.dtype if isinstance(element, MatrixType) else element)
-    if dtype is None:
-        raise ValueError(f"Invalid data type {element!r}")
-    return dtype
+    return to_dtype(element.dtype if isinstance(element, MatrixType) else element)
 
 
 def element_shape_of(element: Any) -> tuple[int, ...]:
@@ -54,10 +44,10 @@ def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] 
 
 def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     """`destination[...] = source` with the language's conversions, on all threads when there is much of it."""
-    if destination.dtype != source.dtype:
-        work: Callable[[np.ndarray, np.ndarray], None] = lambda to, of: store(to, ..., of)  # noqa: E731
-    else:
-        work = np.copyto
+
+    def work(to: np.ndarray, of: np.ndarray) -> None:
+        np.copyto(to, of) if to.dtype == of.dtype else store(to, ..., of)
+
     if destination.nbytes < _HUGE or destination.ndim == 0:
         work(destination, source)
         return
@@ -70,10 +60,9 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
         for start in starts:
             work(destination[start : start + rows], source[start : start + rows])
 
-    workers = [threading.Thread(target=run, daemon=True) for _ in range(threads - 1)]
+    workers = [threading.Thread(target=run, daemon=True) for _ in range(threads)]
     for worker in workers:
         worker.start()
-    run()
     for worker in workers:
         worker.join()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _runtime, _types
-from ._container import ContainerMethods, check_runtime, element_shape_of, row_major_strides, scalar_dtype
+from . import _options, _runtime, _types
+from ._container import ContainerMethods, element_shape_of, row_major_strides, scalar_dtype
 from ._dtypes import find_dtype, i32, to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._struct import StructField, StructType, place_members
@@ -116,7 +116,7 @@ def field(
 
 
 def _check_shape(dtype: Any, shape: Any, order: str | None, offset: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
-    check_runtime()
+    _options.check_runtime()
     if not isinstance(dtype, MatrixType) and find_dtype(dtype) is None:
         raise ValueError(f"Invalid data type {dtype!r}")
     if shape is None:
@@ -185,7 +185,14 @@ def _restore(element: Any, shape: tuple[int, ...], order: str | None, data: np.n
 
 
 def _struct_field(
-    kind: StructType, shape: Any, name: str, offset: Any, needs_grad: bool, needs_dual: bool, layout: Layout, order: str | None
+    kind: StructType,
+    shape: Any = None,
+    name: str = "<Struct>",
+    offset: Any = None,
+    needs_grad: bool = False,
+    needs_dual: bool = False,
+    layout: Layout = Layout.AOS,
+    order: str | None = None,
 ) -> StructField:
     axes, extents = _check_shape(i32, shape, order, offset)
     if needs_grad or needs_dual:

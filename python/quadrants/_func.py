@@ -24,7 +24,7 @@ class Func:
 
     def _parse_results(self, depth: int) -> list[Any] | None:
         try:
-            return parse_results(self.function, depth)
+            return parse_results(self.function, depth)[0]
         except QuadrantsSyntaxError:
             if self.is_real_function:
                 raise

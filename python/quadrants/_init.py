@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _options, _runtime
-from ._errors import QuadrantsRuntimeError
 
 __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
@@ -116,8 +115,7 @@ def on_reset(hook: Callable[[], None]) -> None:
 
 def sync() -> None:
     """Wait until all launched work is done."""
-    if _options.current is None:
-        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
+    _options.check_runtime()
     _runtime.sync()
 
 

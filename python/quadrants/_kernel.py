@@ -14,7 +14,7 @@ from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._matrix import view_of
-from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, returns_tuple
+from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
 from ._struct import Struct, StructType
 from ._types import MatrixType
 
@@ -41,9 +41,7 @@ def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False,
     if checkpoints:
         raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) is not supported")
     declared_pure = bool(fastcache or pure)
-    if fn is None:
-        return lambda function: _make_kernel(function, declared_pure, 1)
-    return _make_kernel(fn, declared_pure, 1)
+    return _make_kernel(fn, declared_pure, 1) if fn is not None else lambda function: _make_kernel(function, declared_pure, 1)
 
 
 def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
@@ -51,16 +49,14 @@ def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
         return staticmethod(_make_kernel(function.__func__, declared_pure, depth + 1))
     check_undecorated(function, "kernel")
     parameters = parse_parameters(function, "kernels", depth + 1)
-    results = parse_results(function, depth + 1)
+    results, is_tuple = parse_results(function, depth + 1)
     made = Kernel(function, parameters, results, function.__qualname__)
     functools.update_wrapper(made, function)
     made.is_pure = declared_pure
     made.grad = _NoGradient(function.__qualname__)
     made._is_classkernel = is_method(function)
-    if results is not None and (
-        len(results) != 1 or isinstance(results[0], (MatrixType, StructType)) or returns_tuple(function, depth + 1)
-    ):
-        made.build_result = functools.partial(_build_result, results, returns_tuple(function, depth + 1))
+    if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
+        made.build_result = functools.partial(_build_result, results, is_tuple)
     return made
 
 
@@ -77,16 +73,15 @@ class _NoGradient:
 def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> Any:
     """The returned value from its scalars in order."""
     scalars = iter(flat)
-    values = [_build_value(kind, scalars) for kind in results]
-    return tuple(values) if as_tuple or len(values) > 1 else values[0]
+    values = tuple(_build_value(kind, scalars) for kind in results)
+    return values if as_tuple else values[0]
 
 
 def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
     if isinstance(kind, StructType):
         return Struct._of(kind, {name: _build_value(member, scalars) for name, member in kind.members.items()})
     if isinstance(kind, MatrixType):
-        count = math.prod(kind.shape)
-        array = np.array([next(scalars) for _ in range(count)], to_numpy_dtype(kind.dtype or find_dtype(float)))
+        array = np.array([next(scalars) for _ in range(math.prod(kind.shape))], to_numpy_dtype(kind.dtype or find_dtype(float)))
         return view_of(array.reshape(kind.shape), kind.dtype)
     return next(scalars)
 

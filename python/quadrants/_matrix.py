@@ -143,7 +143,7 @@ class Matrix(metaclass=KernelClass):
         return np.array(self._array, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return NotImplemented if method != "__call__" else _wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
+        return NotImplemented if method != "__call__" else wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
 
     def __repr__(self) -> str:
         return str(self)
@@ -240,11 +240,11 @@ class Matrix(metaclass=KernelClass):
             raise QuadrantsTypeError(f"Cross product: only dimension < 4 is supported, got shape {a.shape}")
         if len(a) == 2:
             return a[0] * b[1] - a[1] * b[0]
-        return _wrap(np.cross(a, b), self, other)
+        return wrap(np.cross(a, b), self, other)
 
     def outer_product(self, other: Any) -> Matrix:
         """The matrix of all products of a component of this vector with one of the other."""
-        return _wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
+        return wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
 
     def frobenius_inner(self, other: Any) -> Any:
         """Sum of the products of the components of two matrices."""
@@ -267,9 +267,9 @@ class Matrix(metaclass=KernelClass):
         if self.n > 12:
             raise QuadrantsTypeError(f"Inverse: only dimension < 13 is supported, got shape {self.shape}")
         try:
-            return _wrap(np.linalg.inv(self._array.astype(np.result_type(self._array, np.float32))), self)
+            return wrap(np.linalg.inv(self._array.astype(np.result_type(self._array, np.float32))), self)
         except np.linalg.LinAlgError:
-            return _wrap(np.full(self.shape, np.inf), self)
+            return wrap(np.full(self.shape, np.inf), self)
 
     def _check_square(self, what: str) -> None:
         if self._array.ndim != 2 or self.n != self.m:
@@ -359,7 +359,8 @@ def _explicit(dtype: np.dtype) -> DataType | None:
     return None if dtype in (np.float64, np.int64) else from_numpy_dtype(dtype)
 
 
-def _wrap(result: Any, *operands: Any) -> Any:
+def wrap(result: Any, *operands: Any) -> Any:
+    """A NumPy result of operands: a host vector or matrix where it has one or two axes, typed if an operand is."""
     if not isinstance(result, np.ndarray) or result.ndim not in (1, 2):
         return result
     typed = builtins.any(isinstance(x, Matrix) and x.dtype is not None for x in operands)
@@ -375,7 +376,7 @@ def _matmul(lhs: Any, rhs: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[0]:
         shapes = (a.shape, b.shape)
         raise QuadrantsTypeError(f"dimension mismatch between {shapes[0]} and {shapes[1]} for matrix multiplication")
-    return _wrap(a @ b, lhs, rhs)
+    return wrap(a @ b, lhs, rhs)
 
 
 def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -386,7 +387,7 @@ def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[
         if np.ndim(value) and value.shape != matrix.shape:
             raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {matrix.shape} and {value.shape} do not go together")
         with np.errstate(all="ignore"):
-            return _wrap(ufunc(value, matrix._array) if swapped else ufunc(matrix._array, value), matrix, other)
+            return wrap(ufunc(value, matrix._array) if swapped else ufunc(matrix._array, value), matrix, other)
 
     return (lambda self, other: apply(self, other, False)), (lambda self, other: apply(self, other, True))
 
@@ -408,7 +409,7 @@ def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unary(ufunc: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self: _wrap(ufunc(self._array), self)
+    return lambda self: wrap(ufunc(self._array), self)
 
 
 for _name, _ufunc in _BINARY.items():

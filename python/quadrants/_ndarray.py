@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from . import _runtime, _types
-from ._container import ContainerMethods, check_runtime, element_shape_of, scalar_dtype
+from . import _options, _runtime, _types
+from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._types import Layout, MatrixType
@@ -24,7 +24,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return self._element_type
 
     def _allocate(self, element: Any, shape: Any) -> None:
-        check_runtime()
+        _options.check_runtime()
         if not isinstance(element, MatrixType):
             found = find_dtype(element)
             if found is None:

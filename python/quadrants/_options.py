@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from . import _runtime
+from ._errors import QuadrantsRuntimeError
 
 _ROWS: dict[str, tuple[str, Any, str, bool, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
 _DATA_TYPES = {
@@ -27,6 +28,12 @@ current: dict[str, Any] | None = None  # values of all options, or None when the
 def get(name: str) -> Any:
     """Value of an option, or None when there is no runtime."""
     return None if current is None else current.get(name)
+
+
+def check_runtime() -> None:
+    """Raises when there is no runtime."""
+    if current is None:
+        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:

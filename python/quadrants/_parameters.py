@@ -82,27 +82,19 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
     return parameters
 
 
-def parse_results(function: Callable[..., Any], depth: int) -> list[Any] | None:
-    """Types of the returned values, or None when nothing is returned. `int` and `float` stay as they are."""
+def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] | None, bool]:
+    """Types of the returned values (None: nothing is returned), and whether even one comes back in a tuple. `int` and `float` stay."""
     annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
     if annotation is EMPTY or annotation is None or annotation is type(None):
-        return None
-    if isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple:
-        items = annotation if isinstance(annotation, tuple) else typing.get_args(annotation)
-    else:
-        items = (annotation,)
+        return None, False
+    is_tuple = isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
+    items = list(annotation if isinstance(annotation, tuple) else typing.get_args(annotation)) if is_tuple else [annotation]
     if Ellipsis in items:
         raise QuadrantsSyntaxError("Ellipsis is not supported in return type annotations")
     for item in items:
         if not isinstance(item, (MatrixType, StructTypeBase)) and find_dtype(item) is None:
             raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}")
-    return list(items)
-
-
-def returns_tuple(function: Callable[..., Any], depth: int) -> bool:
-    """Whether the return annotation is a tuple, so that even one value comes back as a tuple."""
-    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
-    return isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
+    return items, is_tuple
 
 
 def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
@@ -141,28 +133,26 @@ class _Annotations:
             ) from error
 
 
+_KINDS: list[tuple[type, str]] = [(MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array")]
+_BARE: dict[Any, tuple[str, Any]] = {NdarrayType: ("array", NdarrayType()), Tensor: ("tensor", None), Template: ("template", None)}
+
+
 def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
-    if isinstance(annotation, OptionalType):
-        kind, inner, _ = _classify(annotation.inner)
-        return kind, inner, True
+    """Kind of a parameter, its annotation without `| None`, and whether None is allowed."""
+    inner = annotation.inner if isinstance(annotation, OptionalType) else None
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        inner = [item for item in typing.get_args(annotation) if item is not type(None)]
-        if len(inner) != 1 or len(typing.get_args(annotation)) != 2:
+        inner, *more = [item for item in typing.get_args(annotation) if item is not type(None)]
+        if more or len(typing.get_args(annotation)) != 2:
             raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
-        kind, found, _ = _classify(inner[0])
-        return kind, found, True
-    if isinstance(annotation, MatrixType):
-        return "matrix", annotation, False
-    if isinstance(annotation, StructTypeBase):
-        return "struct", annotation, False
-    if isinstance(annotation, NdarrayType):
-        return "array", annotation, False
-    if annotation is NdarrayType:
-        return "array", NdarrayType(), False
-    if annotation is Tensor:
-        return "tensor", None, False
-    if annotation is Template or isinstance(annotation, Template):
+    if inner is not None:
+        return *_classify(inner)[:2], True
+    for cls, kind in _KINDS:
+        if isinstance(annotation, cls):
+            return kind, annotation, False
+    if isinstance(annotation, Template):
         return "template", None, False
+    if isinstance(annotation, type) and annotation in _BARE:
+        return *_BARE[annotation], False
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return "dataclass", annotation, False
     if not isinstance(annotation, str) and find_dtype(annotation) is not None:

@@ -70,18 +70,12 @@ class StructType(StructTypeBase):
         """Another struct value converted to the members of this type."""
         return self(struct)
 
-    def field(
-        self,
-        shape: Any = None,
-        name: str = "<Struct>",
-        offset: Any = None,
-        needs_grad: bool = False,
-        needs_dual: bool = False,
-        layout: Layout = Layout.AOS,
-        order: str | None = None,
-    ) -> StructField:
-        """A field of such structs: members side by side (AOS) or each member in an array of its own (SOA)."""
-        return _types.factories["struct_field"](self, shape, name, offset, needs_grad, needs_dual, layout, order)
+    def field(self, *arguments: Any, **options: Any) -> StructField:
+        """A field of such structs: (shape, name, offset, needs_grad, needs_dual, layout, order), as in `qd.field`.
+
+        `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
+        """
+        return _types.factories["struct_field"](self, *arguments, **options)
 
     @property
     def dtype(self) -> dict[str, Any]:
@@ -196,12 +190,8 @@ class Struct(metaclass=KernelClass):
         return StructType("struct", methods, **members).field(*arguments, **options)
 
 
-class StructView(Struct):
-    """An element of a struct field: members are read from and written to the field."""
-
-
 class _FieldElement(MutableMapping[str, Any]):
-    """Members of a struct field at one index."""
+    """The entries of an element of a struct field: members are read from and written to the field."""
 
     def __init__(self, members: dict[str, Any], index: Any):
         self._members, self._index = members, index
@@ -272,11 +262,11 @@ class StructField:
             raise AttributeError(f"struct field has no attribute {name!r} (members: {', '.join(members)})")
         return members[name]
 
-    def __getitem__(self, index: Any) -> StructView:
+    def __getitem__(self, index: Any) -> Struct:
         for member in self.field_dict.values():
             member[index]  # an index outside the shape is refused here, not at the first access of a member
             break
-        return StructView._of(self._type, _FieldElement(self.field_dict, index))
+        return Struct._of(self._type, _FieldElement(self.field_dict, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = value.entries if isinstance(value, Struct) else value

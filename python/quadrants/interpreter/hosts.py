@@ -14,7 +14,7 @@ from quadrants._dtypes import to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
 from quadrants._source import get_source
-from quadrants._struct import Struct, StructField, StructType, StructView
+from quadrants._struct import Struct, StructField, StructType
 
 from . import scalars, values
 from .rewrite import MistakeAt, Rewriter, TypesRewriter, returns_often, rewrite
@@ -87,8 +87,6 @@ def constant(value: Any) -> Any:
     if isinstance(value, Matrix):
         dtype = dtype_of(value.dtype) if value.dtype is not None else None
         return Vec(cast(value._array, dtype).copy()) if dtype is not None else values.make_vector(value._array.tolist(), None)
-    if isinstance(value, StructView):
-        return read(tensor_of(value._entries["field"]).element(np.atleast_1d(value._entries["index"])))
     if isinstance(value, Struct):
         if value._type is not None:
             return struct_of(value._type, (), value.entries)
