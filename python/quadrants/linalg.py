@@ -319,29 +319,72 @@ def _eliminate(M: qd.template(), R: qd.template()):
     return sign
 
 
+# Of a 4x4 matrix, per column: the other columns p < q < r, and the numbers of the minors (q, r), (p, r), (p, q).
+_OTHERS = ((1, 2, 3, 5, 4, 3), (0, 2, 3, 5, 2, 1), (0, 1, 3, 4, 2, 0), (0, 1, 2, 3, 1, 0))
+
+
+@qd.pyfunc
+def _minors(A, i: qd.template()):
+    """The six 2x2 determinants of the rows i and i + 1 of a 4x4 matrix."""
+    return qd.Vector([A[i, j] * A[i + 1, k] - A[i, k] * A[i + 1, j] for j in qd.static(range(4)) for k in qd.static(range(j + 1, 4))])
+
+
+@qd.pyfunc
+def _cofactors(A, i: qd.template()):
+    """Row i of the cofactors of a 3x3 matrix."""
+    return qd.Vector([A[i - 2, j - 2] * A[i - 1, j - 1] - A[i - 2, j - 1] * A[i - 1, j - 2] for j in qd.static(range(3))])
+
+
 @qd.pyfunc
 def determinant(A):
-    """Determinant by elimination with row pivots, for the sizes that have no closed form here (5x5 to 12x12)."""
-    T = qd.static(_compute_type(A.dtype, None))
-    M = qd.cast(A, T)
-    R = _identity(qd.static(A.n), T)
-    product = _eliminate(M, R)
-    for k in range(qd.static(A.n)):
-        product *= M[k, k]
-    return product
+    """Determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots up to 12x12."""
+    if qd.static(A.n == 1):
+        return A[0, 0]
+    elif qd.static(A.n == 2):
+        return A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0]
+    elif qd.static(A.n == 3):
+        return A[0, :].dot(_cofactors(A, 0))
+    elif qd.static(A.n == 4):
+        s, c = _minors(A, 0), _minors(A, 2)
+        return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
+    else:
+        T = qd.static(_compute_type(A.dtype, None))
+        M = qd.cast(A, T)
+        R = _identity(qd.static(A.n), T)
+        product = _eliminate(M, R)
+        for k in range(qd.static(A.n)):
+            product *= M[k, k]
+        return product
 
 
 @qd.pyfunc
 def inverse(A):
-    """Inverse by elimination with row pivots, for the sizes that have no closed form here (5x5 to 12x12)."""
+    """Inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 12x12; not finite where A is singular."""
     T = qd.static(_compute_type(A.dtype, None))
     M = qd.cast(A, T)
-    R = _identity(qd.static(A.n), T)
-    _eliminate(M, R)
-    for k in range(qd.static(A.n)):
-        for j in range(qd.static(A.n)):
-            R[k, j] /= M[k, k]
-    return R
+    if qd.static(A.n == 1):
+        return 1.0 / M
+    elif qd.static(A.n == 2):
+        return qd.Matrix([[M[1, 1], -M[0, 1]], [-M[1, 0], M[0, 0]]]) * (1.0 / determinant(M))
+    elif qd.static(A.n == 3):
+        columns = [_cofactors(M, i) for i in qd.static(range(3))]
+        return qd.Matrix.cols(columns) * (1.0 / M[0, :].dot(columns[0]))
+    elif qd.static(A.n == 4):
+        # Rows 1, 0 with the minors of the rows below them; rows 3, 2 with those above.
+        s, c = _minors(M, 0), _minors(M, 2)
+        rows = [
+            [M[j ^ 1, p] * m[qr] - M[j ^ 1, q] * m[pr] + M[j ^ 1, r] * m[pq] for j, m in ((0, c), (1, c), (2, s), (3, s))]
+            for p, q, r, qr, pr, pq in qd.static(_OTHERS)
+        ]
+        signs = qd.Matrix([[1.0 - (i + j) % 2 * 2 for j in qd.static(range(4))] for i in qd.static(range(4))], T)
+        return qd.Matrix(rows) * signs * (1.0 / determinant(M))
+    else:
+        R = _identity(qd.static(A.n), T)
+        _eliminate(M, R)
+        for k in range(qd.static(A.n)):
+            for j in range(qd.static(A.n)):
+                R[k, j] /= M[k, k]
+        return R
 
 
 @qd.pyfunc

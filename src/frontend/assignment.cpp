@@ -79,23 +79,11 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, const char *pu
 
 Value FunctionBuilder::copy(const Value &value) {
   if (!value.is(Kind::Struct)) return load(value);
-  std::vector<Value> items;
-  for (const Value &item : value.aggregate->items) items.push_back(copy(item));
-  Value result = makeAggregate(Kind::Struct, std::move(items));
-  result.aggregate->names = value.aggregate->names;
-  result.aggregate->structType = value.aggregate->structType;
-  return result;
+  return mapItems(value, [&](const Value &item) { return copy(item); });
 }
 
 Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
-  if (value.is(Kind::Struct)) {
-    std::vector<Value> items;
-    for (const Value &item : value.aggregate->items) items.push_back(declare(item, false));
-    Value result = makeAggregate(Kind::Struct, std::move(items));
-    result.aggregate->names = value.aggregate->names;
-    result.aggregate->structType = value.aggregate->structType;
-    return result;
-  }
+  if (value.is(Kind::Struct)) return mapItems(value, [&](const Value &item) { return declare(item, false); });
   mlir::Value initial = emit(value);
   if (isAssignedOnce) return makeComputed(initial);
   Value place = makeLocal(initial.getType());
@@ -258,18 +246,7 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
     if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
       std::vector<Value> indices = visitIndices(index);
       std::vector<Value> &items = base.aggregate->items;
-      if (base.is(Kind::Dictionary)) {
-        nb::object key = toPython(indices[0]);
-        if (!key) fail(error::kType, "the key of a dict must be known while compiling");
-        for (size_t position = 0; position < items.size(); ++position)
-          if (base.aggregate->names[position].equal(key)) {
-            items[position] = load(value);
-            return;
-          }
-        base.aggregate->names.push_back(key);
-        items.push_back(load(value));
-        return;
-      }
+      if (base.is(Kind::Dictionary)) return put(base, knownKey(indices[0]), load(value));
       std::optional<int64_t> known = findInteger(indices[0]);
       if (base.aggregate->isTuple || !known || indices.size() != 1)
         fail(error::kType, "only elements of lists at indices known while compiling can be assigned");
@@ -358,18 +335,6 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
 }
 
 void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
-  static const std::pair<NodeKind, std::pair<BinaryKind, const char *>> kOperators[] = {{NodeKind::Add, {BinaryKind::add, "+"}},
-                                                                                        {NodeKind::Sub, {BinaryKind::sub, "-"}},
-                                                                                        {NodeKind::Mult, {BinaryKind::mul, "*"}},
-                                                                                        {NodeKind::Div, {BinaryKind::div, "/"}},
-                                                                                        {NodeKind::FloorDiv, {BinaryKind::floor_div, "//"}},
-                                                                                        {NodeKind::Mod, {BinaryKind::mod, "%"}},
-                                                                                        {NodeKind::Pow, {BinaryKind::pow, "**"}},
-                                                                                        {NodeKind::LShift, {BinaryKind::shl, "<<"}},
-                                                                                        {NodeKind::RShift, {BinaryKind::shr, ">>"}},
-                                                                                        {NodeKind::BitAnd, {BinaryKind::bit_and, "&"}},
-                                                                                        {NodeKind::BitOr, {BinaryKind::bit_or, "|"}},
-                                                                                        {NodeKind::BitXor, {BinaryKind::bit_xor, "^"}}};
   nb::object target = getAttribute(at, names().target);
   NodeKind kind = kindOf(getAttribute(at, names().op));
   if (kindOf(target) == NodeKind::Name) {
@@ -395,9 +360,8 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
   Value value = visit(getAttribute(at, names().value));
   if (kind == NodeKind::MatMult) return store(place, matmul(makeComputed(emit(place)), value));
-  for (const auto &[node, row] : kOperators)
-    if (node == kind) return augment(place, row.first, value, row.second);
-  fail(error::kSyntax, "unsupported augmented assignment");
+  const Operator &row = *findOperator(kind);
+  augment(place, row.kind, value, row.symbol);
 }
 
 Value FunctionBuilder::merge(Binding &binding, PyObject *name) {

@@ -76,10 +76,7 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
     for (int64_t size : type.getShape()) items.push_back(makeObject(nb::int_(size)));
     return makeTuple(std::move(items));
   }
-  if (text == "T") {
-    Arguments none;
-    return callMatrixMethod(base, "transpose", none);
-  }
+  if (text == "T") return callMatrixMethod(base, "transpose", {});
   return makeMethod(base, name);
 }
 

@@ -83,6 +83,17 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
+/// An operator of the language: its syntax node, its row, how it is written, and Python's own on values known while compiling.
+struct Operator {
+  NodeKind node;
+  ir::BinaryKind kind;
+  llvm::StringLiteral symbol;
+  PyObject *(*compute)(PyObject *, PyObject *);
+};
+
+/// Null for nodes that are no row of the table: matrix products, `is` and `in`.
+const Operator *findOperator(NodeKind node);
+
 /// How often each name of a function is assigned; names whose place is needed count twice. Names assigned once need no place.
 using NameUse = llvm::DenseMap<PyObject *, unsigned>;
 
@@ -170,10 +181,16 @@ private:
   Value visitConditional(nb::handle node);
   Value visitDisplay(nb::handle node, bool isTuple);
   Value visitDictionary(nb::handle node);
+  /// The values of a list of nodes; starred ones give their items.
+  std::vector<Value> visitAll(nb::handle nodes, llvm::function_ref<Value(nb::handle)> visitOne);
+  /// Keys and items of a dict or struct.
+  std::vector<std::pair<nb::object, Value>> listPairs(const Value &value);
+  nb::object knownKey(const Value &value);
+  Value *findKey(const Value &dictionary, nb::handle key); ///< null where there is none
+  void put(const Value &dictionary, nb::object key, Value value);
   Value visitComprehension(nb::handle node);
   void comprehend(nb::handle generators, size_t level, const std::function<void()> &emit);
   Value visitBinary(nb::handle node);
-  Value visitFormatted(nb::handle node);
   Value chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second);
   /// Whether ops of this block may run when the branch is not taken.
   static bool isSpeculatable(mlir::Block &block);
@@ -184,6 +201,7 @@ private:
   Value unary(ir::UnaryKind kind, const Value &operand, llvm::StringRef name);
   Value power(const Value &base, const Value &exponent);
   Value matmul(const Value &lhs, const Value &rhs);
+  [[noreturn]] void failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs);
   Value select(const Value &condition, const Value &first, const Value &second);
   Value mapStructs(ir::BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol);
   Value negate(const Value &operand);
@@ -198,6 +216,7 @@ private:
   mlir::Value convert(const Value &value, mlir::Type type);
   /// A scalar condition.
   mlir::Value truth(const Value &value, llvm::StringRef construct);
+  mlir::Value nonZero(mlir::Value value); ///< u1, component by component
   mlir::Value constant(int64_t value, mlir::Type type);
   mlir::Value constantFloat(double value, mlir::Type type);
   mlir::Value constantNumber(nb::handle number, mlir::Type type);
@@ -298,7 +317,13 @@ private:
   void convertResult(nb::handle annotation, const Value &value, llvm::SmallVectorImpl<mlir::Value> &results);
 
   //--- builtin_calls.cpp ---
-  Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments, nb::handle node);
+  /// The arguments in the order of `parameters`: names with blanks between, those with "?" may be left out and are None then.
+  std::vector<Value> bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters);
+  /// The data type that an argument of `function` names; null for None.
+  mlir::Type scalarTypeOf(const Value &value, const llvm::Twine &function);
+  Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
+  Value callStaticPrint(Arguments &arguments);
+  Value makeGrouped(const Value &operand);
   Value callStatic(Arguments &arguments);
   Value callMinMax(ir::BinaryKind kind, Arguments &arguments, llvm::StringRef name);
   Value callAtomic(llvm::StringRef name, Arguments &arguments);
@@ -307,16 +332,13 @@ private:
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---
-  Value callMatrixMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
-  Value makeMatrix(Arguments &arguments, bool isVector);
+  Value callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments);
+  Value makeMatrix(Arguments &arguments, llvm::StringRef className);
   Value makeMatrixOfType(nb::handle type, Arguments &arguments);
-  Value callMatrixFactory(llvm::StringRef name, bool isVector, Arguments &arguments);
-  mlir::Value determinant(mlir::Value matrix);
-  mlir::Value inverse(mlir::Value matrix);
-  mlir::Value minorOf(mlir::Value matrix, llvm::ArrayRef<int64_t> rows, llvm::ArrayRef<int64_t> columns);
-  mlir::Value toReal(mlir::Value value);
-  mlir::Value normSquared(mlir::Value value);
-  mlir::Value matmulTyped(mlir::Value lhs, mlir::Value rhs);
+  Value callMatrixFactory(llvm::StringRef name, const Value &matrixClass, Arguments &arguments);
+  mlir::Value makeVectorOf(llvm::ArrayRef<mlir::Value> components, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value matrix);
+  mlir::Value norm(mlir::Value &vector, const Value &epsilon, ir::UnaryKind root);
 
   //--- structs.cpp ---
   Value makeStruct(nb::handle structType, Arguments &arguments);
@@ -331,16 +353,18 @@ private:
   struct Pieces {
     llvm::SmallVector<mlir::Attribute> pieces;
     llvm::SmallVector<mlir::Value> values;
+    bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
     void text(mlir::OpBuilder &builder, llvm::StringRef text);
   };
   void print(nb::handle call);
-  void addArgument(Pieces &pieces, nb::handle node);
+  /// An f-string, `text.format(...)` or `text % ...`; false when the node is none of these.
+  bool addFormatted(Pieces &pieces, nb::handle node);
+  void addInterpolated(Pieces &pieces, nb::handle joined);
+  void addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments);
+  void addPercent(Pieces &pieces, llvm::StringRef format, llvm::ArrayRef<Value> operands);
   void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
-  void addFormatted(Pieces &pieces, nb::handle joined);
-  void addFormat(Pieces &pieces, llvm::StringRef format, const Arguments &arguments);
-  void addPercent(Pieces &pieces, llvm::StringRef format, const std::vector<Value> &operands);
   void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
-  void checkSpec(llvm::StringRef spec, mlir::Type type);
+  Value visitFormatted(nb::handle node);
 
   //--- shared state and helpers ---
   [[noreturn]] void fail(const char *className, const llvm::Twine &message) { session.fail(className, message); }

@@ -1,6 +1,8 @@
 // builtin_calls.cpp: the functions of quadrants._builtins and Python's own
 #include "frontend/builder.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -9,10 +11,38 @@ using Kind = Value::Kind;
 using ir::BinaryKind;
 using ir::UnaryKind;
 
-static const Value *findNamed(const Arguments &arguments, llvm::StringRef name) {
-  for (const auto &[key, value] : arguments.named)
-    if (key == name) return &value;
-  return nullptr;
+std::vector<Value> FunctionBuilder::bind(const llvm::Twine &function, const Arguments &arguments, llvm::StringRef parameters) {
+  SmallVector<llvm::StringRef> names;
+  parameters.split(names, ' ', -1, /*KeepEmpty=*/false);
+  size_t required = llvm::count_if(names, [](llvm::StringRef name) { return !name.ends_with("?"); });
+  std::vector<Value> values = arguments.positional;
+  auto failCount = [&](size_t count) {
+    fail(error::kType, function + "() takes " + std::to_string(required) +
+                           (names.size() == required ? "" : " to " + std::to_string(names.size())) + " arguments, got " +
+                           std::to_string(count));
+  };
+  if (values.size() > names.size()) failCount(values.size());
+  values.resize(names.size());
+  for (const auto &[key, value] : arguments.named) {
+    llvm::StringRef wanted = key;
+    auto found = llvm::find_if(names, [&](llvm::StringRef name) { return name.rtrim('?') == wanted; });
+    if (found == names.end()) fail(error::kType, function + "() got an unexpected keyword argument '" + key + "'");
+    Value &place = values[size_t(found - names.begin())];
+    if (place.isGiven()) fail(error::kType, function + "() got multiple values for argument '" + key + "'");
+    place = value;
+  }
+  for (size_t index = 0; index < values.size(); ++index) {
+    if (!values[index].isGiven() && index < required) failCount(arguments.positional.size() + arguments.named.size());
+    if (!values[index].isGiven()) values[index] = makeObject(nb::none());
+  }
+  return values;
+}
+
+Type FunctionBuilder::scalarTypeOf(const Value &value, const llvm::Twine &function) {
+  if (value.isNone()) return {};
+  Type type = value.isObject() ? session.findScalarType(value.object) : Type();
+  if (!type) fail(error::kType, "Invalid data type " + describe(value) + " given to " + function);
+  return type;
 }
 
 Value FunctionBuilder::callStatic(Arguments &arguments) {
@@ -57,22 +87,20 @@ Value FunctionBuilder::callCast(const Value &value, Type scalar) {
 
 Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   llvm::StringRef row = name.drop_front(7);
-  const Value &place = arguments.positional[0];
+  std::vector<Value> given = bind("qd." + name, arguments, row == "cas" ? "x expected desired" : "x y");
+  const Value &place = given[0];
   bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
   if (!isLvalue)
     fail(error::kSyntax,
          "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
   if (row == "cas") {
-    if (!place.is(Kind::Place) || isa<VectorType>(place.type) || arguments.positional.size() != 3)
+    if (!place.is(Kind::Place) || isa<VectorType>(place.type))
       fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
-    return makeComputed(create<ir::CompareExchangeOp>(place.type, place.ir, convert(arguments.positional[1], place.type),
-                                                      convert(arguments.positional[2], place.type)));
+    return makeComputed(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type)));
   }
-  std::string full = row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str();
-  std::optional<ir::AtomicKind> kind = ir::findAtomic(full);
-  if (!kind || arguments.positional.size() != 2) fail(error::kType, "qd." + name + " takes an lvalue and a value");
+  std::optional<ir::AtomicKind> kind = ir::findAtomic(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
   Type scalar = ir::getScalar(place.type);
-  mlir::Value operand = emit(arguments.positional[1], place.type);
+  mlir::Value operand = emit(given[1], place.type);
   if (ir::getRow(*kind).operand == ir::OperandClass::Integer &&
       (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
     fail(error::kType,
@@ -85,152 +113,122 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   return makeComputed(makeVector(old, place.type));
 }
 
-Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments, nb::handle) {
-  std::vector<Value> &given = arguments.positional;
-  auto expect = [&](size_t low, size_t high) {
-    if (given.size() < low || given.size() > high)
-      fail(error::kType, "qd." + name + "() takes " + std::to_string(low) + (low == high ? "" : " to " + std::to_string(high)) +
-                             " arguments, got " + std::to_string(given.size()));
+Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
+  for (Value &value : arguments.positional)
+    if (!toPython(value)) value = makeObject(nb::str(describe(value).c_str()));
+  return callPython(makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"))), arguments);
+}
+
+Value FunctionBuilder::makeGrouped(const Value &operand) {
+  if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
+  if (isTensor(operand) || (operand.isObject() && session.python.isInstance(operand.object, session.python.structField)))
+    return makeAggregate(Kind::Range, {operand});
+  Value range = operand.isObject() ? toRange(operand) : operand;
+  bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
+  if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");
+  if (!range.is(Kind::Range) || !range.aggregate->isNdrange) fail(error::kSyntax, "qd.grouped needs a container or qd.ndrange");
+  if (operand.isObject()) return makeObject(operand.object.attr("grouped")());
+  range.aggregate = std::make_shared<Aggregate>(*range.aggregate);
+  range.aggregate->isGrouped = true;
+  return range;
+}
+
+Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
+  using Given = std::vector<Value>;
+  struct Function {
+    llvm::StringLiteral parameters;
+    Value (*call)(FunctionBuilder &builder, llvm::StringRef name, const Given &given);
   };
-  auto dtypeAt = [&](size_t index, llvm::StringRef keyword) -> Type {
-    const Value *value = given.size() > index ? &given[index] : findNamed(arguments, keyword);
-    if (!value || value->isNone()) return {};
-    Type type = value->isObject() ? session.findScalarType(value->object) : Type();
-    if (!type) fail(error::kType, "Invalid data type " + describe(*value) + " given to qd." + name);
-    return type;
+  static constexpr auto kSame = [](FunctionBuilder &builder, llvm::StringRef, const Given &given) { return builder.load(given[0]); };
+  static constexpr auto kRound = [](FunctionBuilder &builder, llvm::StringRef name, const Given &given) {
+    Type type = builder.scalarTypeOf(given[1], "qd." + name);
+    Value result = builder.unary(*ir::findUnary(name), given[0], name);
+    return type ? builder.callCast(result, type) : result;
   };
+  static constexpr auto kFill = [](FunctionBuilder &builder, llvm::StringRef name, const Given &given) {
+    return makeComputed(builder.convert(builder.constant(name == "one", builder.session.types.i32), builder.emit(given[0]).getType()));
+  };
+  static const llvm::StringMap<Function> kFunctions = {
+      {"assume_in_range", {"val base low high", kSame}},
+      {"loop_unique", {"val covers?", kSame}},
+      {"volatile_load", {"x", kSame}},
+      {"floor", {"x dtype?", kRound}},
+      {"ceil", {"x dtype?", kRound}},
+      {"round", {"x dtype?", kRound}},
+      {"trunc", {"x dtype?", kRound}},
+      {"zero", {"x", kFill}},
+      {"one", {"x", kFill}},
+      {"grouped", {"x", [](auto &builder, auto, auto &given) { return builder.makeGrouped(given[0]); }}},
+      {"select", {"cond x1 x2", [](auto &builder, auto, auto &given) { return builder.select(given[0], given[1], given[2]); }}},
+      {"static_assert",
+       {"condition msg?",
+        [](auto &builder, auto, auto &given) {
+          if (!builder.toPython(given[0])) builder.fail(error::kType, "Static assert with non-static condition");
+          std::string text = given[1].isNone() ? "static assertion failed" : toText(nb::str(builder.known(given[1]))).str();
+          if (!builder.isTrue(given[0])) builder.fail(error::kCompilation, "AssertionError: " + text);
+          return makeObject(nb::none());
+        }}},
+      {"cast",
+       {"obj dtype",
+        [](auto &builder, auto, auto &given) {
+          Type type = builder.scalarTypeOf(given[1], "qd.cast");
+          if (!type) builder.fail(error::kType, "qd.cast needs a data type");
+          return builder.callCast(given[0], type);
+        }}},
+      {"bit_cast",
+       {"obj dtype",
+        [](auto &builder, auto, auto &given) {
+          Type type = builder.scalarTypeOf(given[1], "qd.bit_cast");
+          mlir::Value value = builder.emit(given[0], type);
+          auto size = [](Type scalar) { return support::getByteSize(ir::getScalarType(scalar)); };
+          if (!type || size(ir::getScalar(value.getType())) != size(type))
+            builder.fail(error::kType, "bit_cast needs types of equal size, got '" + ir::describe(value.getType()) + "' and '" +
+                                           (type ? ir::describe(type) : "none") + "'");
+          return makeComputed(builder.template create<ir::BitCastOp>(ir::withScalar(value.getType(), type), value));
+        }}},
+      {"random",
+       {"dtype?",
+        [](auto &builder, auto, auto &given) {
+          Type type = builder.scalarTypeOf(given[0], "qd.random");
+          return makeComputed(builder.template create<ir::RandomOp>(type ? type : builder.session.types.defaultFloat));
+        }}},
+      {"frexp",
+       {"x",
+        [](auto &builder, auto name, auto &given) {
+          Value operand = makeComputed(builder.emit(given[0]));
+          return makeTuple({builder.unary(UnaryKind::mantissa, operand, name), builder.unary(UnaryKind::exponent, operand, name)});
+        }}},
+  };
+  if (auto found = kFunctions.find(name); found != kFunctions.end())
+    return found->second.call(*this, name, bind("qd." + name, arguments, found->second.parameters));
   if (name == "static") return callStatic(arguments);
-  if (name == "static_assert") {
-    nb::object condition = given.empty() ? nb::object() : toPython(given[0]);
-    if (!condition) fail(error::kType, "Static assert with non-static condition");
-    const Value *message = given.size() > 1 ? &given[1] : findNamed(arguments, "msg");
-    if (PyObject_IsTrue(condition.ptr()) != 1)
-      fail(error::kCompilation, "AssertionError: " + (message ? toText(nb::str(known(*message))) : "static assertion failed"));
-    return makeObject(nb::none());
-  }
-  if (name == "static_print") {
-    nb::list texts;
-    for (const Value &value : given) {
-      nb::object object = toPython(value);
-      texts.append(object ? object : nb::object(nb::str(describe(value).c_str())));
-    }
-    nb::dict named;
-    for (const auto &[key, value] : arguments.named) named[key.c_str()] = known(value);
-    nb::object print = nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"));
-    if (PyObject *result = PyObject_Call(print.ptr(), nb::tuple(texts).ptr(), named.ptr()))
-      Py_DECREF(result);
-    else
-      throw nb::python_error();
-    return makeObject(nb::none());
-  }
+  if (name == "static_print") return callStaticPrint(arguments);
   if (name == "ndrange") return makeNdrange(arguments);
-  if (name == "grouped") {
-    expect(1, 1);
-    const Value &operand = given[0];
-    if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
-    if (isTensor(operand) || (operand.isObject() && session.python.isInstance(operand.object, session.python.structField)))
-      return makeAggregate(Kind::Range, {operand});
-    Value range = operand.isObject() ? toRange(operand) : operand;
-    if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
-      fail(error::kSyntax, range.is(Kind::Range) && range.aggregate->items.size() == 1 ? "'qd.grouped' cannot be nested"
-                                                                                       : "qd.grouped needs a container or qd.ndrange");
-    if (range.aggregate->isGrouped) fail(error::kSyntax, "'qd.grouped' cannot be nested");
-    if (operand.isObject()) return makeObject(operand.object.attr("grouped")());
-    Value grouped = range;
-    grouped.aggregate = std::make_shared<Aggregate>(*range.aggregate);
-    grouped.aggregate->isGrouped = true;
-    return grouped;
-  }
-  if (name == "loop_config") {
-    configureLoop(arguments);
-    return makeObject(nb::none());
-  }
-  if (name == "Vector" || name == "Matrix") return makeMatrix(arguments, name == "Vector");
+  if (name == "Vector" || name == "Matrix") return makeMatrix(arguments, name);
   if (name == "Struct") return makeAnonymousStruct(arguments);
-  if (name.starts_with("atomic_")) {
-    expect(2, 3);
-    return callAtomic(name, arguments);
+  if (name == "loop_config") configureLoop(arguments);
+  if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
+  if (name.starts_with("atomic_")) return callAtomic(name, arguments);
+  auto kind = ir::findBinary(name);
+  if (kind == BinaryKind::max || kind == BinaryKind::min) {
+    if (arguments.positional.size() < 2) fail(error::kType, "qd." + name + "() takes two or more values");
+    return callMinMax(*kind, arguments, name);
   }
-  if (name == "cast") {
-    if (const Value *dtype = findNamed(arguments, "dtype"); dtype && given.size() == 1) given.push_back(*dtype);
-    expect(2, 2);
-    Type type = dtypeAt(1, "dtype");
-    if (!type) fail(error::kType, "qd.cast needs a data type");
-    return callCast(given[0], type);
-  }
-  if (name == "bit_cast") {
-    expect(2, 2);
-    Type type = dtypeAt(1, "dtype");
-    mlir::Value value = emit(given[0], type);
-    auto size = [](Type scalar) { return support::getByteSize(ir::getScalarType(scalar)); };
-    if (!type || size(ir::getScalar(value.getType())) != size(type))
-      fail(error::kType, "bit_cast needs types of equal size, got '" + ir::describe(value.getType()) + "' and '" +
-                             (type ? ir::describe(type) : "none") + "'");
-    return makeComputed(create<ir::BitCastOp>(ir::withScalar(value.getType(), type), value));
-  }
-  if (name == "select") {
-    expect(3, 3);
-    return select(given[0], given[1], given[2]);
-  }
-  if (name == "random") {
-    expect(0, 1);
-    Type type = dtypeAt(0, "dtype");
-    return makeComputed(create<ir::RandomOp>(type ? type : session.types.defaultFloat));
-  }
-  if (name == "zero" || name == "one") {
-    expect(1, 1);
-    mlir::Value value = emit(given[0]);
-    return makeComputed(convert(constant(name == "one", session.types.i32), value.getType()));
-  }
-  if (name == "frexp") {
-    expect(1, 1);
-    Value operand = makeComputed(emit(given[0]));
-    return makeTuple({unary(UnaryKind::mantissa, operand, name), unary(UnaryKind::exponent, operand, name)});
-  }
-  if (name == "assume_in_range" || name == "loop_unique" || name == "volatile_load") {
-    expect(1, 4);
-    return load(given[0]);
-  }
-  if (name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
-  bool areKnown = llvm::all_of(given, [&](const Value &value) { return value.isObject() && isConstant(value); });
-  if (name == "max" || name == "min") {
-    if (given.size() < 2) fail(error::kType, "qd." + name + "() takes two or more values");
-    return callMinMax(name == "max" ? BinaryKind::max : BinaryKind::min, arguments, name);
-  }
-  if (name == "floor" || name == "ceil" || name == "round" || name == "trunc") {
-    expect(1, 2);
-    Type type = dtypeAt(1, "dtype");
-    Value result = unary(*ir::findUnary(name), given[0], name);
-    return type ? callCast(result, type) : result;
-  }
-  if (auto kind = ir::findUnary(name)) {
-    expect(1, 1);
-    if (given[0].is(Kind::Struct)) fail(error::kType, "qd." + name + "() does not take structs");
-    return unary(*kind, given[0], name);
-  }
-  if (auto kind = ir::findBinary(name)) {
-    expect(2, 2);
-    if (areKnown && *kind != BinaryKind::pow) return makeComputed(binaryTyped(*kind, emit(given[0]), emit(given[1]), name));
-    return binary(*kind, load(given[0]), given[1], name);
-  }
-  fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + describe(callee));
+  if (auto function = ir::findUnary(name)) return unary(*function, bind("qd." + name, arguments, "x")[0], name);
+  if (!kind) fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + describe(callee));
+  std::vector<Value> given = bind("qd." + name, arguments, "x1 x2");
+  return binary(*kind, load(given[0]), given[1], name);
 }
 
 Value FunctionBuilder::callReduction(llvm::StringRef name, Arguments &arguments) {
   const Value &operand = arguments.positional[0];
-  if (operand.isTyped() && isa<VectorType>(operand.type)) {
-    Arguments none;
-    return callMatrixMethod(operand, name, none);
-  }
+  if (operand.isTyped() && isa<VectorType>(operand.type)) return callMatrixMethod(operand, name, {});
   std::vector<Value> items = listItems(operand, "reduce");
   if (name == "sum") {
-    Value total = arguments.positional.size() > 1 ? arguments.positional[1] : makeObject(nb::int_(0));
-    bool isFirst = arguments.positional.size() < 2;
-    for (const Value &item : items) {
-      total = isFirst ? item : binary(BinaryKind::add, total, item, "+");
-      isFirst = false;
-    }
-    return total;
+    if (arguments.positional.size() > 1) items.insert(items.begin(), arguments.positional[1]);
+    if (items.empty()) return makeObject(nb::int_(0));
+    return std::accumulate(items.begin() + 1, items.end(), items[0],
+                           [&](const Value &total, const Value &item) { return binary(BinaryKind::add, total, item, "+"); });
   }
   mlir::Value result = constant(name == "all", session.types.u1);
   for (const Value &item : items)

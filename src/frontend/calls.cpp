@@ -10,13 +10,7 @@ using artifact::PathStep;
 
 Arguments FunctionBuilder::visitArguments(nb::handle at) {
   Arguments arguments;
-  for (nb::handle argument : getAttribute(at, names().args)) {
-    if (kindOf(argument) != NodeKind::Starred) {
-      arguments.positional.push_back(visit(argument));
-      continue;
-    }
-    for (Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack")) arguments.positional.push_back(std::move(item));
-  }
+  arguments.positional = visitAll(getAttribute(at, names().args), [&](nb::handle argument) { return visit(argument); });
   for (nb::handle keyword : getAttribute(at, names().keywords)) {
     nb::object name = getAttribute(keyword, names().arg);
     Value value = visit(getAttribute(keyword, names().value));
@@ -24,13 +18,7 @@ Arguments FunctionBuilder::visitArguments(nb::handle at) {
       arguments.named.emplace_back(toText(name).str(), std::move(value));
       continue;
     }
-    if (value.isObject() && PyDict_Check(value.object.ptr())) {
-      for (auto [key, item] : nb::borrow<nb::dict>(value.object)) arguments.named.emplace_back(toText(key).str(), makeObject(item));
-      continue;
-    }
-    if (!value.is(Kind::Dictionary)) fail(error::kType, "'**' needs a dict, got " + describe(value));
-    for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items))
-      arguments.named.emplace_back(toText(key).str(), item);
+    for (auto &[key, item] : listPairs(value)) arguments.named.emplace_back(toText(key).str(), item);
   }
   return arguments;
 }
@@ -64,7 +52,7 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   nb::object builtin = findAttribute(object, names()._qd_builtin);
-  if (builtin && PyUnicode_Check(builtin.ptr())) return callBuiltin(toText(builtin), callee, arguments, at);
+  if (builtin && PyUnicode_Check(builtin.ptr())) return callBuiltin(toText(builtin), callee, arguments);
   nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
   if (structType) return makeStruct(structType, arguments);
   for (auto [name, value] : session.python.builtins)
@@ -128,7 +116,8 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
     // Types are made in kernels too; everything else of the package has its own meaning there or none.
     nb::object owner = findAttribute(object, names().__module__);
-    bool makesTypes = isFunction && (toText(owner) == "quadrants._types" || toText(owner) == "quadrants._struct");
+    bool makesTypes =
+        isFunction && (toText(owner) == "quadrants._types" || toText(owner) == "quadrants._struct" || toText(owner) == "quadrants._matrix");
     if (!makesTypes) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   nb::list positional;
@@ -189,7 +178,7 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
   }
   if (receiver.isObject()) {
     if (receiver.object.is(session.python.matrix) || receiver.object.is(session.python.vector))
-      return callMatrixFactory(name, receiver.object.is(session.python.vector), arguments);
+      return callMatrixFactory(name, receiver, arguments);
     if (name == "format" && PyUnicode_Check(receiver.object.ptr()) &&
         !llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }))
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
@@ -213,10 +202,8 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
       return makeTuple(std::move(pairs));
     }
     if (name == "get" && (given.size() == 1 || given.size() == 2)) {
-      nb::object key = toPython(given[0]);
-      for (size_t index = 0; key && index < items.size(); ++index)
-        if (receiver.aggregate->names[index].equal(key)) return items[index];
-      return given.size() == 2 ? given[1] : makeObject(nb::none());
+      const Value *found = findKey(receiver, knownKey(given[0]));
+      return found ? *found : given.size() == 2 ? given[1] : makeObject(nb::none());
     }
   } else if (!receiver.aggregate->isTuple) {
     if (name == "append" && given.size() == 1) {

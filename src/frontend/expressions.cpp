@@ -9,37 +9,6 @@ using Kind = Value::Kind;
 using artifact::PathStep;
 using ir::BinaryKind;
 
-namespace {
-struct Operator {
-  BinaryKind kind;
-  llvm::StringRef symbol;
-};
-} // namespace
-
-static std::optional<Operator> findOperator(NodeKind kind) {
-  switch (kind) {
-  case NodeKind::Add: return Operator{BinaryKind::add, "+"};
-  case NodeKind::Sub: return Operator{BinaryKind::sub, "-"};
-  case NodeKind::Mult: return Operator{BinaryKind::mul, "*"};
-  case NodeKind::Div: return Operator{BinaryKind::div, "/"};
-  case NodeKind::FloorDiv: return Operator{BinaryKind::floor_div, "//"};
-  case NodeKind::Mod: return Operator{BinaryKind::mod, "%"};
-  case NodeKind::Pow: return Operator{BinaryKind::pow, "**"};
-  case NodeKind::LShift: return Operator{BinaryKind::shl, "<<"};
-  case NodeKind::RShift: return Operator{BinaryKind::shr, ">>"};
-  case NodeKind::BitOr: return Operator{BinaryKind::bit_or, "|"};
-  case NodeKind::BitXor: return Operator{BinaryKind::bit_xor, "^"};
-  case NodeKind::BitAnd: return Operator{BinaryKind::bit_and, "&"};
-  case NodeKind::Eq: return Operator{BinaryKind::eq, "=="};
-  case NodeKind::NotEq: return Operator{BinaryKind::ne, "!="};
-  case NodeKind::Lt: return Operator{BinaryKind::lt, "<"};
-  case NodeKind::LtE: return Operator{BinaryKind::le, "<="};
-  case NodeKind::Gt: return Operator{BinaryKind::gt, ">"};
-  case NodeKind::GtE: return Operator{BinaryKind::ge, ">="};
-  default: return std::nullopt;
-  }
-}
-
 Value FunctionBuilder::visit(nb::handle at) {
   At here(*this, at);
   if (++expressionDepth > 400) fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
@@ -58,12 +27,8 @@ Value FunctionBuilder::visitNode(nb::handle at) {
     NodeKind kind = kindOf(getAttribute(at, names().op));
     if (kind == NodeKind::Not) return logicalNot(operand);
     if (isConstant(operand) && operand.isObject()) {
-      PyObject *object = operand.object.ptr();
-      PyObject *result = kind == NodeKind::USub   ? PyNumber_Negative(object)
-                         : kind == NodeKind::UAdd ? PyNumber_Positive(object)
-                                                  : PyNumber_Invert(object);
-      if (!result) throw nb::python_error();
-      return makeObject(nb::steal(result));
+      auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
+      return makeObject(checked(compute(operand.object.ptr())));
     }
     if (kind == NodeKind::UAdd) return load(operand);
     return kind == NodeKind::USub ? negate(operand) : unary(ir::UnaryKind::bit_not, operand, "bit_not");
@@ -168,10 +133,10 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
       value = matmul(value, right);
       continue;
     }
-    std::optional<Operator> found = findOperator(kind);
     bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.object.ptr()) && !isConstant(right);
     if (isFormat) fail(error::kSyntax, "'%' on a text is supported in print and assert only");
-    value = binary(found->kind, value, right, found->symbol);
+    const Operator &row = *findOperator(kind);
+    value = binary(row.kind, value, right, row.symbol);
   }
   return value;
 }
@@ -201,9 +166,9 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
       if (found < 0) throw nb::python_error();
       term = makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
     } else {
-      std::optional<Operator> found = findOperator(kind);
+      const Operator &row = *findOperator(kind);
       right = load(right);
-      term = binary(found->kind, left, right, found->symbol);
+      term = binary(row.kind, left, right, row.symbol);
     }
     if (link == 0)
       result = term;
@@ -219,37 +184,23 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
 }
 
 bool FunctionBuilder::isSpeculatable(Block &block) {
-  unsigned count = 0;
-  for (Operation &op : block) {
-    if (++count > 12) return false;
+  auto isCheap = [](Operation &op) {
     // Reads of variables cannot fail; elements, calls and integer division may, and a nested branch is not worth it.
-    if (auto load = dyn_cast<ir::LoadOp>(op)) {
-      if (!load.getRef().getDefiningOp<ir::LocalOp>()) return false;
-      continue;
-    }
+    if (auto load = dyn_cast<ir::LoadOp>(op)) return load.getRef().getDefiningOp<ir::LocalOp>() != nullptr;
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      switch (binary.getBinaryKind()) {
-      case BinaryKind::pow:
-      case BinaryKind::atan2: return false;
-      case BinaryKind::floor_div:
-      case BinaryKind::mod:
-      case BinaryKind::raw_div:
-      case BinaryKind::raw_mod:
-        if (!ir::isFloatScalar(ir::getScalar(binary.getType()))) return false;
-        continue;
-      default: continue;
-      }
+      static constexpr BinaryKind kDivisions[] = {BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod};
+      BinaryKind kind = binary.getBinaryKind();
+      if (llvm::is_contained(kDivisions, kind)) return ir::isFloatScalar(ir::getScalar(binary.getType()));
+      return kind != BinaryKind::pow && kind != BinaryKind::atan2;
     }
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      using ir::UnaryKind;
-      if (unary.getUnaryKind() != UnaryKind::neg && unary.getUnaryKind() != UnaryKind::abs && unary.getUnaryKind() != UnaryKind::bit_not &&
-          unary.getUnaryKind() != UnaryKind::logical_not && unary.getUnaryKind() != UnaryKind::floor)
-        return false;
-      continue;
+      using enum ir::UnaryKind;
+      static constexpr ir::UnaryKind kCheap[] = {neg, abs, bit_not, logical_not, floor};
+      return llvm::is_contained(kCheap, unary.getUnaryKind());
     }
-    if (!isa<ir::ConstantOp, ir::CastOp, ir::SelectOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::ArgumentOp>(op)) return false;
-  }
-  return true;
+    return isa<ir::ConstantOp, ir::CastOp, ir::SelectOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::ArgumentOp>(op);
+  };
+  return llvm::hasNItemsOrLess(block, 12) && llvm::all_of(block, isCheap);
 }
 
 Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second) {
@@ -329,47 +280,66 @@ Value FunctionBuilder::visitConditional(nb::handle at) {
   return chooseBranch(condition, [&] { return load(visit(first)); }, [&] { return load(visit(second)); });
 }
 
-Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
-  std::vector<Value> items;
-  for (nb::handle element : getAttribute(at, names().elts)) {
-    if (kindOf(element) == NodeKind::Starred) {
-      for (Value &item : listItems(visit(getAttribute(element, names().value)), "unpack")) items.push_back(std::move(item));
-      continue;
-    }
-    items.push_back(load(visit(element)));
+std::vector<Value> FunctionBuilder::visitAll(nb::handle nodes, llvm::function_ref<Value(nb::handle)> visitOne) {
+  std::vector<Value> values;
+  for (nb::handle at : nodes) {
+    if (kindOf(at) != NodeKind::Starred)
+      values.push_back(visitOne(at));
+    else
+      llvm::append_range(values, listItems(visit(getAttribute(at, names().value)), "unpack"));
   }
-  Value value = makeAggregate(Kind::Sequence, std::move(items));
+  return values;
+}
+
+Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
+  Value value =
+      makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return load(visit(element)); }));
   value.aggregate->isTuple = isTuple;
   return value;
 }
 
+nb::object FunctionBuilder::knownKey(const Value &value) {
+  nb::object key = toPython(value);
+  if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling, got " + describe(value));
+  return key;
+}
+
+Value *FunctionBuilder::findKey(const Value &dictionary, nb::handle key) {
+  for (auto [name, item] : llvm::zip(dictionary.aggregate->names, dictionary.aggregate->items))
+    if (name.equal(key)) return &item;
+  return nullptr;
+}
+
+void FunctionBuilder::put(const Value &dictionary, nb::object key, Value value) {
+  if (Value *item = findKey(dictionary, key)) {
+    *item = std::move(value);
+    return;
+  }
+  dictionary.aggregate->names.push_back(std::move(key));
+  dictionary.aggregate->items.push_back(std::move(value));
+}
+
+std::vector<std::pair<nb::object, Value>> FunctionBuilder::listPairs(const Value &value) {
+  std::vector<std::pair<nb::object, Value>> pairs;
+  if (value.isObject() && PyDict_Check(value.object.ptr()))
+    for (auto [key, item] : nb::borrow<nb::dict>(value.object)) pairs.emplace_back(nb::borrow(key), makeObject(item));
+  else if (value.is(Kind::Dictionary) || value.is(Kind::Struct))
+    for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) pairs.emplace_back(key, item);
+  else
+    fail(error::kType, "'**' needs a dict, got " + describe(value));
+  return pairs;
+}
+
 Value FunctionBuilder::visitDictionary(nb::handle at) {
   Value result = makeAggregate(Kind::Dictionary, {});
-  nb::object keys = getAttribute(at, names().keys), values = getAttribute(at, names().values);
-  auto put = [&](nb::object key, Value value) {
-    for (size_t index = 0; index < result.aggregate->names.size(); ++index)
-      if (result.aggregate->names[index].equal(key)) {
-        result.aggregate->items[index] = std::move(value);
-        return;
-      }
-    result.aggregate->names.push_back(std::move(key));
-    result.aggregate->items.push_back(std::move(value));
-  };
-  for (size_t index = 0, count = nb::len(keys); index < count; ++index) {
-    nb::object keyNode = keys[index];
-    Value value = load(visit(nb::object(values[index])));
-    if (keyNode.is_none()) {
-      if (value.isObject() && PyDict_Check(value.object.ptr())) {
-        for (auto [key, item] : nb::borrow<nb::dict>(value.object)) put(nb::borrow(key), makeObject(item));
-        continue;
-      }
-      if (!value.is(Kind::Dictionary)) fail(error::kType, "'**' needs a dict, got " + describe(value));
-      for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) put(key, item);
-      continue;
-    }
-    nb::object key = toPython(visit(keyNode));
-    if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling");
-    put(key, std::move(value));
+  nb::object values = getAttribute(at, names().values);
+  size_t index = 0;
+  for (nb::handle keyNode : getAttribute(at, names().keys)) {
+    Value value = load(visit(nb::object(values[index++])));
+    if (keyNode.is_none())
+      for (auto &[key, item] : listPairs(value)) put(result, key, item);
+    else
+      put(result, knownKey(visit(keyNode)), value);
   }
   return result;
 }
@@ -413,36 +383,10 @@ Value FunctionBuilder::visitComprehension(nb::handle at) {
       result.aggregate->items.push_back(load(visit(getAttribute(at, names().elt))));
       return;
     }
-    nb::object key = toPython(visit(getAttribute(at, names().key)));
-    if (!key) fail(error::kSyntax, "the keys of a dict must be known while compiling");
-    result.aggregate->names.push_back(key);
-    result.aggregate->items.push_back(load(visit(getAttribute(at, names().value))));
+    nb::object key = knownKey(visit(getAttribute(at, names().key)));
+    put(result, key, load(visit(getAttribute(at, names().value))));
   });
   return result;
-}
-
-Value FunctionBuilder::visitFormatted(nb::handle at) {
-  // Outside print and assert an f-string is a text known while compiling.
-  nb::object text = nb::str("");
-  for (nb::handle part : getAttribute(at, names().values)) {
-    if (kindOf(part) == NodeKind::Constant) {
-      text = text + getAttribute(part, names().value);
-      continue;
-    }
-    nb::object value = toPython(visit(getAttribute(part, names().value)));
-    if (!value) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
-    nb::object specification = getAttribute(part, names().format_spec);
-    nb::object spec = specification.is_none() ? nb::object(nb::str("")) : toPython(visit(specification));
-    int64_t conversion = readInteger(part, names().conversion);
-    if (conversion == 'r')
-      value = nb::repr(value);
-    else if (conversion == 's')
-      value = nb::str(value);
-    nb::object formatted = nb::steal(PyObject_Format(value.ptr(), spec.ptr()));
-    if (!formatted) throw nb::python_error();
-    text = text + formatted;
-  }
-  return makeObject(text);
 }
 
 } // namespace qd::frontend

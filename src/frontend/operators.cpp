@@ -45,12 +45,8 @@ mlir::Value FunctionBuilder::cast(mlir::Value value, Type scalar) {
       number.convertFromAPInt(bits, isSigned, APFloat::rmNearestTiesToEven);
       return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(scalar, number)));
     }
-    if (auto number = dyn_cast<FloatAttr>(op.getValue()); number && isa<FloatType>(scalar)) {
-      APFloat converted = number.getValue();
-      bool losesInformation = false;
-      converted.convert(mlir::cast<FloatType>(scalar).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInformation);
-      return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(scalar, converted)));
-    }
+    if (auto number = dyn_cast<FloatAttr>(op.getValue()); number && isa<FloatType>(scalar))
+      return constantFloat(number.getValueAsDouble(), scalar);
   }
   return create<ir::CastOp>(ir::withScalar(value.getType(), scalar), value);
 }
@@ -81,23 +77,15 @@ mlir::Value FunctionBuilder::convert(const Value &value, Type type) {
 
 void FunctionBuilder::unifyShapes(mlir::Value &lhs, mlir::Value &rhs, llvm::StringRef symbol) {
   auto left = dyn_cast<VectorType>(lhs.getType()), right = dyn_cast<VectorType>(rhs.getType());
-  if (left && right) {
-    if (left.getShape() != right.getShape())
-      fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + ir::describe(lhs.getType()) + "' and '" +
-                             ir::describe(rhs.getType()) + "'");
-  } else if (left) {
-    rhs = broadcast(rhs, left);
-  } else if (right) {
-    lhs = broadcast(lhs, right);
-  }
+  if (left && right && left.getShape() != right.getShape()) failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
+  if (left && !right) rhs = broadcast(rhs, left);
+  if (right && !left) lhs = broadcast(lhs, right);
 }
 
 mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir::Value rhs, llvm::StringRef symbol) {
   const ir::BinaryRow &row = ir::getRow(kind);
   Type left = ir::getScalar(lhs.getType()), right = ir::getScalar(rhs.getType()), type;
-  if (row.operand == OperandClass::Integer && (isFloat(left) || isFloat(right)))
-    fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + ir::describe(lhs.getType()) + "' and '" +
-                           ir::describe(rhs.getType()) + "'");
+  if (row.operand == OperandClass::Integer && (isFloat(left) || isFloat(right))) failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
   if (row.operand == OperandClass::Real) {
     auto toFloat = [&](Type scalar) { return ir::isFloatScalar(scalar) ? scalar : session.types.defaultFloat; };
     type = promote(toFloat(left), toFloat(right));
@@ -115,56 +103,57 @@ mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir:
   return create<ir::BinaryOp>(kind, lhs, rhs);
 }
 
-/// The operator of Python with the meaning of a row; null where Python has none.
-static PyObject *computeInPython(BinaryKind kind, PyObject *lhs, PyObject *rhs) {
-  switch (kind) {
-  case BinaryKind::add: return PyNumber_Add(lhs, rhs);
-  case BinaryKind::sub: return PyNumber_Subtract(lhs, rhs);
-  case BinaryKind::mul: return PyNumber_Multiply(lhs, rhs);
-  case BinaryKind::div: return PyNumber_TrueDivide(lhs, rhs);
-  case BinaryKind::floor_div: return PyNumber_FloorDivide(lhs, rhs);
-  case BinaryKind::mod: return PyNumber_Remainder(lhs, rhs);
-  case BinaryKind::pow: return PyNumber_Power(lhs, rhs, Py_None);
-  case BinaryKind::bit_and: return PyNumber_And(lhs, rhs);
-  case BinaryKind::bit_or: return PyNumber_Or(lhs, rhs);
-  case BinaryKind::bit_xor: return PyNumber_Xor(lhs, rhs);
-  case BinaryKind::shl: return PyNumber_Lshift(lhs, rhs);
-  case BinaryKind::shr: return PyNumber_Rshift(lhs, rhs);
-  case BinaryKind::lt: return PyObject_RichCompare(lhs, rhs, Py_LT);
-  case BinaryKind::le: return PyObject_RichCompare(lhs, rhs, Py_LE);
-  case BinaryKind::gt: return PyObject_RichCompare(lhs, rhs, Py_GT);
-  case BinaryKind::ge: return PyObject_RichCompare(lhs, rhs, Py_GE);
-  case BinaryKind::eq: return PyObject_RichCompare(lhs, rhs, Py_EQ);
-  case BinaryKind::ne: return PyObject_RichCompare(lhs, rhs, Py_NE);
-  default: return nullptr;
-  }
+template <int operation> static PyObject *compare(PyObject *lhs, PyObject *rhs) { return PyObject_RichCompare(lhs, rhs, operation); }
+
+static const Operator kOperators[] = {
+    {NodeKind::Add, BinaryKind::add, "+", PyNumber_Add},
+    {NodeKind::Sub, BinaryKind::sub, "-", PyNumber_Subtract},
+    {NodeKind::Mult, BinaryKind::mul, "*", PyNumber_Multiply},
+    {NodeKind::Div, BinaryKind::div, "/", PyNumber_TrueDivide},
+    {NodeKind::FloorDiv, BinaryKind::floor_div, "//", PyNumber_FloorDivide},
+    {NodeKind::Mod, BinaryKind::mod, "%", PyNumber_Remainder},
+    {NodeKind::Pow, BinaryKind::pow, "**", [](PyObject *lhs, PyObject *rhs) { return PyNumber_Power(lhs, rhs, Py_None); }},
+    {NodeKind::LShift, BinaryKind::shl, "<<", PyNumber_Lshift},
+    {NodeKind::RShift, BinaryKind::shr, ">>", PyNumber_Rshift},
+    {NodeKind::BitAnd, BinaryKind::bit_and, "&", PyNumber_And},
+    {NodeKind::BitOr, BinaryKind::bit_or, "|", PyNumber_Or},
+    {NodeKind::BitXor, BinaryKind::bit_xor, "^", PyNumber_Xor},
+    {NodeKind::Lt, BinaryKind::lt, "<", compare<Py_LT>},
+    {NodeKind::LtE, BinaryKind::le, "<=", compare<Py_LE>},
+    {NodeKind::Gt, BinaryKind::gt, ">", compare<Py_GT>},
+    {NodeKind::GtE, BinaryKind::ge, ">=", compare<Py_GE>},
+    {NodeKind::Eq, BinaryKind::eq, "==", compare<Py_EQ>},
+    {NodeKind::NotEq, BinaryKind::ne, "!=", compare<Py_NE>},
+};
+
+const Operator *findOperator(NodeKind node) {
+  const Operator *found = llvm::find_if(kOperators, [&](const Operator &row) { return row.node == node; });
+  return found == std::end(kOperators) ? nullptr : found;
+}
+
+void FunctionBuilder::failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs) {
+  fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + describe(lhs) + "' and '" + describe(rhs) + "'");
 }
 
 Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol) {
   bool areSequences = lhs.is(Kind::Sequence) && rhs.is(Kind::Sequence);
-  if (areSequences && kind == BinaryKind::add) {
-    Value result = makeAggregate(Kind::Sequence, lhs.aggregate->items);
-    llvm::append_range(result.aggregate->items, rhs.aggregate->items);
-    result.aggregate->isTuple = lhs.aggregate->isTuple;
-    return result;
-  }
-  if (kind == BinaryKind::mul && lhs.is(Kind::Sequence) && rhs.isObject() && findInteger(rhs)) {
+  bool isRepeated = kind == BinaryKind::mul && lhs.is(Kind::Sequence) && findInteger(rhs);
+  if (isRepeated || (areSequences && kind == BinaryKind::add)) {
     Value result = makeAggregate(Kind::Sequence, {});
-    for (int64_t round = 0; round < *findInteger(rhs); ++round) llvm::append_range(result.aggregate->items, lhs.aggregate->items);
     result.aggregate->isTuple = lhs.aggregate->isTuple;
+    for (int64_t round = isRepeated ? *findInteger(rhs) : 1; round > 0; --round)
+      llvm::append_range(result.aggregate->items, lhs.aggregate->items);
+    if (!isRepeated) llvm::append_range(result.aggregate->items, rhs.aggregate->items);
     return result;
   }
   if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getRow(kind).result == BinaryResult::Compare)) {
+    const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
     nb::object left = toPython(lhs), right = toPython(rhs);
-    PyObject *result = computeInPython(kind, left.ptr(), right.ptr());
-    if (result) return fromPython(nb::steal(result), nullptr);
-    if (PyErr_Occurred()) throw nb::python_error();
+    if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
   }
   if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
   for (const Value *operand : {&lhs, &rhs})
-    if (!canEmit(*operand) && !operand->is(Kind::Sequence) &&
-        !(operand->isObject() && (PyTuple_Check(operand->object.ptr()) || PyList_Check(operand->object.ptr()))))
-      fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + describe(lhs) + "' and '" + describe(rhs) + "'");
+    if (!canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
   // Left to right; a large literal takes the type of the other side.
   mlir::Value left = emit(lhs, rhs.isTyped() ? rhs.type : Type());
   mlir::Value right = emit(rhs, left.getType());
@@ -181,10 +170,7 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
   if (known && std::abs(*known) <= 16) {
     // Repeated multiplication: exact for integers, and much cheaper than a call.
     auto count = uint64_t(std::abs(*known));
-    auto one = [&]() {
-      mlir::Value scalar = isInteger ? constant(1, ir::getScalar(value.getType())) : constantFloat(1, ir::getScalar(value.getType()));
-      return isa<VectorType>(value.getType()) ? broadcast(scalar, value.getType()) : scalar;
-    };
+    auto one = [&] { return convert(constant(1, session.types.i32), value.getType()); };
     mlir::Value result, square = value;
     for (; count != 0; count >>= 1) {
       if (count & 1) result = result ? mlir::Value(create<ir::BinaryOp>(BinaryKind::mul, result, square)) : square;
@@ -225,23 +211,12 @@ Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringR
 }
 
 Value FunctionBuilder::negate(const Value &operand) {
-  if (operand.is(Kind::Struct)) {
-    std::vector<Value> items;
-    for (const Value &item : operand.aggregate->items) items.push_back(negate(item));
-    Value result = makeAggregate(Kind::Struct, std::move(items));
-    result.aggregate->names = operand.aggregate->names;
-    result.aggregate->structType = operand.aggregate->structType;
-    return result;
-  }
+  if (operand.is(Kind::Struct)) return mapItems(operand, [&](const Value &item) { return negate(item); });
   return unary(UnaryKind::neg, operand, "neg");
 }
 
 Value FunctionBuilder::logicalNot(const Value &operand) {
-  if (isConstant(operand)) {
-    int truth = PyObject_Not(toPython(operand).ptr());
-    if (truth < 0) throw nb::python_error();
-    return makeObject(nb::bool_(truth == 1));
-  }
+  if (isConstant(operand)) return makeObject(nb::bool_(!isTrue(operand)));
   mlir::Value value = emit(operand);
   if (session.options.strictConditions && isFloat(value.getType()))
     fail(error::kType, "'logic_not' takes integral inputs only, however '" + ir::describe(value.getType()) + "' is provided");
@@ -250,46 +225,31 @@ Value FunctionBuilder::logicalNot(const Value &operand) {
 
 Value FunctionBuilder::matmul(const Value &lhs, const Value &rhs) {
   mlir::Value left = emit(lhs), right = emit(rhs);
-  if (!isa<VectorType>(left.getType()) || !isa<VectorType>(right.getType()))
-    fail(error::kType,
-         "unsupported operand type(s) for '@': '" + ir::describe(left.getType()) + "' and '" + ir::describe(right.getType()) + "'");
-  return makeComputed(matmulTyped(left, right));
-}
-
-mlir::Value FunctionBuilder::matmulTyped(mlir::Value left, mlir::Value right) {
+  if (!isa<VectorType>(left.getType()) || !isa<VectorType>(right.getType())) failOperands("@", makeComputed(left), makeComputed(right));
   Type scalar = promoteArithmetic(left.getType(), right.getType());
   left = cast(left, scalar);
   right = cast(right, scalar);
-  auto lhs = mlir::cast<VectorType>(left.getType()), rhs = mlir::cast<VectorType>(right.getType());
-  auto text = [](VectorType type) {
-    std::string shape = "(" + std::to_string(type.getDimSize(0)) + ", ";
-    return shape + (type.getRank() == 2 ? std::to_string(type.getDimSize(1)) : "1") + ")";
+  auto first = mlir::cast<VectorType>(left.getType()).getShape(), second = mlir::cast<VectorType>(right.getType()).getShape();
+  auto text = [](ArrayRef<int64_t> shape) {
+    return "(" + std::to_string(shape[0]) + ", " + std::to_string(shape.size() == 2 ? shape[1] : 1) + ")";
   };
-  if (lhs.getShape().back() != rhs.getShape().front())
-    fail(error::kType, "dimension mismatch between " + text(lhs) + " and " + text(rhs) + " for matrix multiplication");
-  if (lhs.getRank() == 1 && rhs.getRank() == 1) return reduce(BinaryKind::add, create<ir::BinaryOp>(BinaryKind::mul, left, right));
-  SmallVector<int64_t> shape;
-  if (lhs.getRank() == 2) shape.push_back(lhs.getDimSize(0));
-  if (rhs.getRank() == 2) shape.push_back(rhs.getDimSize(1));
-  return create<ir::MatmulOp>(VectorType::get(shape, scalar), left, right);
+  if (first.back() != second.front())
+    fail(error::kType, "dimension mismatch between " + text(first) + " and " + text(second) + " for matrix multiplication");
+  if (first.size() == 1 && second.size() == 1)
+    return makeComputed(reduce(BinaryKind::add, create<ir::BinaryOp>(BinaryKind::mul, left, right)));
+  SmallVector<int64_t> shape(first.drop_back());
+  llvm::append_range(shape, second.drop_front());
+  return makeComputed(create<ir::MatmulOp>(VectorType::get(shape, scalar), left, right));
 }
 
 Value FunctionBuilder::select(const Value &condition, const Value &first, const Value &second) {
   if (isConstant(condition)) return isTrue(condition) ? first : second;
   if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
     if (first.aggregate->items.size() != second.aggregate->items.size()) fail(error::kType, "select needs structs of one type");
-    std::vector<Value> items;
-    for (auto [left, right] : llvm::zip(first.aggregate->items, second.aggregate->items)) items.push_back(select(condition, left, right));
-    Value result = makeAggregate(Kind::Struct, std::move(items));
-    result.aggregate->names = first.aggregate->names;
-    result.aggregate->structType = first.aggregate->structType;
-    return result;
+    auto other = second.aggregate->items.begin();
+    return mapItems(first, [&](const Value &item) { return select(condition, item, *other++); });
   }
-  mlir::Value test = emit(condition), left = emit(first), right = emit(second, left.getType());
-  if (!isU1(test.getType())) {
-    mlir::Value zero = cast(constant(0, session.types.i32), ir::getScalar(test.getType()));
-    test = create<ir::BinaryOp>(BinaryKind::ne, test, isa<VectorType>(test.getType()) ? broadcast(zero, test.getType()) : zero);
-  }
+  mlir::Value test = nonZero(emit(condition)), left = emit(first), right = emit(second, left.getType());
   Type scalar = promote(left.getType(), right.getType());
   left = cast(left, scalar);
   right = cast(right, scalar);
@@ -312,8 +272,12 @@ mlir::Value FunctionBuilder::truth(const Value &value, llvm::StringRef construct
   bool isStrict = session.options.strictConditions && isFloat(type);
   if (isa<VectorType>(type) || isStrict)
     fail(error::kType, "`" + construct + "` conditions must be an integer; found " + ir::describe(type));
-  if (type.isInteger(1)) return condition;
-  return create<ir::BinaryOp>(BinaryKind::ne, condition, cast(constant(0, session.types.i32), type));
+  return nonZero(condition);
+}
+
+mlir::Value FunctionBuilder::nonZero(mlir::Value value) {
+  if (isU1(value.getType())) return value;
+  return create<ir::BinaryOp>(BinaryKind::ne, value, convert(constant(0, session.types.i32), value.getType()));
 }
 
 mlir::Value FunctionBuilder::extract(mlir::Value vector, int64_t component) {
@@ -330,31 +294,25 @@ mlir::Value FunctionBuilder::reduce(BinaryKind kind, mlir::Value vector) {
 Value FunctionBuilder::mapStructs(BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol) {
   bool isComparison = kind == BinaryKind::eq || kind == BinaryKind::ne;
   bool isArithmetic = kind == BinaryKind::add || kind == BinaryKind::sub || kind == BinaryKind::mul || kind == BinaryKind::div;
-  const Value &shape = lhs.is(Kind::Struct) ? lhs : rhs;
-  bool areBoth = lhs.is(Kind::Struct) && rhs.is(Kind::Struct);
-  auto haveSameMembers = [&] {
-    return llvm::equal(lhs.aggregate->names, rhs.aggregate->names, [](const nb::object &a, const nb::object &b) { return a.is(b); });
-  };
-  if ((!isComparison && !isArithmetic) || (areBoth && !haveSameMembers()) || (isComparison && !areBoth))
-    fail(error::kType, "unsupported operand type(s) for " + symbol + ": '" + describe(lhs) + "' and '" + describe(rhs) + "'");
-  std::vector<Value> items;
-  for (size_t member = 0; member < shape.aggregate->items.size(); ++member)
-    items.push_back(binary(kind, lhs.is(Kind::Struct) ? lhs.aggregate->items[member] : lhs,
-                           rhs.is(Kind::Struct) ? rhs.aggregate->items[member] : rhs, symbol));
-  if (!isComparison) {
-    Value result = makeAggregate(Kind::Struct, std::move(items));
-    result.aggregate->names = shape.aggregate->names;
-    result.aggregate->structType = shape.aggregate->structType;
-    return result;
-  }
+  bool isLeft = lhs.is(Kind::Struct), isRight = rhs.is(Kind::Struct);
+  auto isSame = [](const nb::object &a, const nb::object &b) { return a.is(b); };
+  bool haveSameMembers = isLeft && isRight && llvm::equal(lhs.aggregate->names, rhs.aggregate->names, isSame);
+  if (isLeft && isRight ? !haveSameMembers || !(isComparison || isArithmetic) : !isArithmetic) failOperands(symbol, lhs, rhs);
+  size_t member = 0;
+  Value result = mapItems(isLeft ? lhs : rhs, [&](const Value &) {
+    Value item = binary(kind, isLeft ? lhs.aggregate->items[member] : lhs, isRight ? rhs.aggregate->items[member] : rhs, symbol);
+    ++member;
+    return item;
+  });
+  if (!isComparison) return result;
   BinaryKind combine = kind == BinaryKind::eq ? BinaryKind::bit_and : BinaryKind::bit_or;
-  mlir::Value result;
-  for (const Value &item : items) {
+  mlir::Value all;
+  for (const Value &item : result.aggregate->items) {
     mlir::Value bit = emit(item);
     if (isa<VectorType>(bit.getType())) bit = reduce(combine, bit);
-    result = result ? mlir::Value(create<ir::BinaryOp>(combine, result, bit)) : bit;
+    all = all ? mlir::Value(create<ir::BinaryOp>(combine, all, bit)) : bit;
   }
-  return result ? makeComputed(result) : makeObject(nb::bool_(kind == BinaryKind::eq));
+  return all ? makeComputed(all) : makeObject(nb::bool_(kind == BinaryKind::eq));
 }
 
 } // namespace qd::frontend

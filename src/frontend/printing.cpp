@@ -1,6 +1,8 @@
 // printing.cpp: texts with run-time operands: print, assert, f-strings, format and %
 #include "frontend/builder.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -9,64 +11,51 @@ using Kind = Value::Kind;
 
 void FunctionBuilder::Pieces::text(OpBuilder &builder, llvm::StringRef text) {
   if (text.empty()) return;
-  if (!pieces.empty())
-    if (auto last = dyn_cast<StringAttr>(pieces.back())) {
-      pieces.back() = builder.getStringAttr(last.getValue() + text);
-      return;
-    }
-  pieces.push_back(builder.getStringAttr(text));
-}
-
-void FunctionBuilder::checkSpec(llvm::StringRef spec, Type type) {
-  if (spec.empty()) return;
-  char letter = spec.back();
-  bool isNumberFormat = llvm::StringRef("diuxXoeEfFgGab").contains(letter);
-  if (isNumberFormat && spec.drop_back().find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos) return;
-  if (spec.find_first_not_of("0123456789.+- #<>^=,_*") == llvm::StringRef::npos) return;
-  fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(type) + "'.");
+  auto last = pieces.empty() ? StringAttr() : dyn_cast<StringAttr>(pieces.back());
+  if (last)
+    pieces.back() = builder.getStringAttr(last.getValue() + text);
+  else
+    pieces.push_back(builder.getStringAttr(text));
 }
 
 void FunctionBuilder::addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec) {
+  if (pieces.isConstant) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
+  static constexpr llvm::StringLiteral kFlags = "0123456789.+- #<>^=,_*", kTypes = "diuxXoeEfFgGab";
   mlir::Value operand = emit(value);
-  checkSpec(spec, operand.getType());
+  llvm::StringRef flags = !spec.empty() && kTypes.contains(spec.back()) ? spec.drop_back() : spec;
+  if (flags.find_first_not_of(kFlags) != llvm::StringRef::npos)
+    fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(operand.getType()) + "'.");
   pieces.pieces.push_back(builder.getArrayAttr({builder.getStringAttr(spec)}));
   pieces.values.push_back(operand);
 }
 
 void FunctionBuilder::addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec) {
-  switch (value.kind) {
-  case Kind::Object: {
-    // Numbers are printed as the kernel's own types are; everything else is a text now.
-    if (session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix))
-      return addOperand(pieces, value, spec);
-    nb::object text = nb::steal(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()));
-    if (!text) throw nb::python_error();
-    return pieces.text(builder, toText(text));
-  }
-  case Kind::Sequence: {
-    bool isTuple = value.aggregate->isTuple;
-    pieces.text(builder, isTuple ? "(" : "[");
-    for (size_t index = 0; index < value.aggregate->items.size(); ++index) {
+  if (value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Struct)) {
+    bool isTuple = value.aggregate->isTuple, isNamed = !value.is(Kind::Sequence);
+    size_t count = value.aggregate->items.size();
+    pieces.text(builder, isNamed ? "{" : isTuple ? "(" : "[");
+    for (size_t index = 0; index < count; ++index) {
       pieces.text(builder, index ? ", " : "");
+      if (isNamed) pieces.text(builder, toText(nb::repr(value.aggregate->names[index])).str() + ": ");
       addPieces(pieces, value.aggregate->items[index], spec);
     }
-    return pieces.text(builder, isTuple ? (value.aggregate->items.size() == 1 ? ",)" : ")") : "]");
+    return pieces.text(builder, isNamed ? "}" : !isTuple ? "]" : count == 1 ? ",)" : ")");
   }
-  case Kind::Dictionary:
-  case Kind::Struct: {
-    pieces.text(builder, "{");
-    for (size_t index = 0; index < value.aggregate->items.size(); ++index) {
-      pieces.text(builder, (index ? ", " : "") + toText(nb::repr(value.aggregate->names[index])).str() + ": ");
-      addPieces(pieces, value.aggregate->items[index], spec);
-    }
-    return pieces.text(builder, "}");
-  }
-  case Kind::Tensor: return pieces.text(builder, toText(nb::repr(value.object)));
-  default: return addOperand(pieces, value, spec);
-  }
+  if (value.is(Kind::Tensor)) return pieces.text(builder, toText(nb::repr(value.object)));
+  // Numbers are printed as the kernel's own types are; everything else that is known is a text now.
+  if (!value.isObject() || (canEmit(value) && !pieces.isConstant)) return addOperand(pieces, value, spec);
+  pieces.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
 
-void FunctionBuilder::addFormatted(Pieces &pieces, nb::handle joined) {
+Value FunctionBuilder::visitFormatted(nb::handle at) {
+  Pieces pieces;
+  pieces.isConstant = true;
+  addFormatted(pieces, at);
+  llvm::StringRef text = pieces.pieces.empty() ? "" : mlir::cast<StringAttr>(pieces.pieces[0]).getValue();
+  return makeObject(nb::str(text.data(), text.size()));
+}
+
+void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
   for (nb::handle part : getAttribute(joined, names().values)) {
     if (kindOf(part) == NodeKind::Constant) {
       pieces.text(builder, toText(getAttribute(part, names().value)));
@@ -74,55 +63,42 @@ void FunctionBuilder::addFormatted(Pieces &pieces, nb::handle joined) {
     }
     At here(*this, part);
     Value value = visit(getAttribute(part, names().value));
-    nb::object specNode = getAttribute(part, names().format_spec);
-    std::string spec;
-    if (!specNode.is_none()) spec = toText(known(visit(specNode))).str();
-    addPieces(pieces, value, spec);
+    nb::object known = toPython(value), specNode = getAttribute(part, names().format_spec);
+    int64_t conversion = readInteger(part, names().conversion);
+    if (known && conversion == 'r') value = makeObject(nb::repr(known));
+    if (known && conversion == 's') value = makeObject(nb::str(known));
+    addPieces(pieces, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
   }
 }
 
-void FunctionBuilder::addFormat(Pieces &pieces, llvm::StringRef format, const Arguments &arguments) {
-  size_t automatic = 0;
-  std::vector<bool> usedNames(arguments.named.size());
-  std::vector<bool> usedPositions(arguments.positional.size());
-  size_t highest = 0;
-  while (!format.empty()) {
-    size_t brace = format.find_first_of("{}");
-    pieces.text(builder, format.take_front(brace));
-    if (brace == llvm::StringRef::npos) break;
-    format = format.drop_front(brace);
-    if (format.size() > 1 && format[1] == format[0]) {
-      pieces.text(builder, format.take_front(1));
-      format = format.drop_front(2);
-      continue;
-    }
-    size_t end = format.find('}');
-    if (format[0] == '}' || end == llvm::StringRef::npos) fail(error::kSyntax, "the format has a single '" + format.take_front(1) + "'");
-    auto [field, spec] = format.slice(1, end).split(':');
-    format = format.drop_front(end + 1);
-    size_t position = 0;
+void FunctionBuilder::addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments) {
+  size_t automatic = 0, count = 0;
+  llvm::StringSet<> used;
+  for (nb::handle part : nb::object(nb::module_::import_("_string").attr("formatter_parser")(format))) {
+    pieces.text(builder, toText(nb::object(part[0])));
+    if (nb::object(part[1]).is_none()) continue;
+    nb::object fieldText = part[1], specText = part[2];
+    llvm::StringRef field = toText(fieldText), spec = toText(specText);
+    size_t position = automatic;
     if (field.empty() || !field.getAsInteger(10, position)) {
-      position = field.empty() ? automatic++ : position;
-      highest = std::max(highest, position + 1);
-      if (position < arguments.positional.size()) {
-        usedPositions[position] = true;
-        addPieces(pieces, arguments.positional[position], spec);
-      }
+      automatic += field.empty();
+      count = std::max(count, position + 1);
+      if (position < arguments.positional.size()) addPieces(pieces, arguments.positional[position], spec);
       continue;
     }
     auto found = llvm::find_if(arguments.named, [&](const auto &named) { return field == named.first; });
     if (found == arguments.named.end()) fail(error::kSyntax, "Keyword '" + field + "' not found.");
-    usedNames[size_t(found - arguments.named.begin())] = true;
+    used.insert(field);
     addPieces(pieces, found->second, spec);
   }
-  if (highest != arguments.positional.size())
-    fail(error::kSyntax, "Expected " + std::to_string(highest) + " positional argument(s), but received " +
+  if (count != arguments.positional.size())
+    fail(error::kSyntax, "Expected " + std::to_string(count) + " positional argument(s), but received " +
                              std::to_string(arguments.positional.size()) + " instead.");
-  for (size_t index = 0; index < usedNames.size(); ++index)
-    if (!usedNames[index]) fail(error::kSyntax, "Keyword '" + arguments.named[index].first + "' not used.");
+  for (const auto &[name, value] : arguments.named)
+    if (!used.contains(name)) fail(error::kSyntax, "Keyword '" + name + "' not used.");
 }
 
-void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, const std::vector<Value> &operands) {
+void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, llvm::ArrayRef<Value> operands) {
   size_t next = 0;
   while (!format.empty()) {
     size_t percent = format.find('%');
@@ -143,53 +119,58 @@ void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, const s
     fail(error::kSyntax, "the format takes " + std::to_string(next) + " operands, got " + std::to_string(operands.size()));
 }
 
-void FunctionBuilder::addArgument(Pieces &pieces, nb::handle at) {
+bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
   At here(*this, at);
-  if (kindOf(at) == NodeKind::JoinedStr) return addFormatted(pieces, at);
-  if (kindOf(at) == NodeKind::Call && kindOf(getAttribute(at, names().func)) == NodeKind::Attribute &&
-      toText(getAttribute(getAttribute(at, names().func), names().attr)) == "format") {
-    Value text = visit(getAttribute(getAttribute(at, names().func), names().value));
-    if (text.isObject() && PyUnicode_Check(text.object.ptr())) return addFormat(pieces, toText(text.object), visitArguments(at));
+  if (kindOf(at) == NodeKind::JoinedStr) {
+    addInterpolated(pieces, at);
+    return true;
   }
-  if (kindOf(at) == NodeKind::BinOp && kindOf(getAttribute(at, names().op)) == NodeKind::Mod &&
-      kindOf(getAttribute(at, names().left)) == NodeKind::Constant) {
-    nb::object format = getAttribute(getAttribute(at, names().left), names().value);
-    if (PyUnicode_Check(format.ptr())) {
-      Value operands = visit(getAttribute(at, names().right));
-      return addPercent(pieces, toText(format), operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands});
-    }
+  bool isPercent = kindOf(at) == NodeKind::BinOp && kindOf(getAttribute(at, names().op)) == NodeKind::Mod;
+  nb::object callee = kindOf(at) == NodeKind::Call ? getAttribute(at, names().func) : nb::object();
+  bool isFormat = callee && kindOf(callee) == NodeKind::Attribute && toText(getAttribute(callee, names().attr)) == "format";
+  nb::object text = isPercent ? getAttribute(at, names().left) : isFormat ? getAttribute(callee, names().value) : nb::object();
+  // Others may do something, and are visited once only.
+  if (!text || (kindOf(text) != NodeKind::Constant && kindOf(text) != NodeKind::Name)) return false;
+  nb::object format = toPython(visit(text));
+  if (!format || !PyUnicode_Check(format.ptr())) return false;
+  if (isFormat) {
+    addFormat(pieces, format, visitArguments(at));
+  } else {
+    Value operands = visit(getAttribute(at, names().right));
+    addPercent(pieces, toText(format), operands.is(Kind::Sequence) ? llvm::ArrayRef<Value>(operands.aggregate->items) : operands);
   }
-  addPieces(pieces, visit(at), "");
+  return true;
 }
 
 void FunctionBuilder::print(nb::handle at) {
   Pieces pieces;
-  std::string separator = " ", end = "\n";
+  nb::object separator = nb::str(" "), end = nb::str("\n");
   for (nb::handle keyword : getAttribute(at, names().keywords)) {
     nb::object name = getAttribute(keyword, names().arg);
     nb::object value = toPython(visit(getAttribute(keyword, names().value)));
-    bool isText = value && PyUnicode_Check(value.ptr());
-    if (!name.is_none() && toText(name) == "flush") continue;
-    if (name.is_none() || (toText(name) != "sep" && toText(name) != "end") || !isText)
-      fail(error::kSyntax, "print() in kernels takes the keywords sep and end, which are constant texts" +
-                               (name.is_none() ? llvm::Twine("") : ", got '" + toText(name) + "'"));
-    (toText(name) == "sep" ? separator : end) = toText(value).str();
+    llvm::StringRef text = name.is_none() ? "**" : toText(name);
+    if (text == "flush") continue;
+    if ((text != "sep" && text != "end") || !value || !PyUnicode_Check(value.ptr()))
+      fail(error::kSyntax, "print() in kernels takes the keywords sep and end, which are constant texts, got '" + text + "'");
+    (text == "sep" ? separator : end) = value;
   }
   bool isFirst = true;
-  for (nb::handle argument : getAttribute(at, names().args)) {
-    if (!isFirst) pieces.text(builder, separator);
+  auto separate = [&] {
+    if (!isFirst) pieces.text(builder, toText(separator));
     isFirst = false;
-    if (kindOf(argument) != NodeKind::Starred) {
-      addArgument(pieces, argument);
+  };
+  for (nb::handle argument : getAttribute(at, names().args)) {
+    if (kindOf(argument) == NodeKind::Starred) {
+      for (const Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack")) {
+        separate();
+        addPieces(pieces, item, "");
+      }
       continue;
     }
-    std::vector<Value> items = listItems(visit(getAttribute(argument, names().value)), "unpack");
-    for (size_t index = 0; index < items.size(); ++index) {
-      pieces.text(builder, index ? separator : "");
-      addPieces(pieces, items[index], "");
-    }
+    separate();
+    if (!addFormatted(pieces, argument)) addPieces(pieces, visit(argument), "");
   }
-  pieces.text(builder, end);
+  pieces.text(builder, toText(end));
   create<ir::PrintOp>(builder.getArrayAttr(pieces.pieces), pieces.values);
 }
 

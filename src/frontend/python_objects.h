@@ -87,11 +87,13 @@ inline llvm::StringRef toText(nb::handle text) {
   return {data, size_t(size)};
 }
 
-inline nb::object getAttribute(nb::handle object, const nb::object &name) {
-  PyObject *result = PyObject_GetAttr(object.ptr(), name.ptr());
+/// Takes over a new reference; null is the exception that Python has set.
+inline nb::object checked(PyObject *result) {
   if (!result) throw nb::python_error();
   return nb::steal(result);
 }
+
+inline nb::object getAttribute(nb::handle object, const nb::object &name) { return checked(PyObject_GetAttr(object.ptr(), name.ptr())); }
 
 /// Null where there is none; other failures than AttributeError are thrown.
 nb::object findAttribute(nb::handle object, nb::handle name);

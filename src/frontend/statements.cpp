@@ -207,24 +207,9 @@ void FunctionBuilder::visitAssert(nb::handle at) {
   Pieces pieces;
   if (!session.options.debug) return;
   mlir::Value condition = truth(visit(test), "assert");
-  bool isPercent = !message.is_none() && kindOf(message) == NodeKind::BinOp && kindOf(getAttribute(message, names().op)) == NodeKind::Mod;
-  bool isFormat = false;
-  if (!message.is_none() && kindOf(message) == NodeKind::Call && kindOf(getAttribute(message, names().func)) == NodeKind::Attribute)
-    isFormat = toText(getAttribute(getAttribute(message, names().func), names().attr)) == "format";
   if (message.is_none()) {
-    nb::object text = nb::module_::import_("ast").attr("unparse")(test);
-    pieces.text(builder, toText(text));
-  } else if (kindOf(message) == NodeKind::JoinedStr) {
-    addFormatted(pieces, message);
-  } else if (isPercent) {
-    nb::object format = known(visit(getAttribute(message, names().left)));
-    Value operands = visit(getAttribute(message, names().right));
-    addPercent(pieces, toText(format), operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands});
-  } else if (isFormat) {
-    Arguments arguments = visitArguments(message);
-    nb::object format = known(visit(getAttribute(getAttribute(message, names().func), names().value)));
-    addFormat(pieces, toText(format), arguments);
-  } else {
+    pieces.text(builder, toText(nb::object(nb::module_::import_("ast").attr("unparse")(test))));
+  } else if (!addFormatted(pieces, message)) {
     nb::object text = toPython(visit(message));
     if (!text || !PyUnicode_Check(text.ptr()))
       fail(error::kSyntax, "assert info must be constant or formatted string, not " + (text ? describeType(text) : "a run-time value"));

@@ -44,6 +44,7 @@ struct Value {
   bool isObject() const { return kind == Kind::Object; }
   /// Has a type: a scalar, vector or matrix known at run time.
   bool isTyped() const { return type != nullptr && kind != Kind::Tensor; }
+  bool isGiven() const { return !isObject() || object.is_valid(); }
   bool isNone() const { return isObject() && object.is_none(); }
 };
 
@@ -94,6 +95,21 @@ inline Value makeTuple(std::vector<Value> items) {
   Value value = makeAggregate(Value::Kind::Sequence, std::move(items));
   value.aggregate->isTuple = true;
   return value;
+}
+
+/// A value with the same shape and names as an aggregate, and other items.
+template <typename Change> Value mapItems(const Value &value, Change &&change) {
+  Value result = makeAggregate(value.kind, value.aggregate->items);
+  result.aggregate->names = value.aggregate->names;
+  result.aggregate->structType = value.aggregate->structType;
+  result.aggregate->isTuple = value.aggregate->isTuple;
+  for (Value &item : result.aggregate->items) item = change(item);
+  return result;
+}
+
+/// A list or tuple, of values or of Python objects.
+inline bool isList(const Value &value) {
+  return value.is(Value::Kind::Sequence) || (value.isObject() && (PyTuple_Check(value.object.ptr()) || PyList_Check(value.object.ptr())));
 }
 
 } // namespace qd::frontend
