@@ -1,0 +1,36 @@
+"""Hundreds of wrong kernels: each ends in a short message that points at the culprit, and none in anything else.
+
+The bodies are paragraphs of the files in wrong_kernels/, with the culprit between « and »; `error_support` says what stands around them.
+"""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from error_support import mistake, place_complaint, report_complaint
+
+import quadrants as qd
+
+WRITTEN = [body for file in sorted(Path(__file__).parent.glob("wrong_kernels/*.txt")) for body in file.read_text().strip().split("\n\n")]
+
+OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@", "<", "==", "and"]
+OPERATIONS = [f"x = «n {op} {right}»" for op, right in itertools.product(OPERATORS, ["'text'", "field1", "g", "func2", "qd"])]
+FUNCTIONS = ["sqrt", "sin", "exp", "log", "tan", "floor", "atan2", "pow", "raw_div", "bit_shr", "cast"]
+CALLS = [f"x = «qd.{name}({arguments})»" for name, arguments in itertools.product(FUNCTIONS, ["", "field1", "'text'", "n, n, n, n"])]
+
+CORPUS = list(dict.fromkeys([*WRITTEN, *OPERATIONS, *CALLS]))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runtime():
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+@pytest.mark.parametrize("body", CORPUS, ids=[body.splitlines()[-1] for body in CORPUS])
+def test_mistake_is_reported_where_it_is(body):
+    error, place = mistake(body)
+    assert isinstance(error, qd.QuadrantsCompilationError), repr(error)
+    assert report_complaint(error) == ""
+    assert place_complaint(error, place) == ""
