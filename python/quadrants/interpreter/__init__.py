@@ -39,7 +39,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
     """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
-        _read_options()
+        vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
+        vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
@@ -53,17 +54,6 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
 def seed(number: int) -> None:
     """Restarts the random numbers."""
     _evaluator.random = np.random.Generator(np.random.Philox(number))
-
-
-def _read_options() -> None:
-    options = scalars.options
-    options.default_ip = hosts.check_dtype(int)
-    options.default_fp = hosts.check_dtype(float)
-    options.debug = bool(_options.get("debug"))
-    for name in ("short_circuit_operators", "strict_conditions"):
-        value = _options.get(name)
-        if value is not None:
-            setattr(options, name, bool(value))
 
 
 def _run(kernel: Any, arguments: tuple[Any, ...]) -> Any:

@@ -52,10 +52,9 @@ class Evaluator:
         self.tensors.clear()
         self.results.clear()
 
-    @property
-    def checks_assertions(self) -> bool:
-        """Whether `assert` has an effect."""
-        return options.debug and not self.dry
+    def skips_assertions(self) -> bool:
+        """Whether `assert` has no effect."""
+        return not options.debug or self.dry > 0
 
     read = staticmethod(read)
     truth = staticmethod(truth)
@@ -79,7 +78,7 @@ class Evaluator:
         if isinstance(value, Tensor):
             return value
         known = self.tensors.get(id(value))
-        if known is None and hosts.is_container(value):
+        if known is None and isinstance(value, hosts.CONTAINERS):
             known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
         return known[1] if known else None
 
@@ -110,10 +109,9 @@ class Evaluator:
         tensor = self.tensor(base)
         if tensor is not None:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
-        if isinstance(base, Vec):
-            return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, (list, tuple)) and isinstance(index, np.generic):
             base = values.make_vector(base, None)
+        if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
             return base.members[index]
@@ -132,7 +130,7 @@ class Evaluator:
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
                 raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
-            if self.checks_assertions and name in _DIVISIONS and not _is_real(left) and not _is_real(right) and _has_zero(right):
+            if name in _DIVISIONS and not (self.skips_assertions() or _is_real(left) or _is_real(right)) and _has_zero(right):
                 raise QuadrantsAssertionError(f"Division by zero in `{symbol_of(name)}`")
             return values.binary(name, left, right)
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
@@ -296,32 +294,24 @@ class Evaluator:
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
             dtype = I64.type if wide else I32.type
             return (dtype(k) for k in items)
-        if isinstance(items, _Ndrange):
-            return self._ndrange_for(items, count)
         if isinstance(items, GroupedNDRange):
             return (Vec(np.array(index, I32)) for index in items.r)
-        if isinstance(items, meanings.GroupedTensor):
-            return (Vec(np.array(index, I32)) for index in items.tensor.indices())
+        text = "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported"
+        if isinstance(items, _Ndrange):
+            return self._indices(items, len(items.bounds), count, text)
         tensor = self.tensor(items)
         if tensor is not None:
-            return self._struct_for(tensor, count)
+            rank = len(tensor.shape)
+            text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
+            return self._indices(tensor.indices(), rank, count, text)
         if isinstance(items, (Vec, list, tuple, dict, set, enumerate, zip, map, filter)) or hasattr(items, "__next__"):
             return iter(items)
         raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
 
-    def _ndrange_for(self, items: _Ndrange, count: int) -> Iterator[Any]:
-        if max(count, 1) != len(items.bounds):
-            text = "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported"
-            raise QuadrantsSyntaxError(text)
-        return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in items)
-
-    def _struct_for(self, tensor: Tensor, count: int) -> Iterator[Any]:
-        rank = len(tensor.shape)
+    def _indices(self, indices: Iterable[Any], rank: int, count: int, message: str) -> Iterator[Any]:
         if max(count, 1) != rank:
-            text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
-            raise QuadrantsSyntaxError(text)
-        for index in tensor.indices():
-            yield tuple(map(I32.type, index)) if count else I32.type(index[0])
+            raise QuadrantsSyntaxError(message)
+        return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in indices)
 
     def static_items(self, items: Any) -> Iterable[Any]:
         """The items of an unrolled loop."""
@@ -363,7 +353,7 @@ class Evaluator:
             if meaning is None:
                 raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
             return meaning(self, *arguments, **keywords)
-        if hosts.is_type(function):
+        if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:

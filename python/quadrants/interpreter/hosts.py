@@ -21,7 +21,8 @@ from .rewrite import MistakeAt, Rewriter, TypesRewriter, returns_often, rewrite
 from .scalars import NAMES, cast, typed
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
-_CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
+CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
+TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a typed value when called
 _MAX_DEPTH = 200
 _rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
 _depth = 0
@@ -41,39 +42,13 @@ def check_dtype(kind: Any) -> np.dtype:
     return found
 
 
-def host_dtype(dtype: np.dtype) -> Any:
-    """The package's data type for a NumPy dtype."""
-    return _types.find_dtype(NAMES[dtype])
-
-
-def is_matrix_class(value: Any) -> bool:
-    """True for the classes `qd.Matrix` and `qd.Vector`."""
-    return isinstance(value, type) and issubclass(value, Matrix)
-
-
-def is_kernel(value: Any) -> bool:
-    """True for `@qd.kernel` functions."""
-    return isinstance(value, _runtime.Kernel)
-
-
-def is_type(value: Any) -> bool:
-    """True for what constructs a typed value when called."""
-    return isinstance(value, (_types.DataType, _types.MatrixType, StructType))
-
-
 # containers and constants
-
-
-def is_container(value: Any) -> bool:
-    """True for fields and ndarrays of any element."""
-    return isinstance(value, _CONTAINERS)
 
 
 def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = None) -> Tensor:
     """The memory of a container, or of an array argument whose batch shape is `shape`."""
     if isinstance(container, np.ndarray):
-        extents = container.shape if shape is None else shape
-        return Tensor(container.view(np.bool_) if container.dtype == np.bool_ else container, extents, label, dynamic=True)
+        return Tensor(container, container.shape if shape is None else shape, label, dynamic=True)
     if isinstance(container, StructField):
         members = {name: tensor_of(member) for name, member in container.field_dict.items()}
         return Tensor(members, container.shape, "struct", container.struct_methods)
@@ -201,24 +176,16 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
 
 
 def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:
-    dtype = dtype_of(kind.dtype)
-    flat: list[Any] = []
+    def flatten(value: Any) -> list[Any]:
+        if isinstance(value, (list, tuple)):
+            return [number for item in value for number in flatten(item)]
+        made = convert(value, kind.dtype)
+        return list(made.data.reshape(-1)) if isinstance(made, Vec) else [made]
 
-    def collect(value: Any) -> None:
-        if isinstance(value, (list, tuple, Vec)):
-            for item in value.data.reshape(-1) if isinstance(value, Vec) else value:
-                collect(item)
-        else:
-            flat.append(cast(typed(value, dtype), dtype))
-
-    for argument in arguments:
-        collect(argument)
-    count = int(np.prod(kind.shape))
-    if len(flat) == 1:
-        flat *= count
-    if len(flat) != count:
+    flat, count = flatten(arguments), int(np.prod(kind.shape))
+    if len(flat) not in (1, count):
         raise QuadrantsSyntaxError(f"{kind!r} takes {count} values, got {len(flat)}")
-    return Vec(np.array(flat, dtype).reshape(kind.shape))
+    return Vec(np.resize(np.array(flat), kind.shape))
 
 
 # functions
@@ -321,9 +288,7 @@ def converted_result(value: Any, results: list[Any]) -> Any:
 
 def cast_argument(value: Any, dtype: np.dtype) -> np.generic:
     """A scalar argument in its parameter's type: integers wrap, floats are rounded."""
-    if dtype == scalars.U1:
-        return np.bool_(bool(value))
-    if dtype.kind == "f":
+    if dtype.kind == "f" or dtype == scalars.U1:
         return dtype.type(value)
     return np.array(int(value) & (2 ** (8 * dtype.itemsize) - 1), np.uint64).astype(dtype)[()]
 

@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from quadrants import _runtime
 from quadrants._builtins import TABLE as BUILTINS
+from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._matrix import Matrix
+from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
 
 from . import hosts, scalars, values
 from .scalars import I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, truth, unary
-
-
-class GroupedTensor:
-    """`qd.grouped(container)`."""
-
-    def __init__(self, tensor: values.Tensor) -> None:
-        self.tensor = tensor
-
 
 # functions of the package
 
@@ -112,7 +108,7 @@ def _static_assert(_: Any, condition: Any, message: Any = None) -> None:
 
 def _grouped(evaluator: Any, items: Any) -> Any:
     tensor = evaluator.tensor(items)
-    return GroupedTensor(tensor) if tensor is not None else BUILTINS["grouped"](items)
+    return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
 
 
 def _ndrange(_: Any, *dimensions: Any, axes: Any = None) -> Any:
@@ -175,10 +171,10 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of an ordinary Python callable, at compile time as it were."""
-    if hosts.is_kernel(function):
+    if isinstance(function, _runtime.Kernel):
         raise QuadrantsSyntaxError("Kernels cannot call other kernels. I.e., nested kernels are not allowed.")
     name = getattr(function, "__name__", repr(function))
-    if hosts.is_matrix_class(getattr(function, "__self__", None)) and name in CLASS_METHODS:
+    if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
     if getattr(function, "__module__", "") in ("math", "numpy") and any(is_runtime(argument) for argument in arguments):
         raise QuadrantsTypeError(
@@ -386,7 +382,7 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     if name == "T":
         return _transpose(evaluator, vec)
     if name == "dtype":
-        return hosts.host_dtype(vec.data.dtype)
+        return from_numpy_dtype(vec.data.dtype)
     method = _VECTOR_METHODS.get(name)
     if method is None:
         raise QuadrantsTypeError(f"{vec.tensor_type()} has no attribute '{name}'")

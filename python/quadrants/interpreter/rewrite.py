@@ -79,8 +79,10 @@ class Rewriter(ast.NodeTransformer):
         """The value of a name outside the function."""
         code = self.function.__code__
         if name in code.co_freevars:
-            cell = (self.function.__closure__ or ())[code.co_freevars.index(name)]
-            return cell.cell_contents if cell is not None and _is_filled(cell) else MISSING
+            try:
+                return self.function.__closure__[code.co_freevars.index(name)].cell_contents
+            except ValueError:  # not assigned yet
+                return MISSING
         return self.function.__globals__.get(name, getattr(builtins, name, MISSING))
 
     def builtin_name(self, node: ast.AST) -> str | None:
@@ -160,12 +162,8 @@ class Rewriter(ast.NodeTransformer):
         for op in node.ops:
             kind = _OBJECT_TESTS.get(type(op))
             if kind and not self.static_depth:
-                text = (
-                    '"In" is only supported inside `qd.static`.'
-                    if kind == "In"
-                    else f'Operator "{kind}" in Quadrants scope is not supported'
-                )
-                self.fail(text, node)
+                text = f'Operator "{kind}" in Quadrants scope is not supported'
+                self.fail('"In" is only supported inside `qd.static`.' if kind == "In" else text, node)
         operands = [self.visit(item) for item in (node.left, *node.comparators)]
         if any(type(op) in _OBJECT_TESTS for op in node.ops):
             return _place(ast.Compare(operands[0], node.ops, operands[1:]), node)
@@ -200,10 +198,7 @@ class Rewriter(ast.NodeTransformer):
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
         self.static_depth += name in ("static", "static_assert", "static_print")
-        if callee is MISSING:
-            function = self.visit_place(node.func)
-        else:
-            function = self.visit(node.func)
+        function = (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
         arguments = [self.argument(item, wanted(position)) for position, item in enumerate(node.args)]
         keywords = [ast.keyword(item.arg, self.argument(item.value, item.arg is not None and wanted(item.arg))) for item in node.keywords]
@@ -320,9 +315,7 @@ class Rewriter(ast.NodeTransformer):
             self.fail("an annotated variable needs a value", node)
         if self.is_static_call(node.value):
             self.fail("Static assign cannot be used on annotated assignment", node)
-        if not isinstance(node.target, ast.Name):
-            return self.store(node.target, self.helper("convert", self.visit(node.value), self.visit(node.annotation), at=node))
-        if self.role(node.target.id):
+        if isinstance(node.target, ast.Name) and self.role(node.target.id):
             self.fail("Static assign cannot have type overloading", node)
         return self.store(node.target, self.helper("convert", self.visit(node.value), self.visit(node.annotation), at=node))
 
@@ -412,10 +405,8 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = self.visit(node.msg) if node.msg else literal(ast.unparse(node.test))
-        test = self.helper("truth", self.visit(node.test), at=node.test)
-        failed = _place(ast.Expr(self.helper("assertion_failed", message, at=node)), node)
-        check = _place(ast.If(_place(ast.UnaryOp(ast.Not(), test), node), [failed], []), node)
-        return _place(ast.If(_place(ast.Attribute(ast.Name("_qd", ast.Load()), "checks_assertions", ast.Load()), node), [check], []), node)
+        test = ast.BoolOp(ast.Or(), [self.helper("skips_assertions", at=node), self.helper("truth", self.visit(node.test), at=node.test)])
+        return _place(ast.Assert(_place(test, node), self.helper("assertion_failed", message, at=node)), node)
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         value = self.visit(node.value) if node.value else literal(None)
@@ -432,13 +423,6 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node, _REFUSED):
             self.fail(f'Unsupported node "{type(node).__name__}"', node)
         return super().visit(node)
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not MISSING
-    except ValueError:
-        return False
 
 
 def _place(node: Any, at: ast.AST) -> Any:
@@ -508,7 +492,7 @@ def rewrite(
         "_qd_factory", ast.arguments([], [ast.arg(name) for name in outer_names], None, [], [], None, []), [inner], [], None
     )
     module = ast.fix_missing_locations(ast.Module([_place(outer, tree)], []))
-    factory = next(item for item in compile(module, source.file, "exec").co_consts if isinstance(item, CodeType))
+    factory = next(item for item in compile(module, source.file, "exec", optimize=0).co_consts if isinstance(item, CodeType))
     code = next(item for item in factory.co_consts if isinstance(item, CodeType)).replace(co_name=tree.name)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     cells["_qd"] = CellType(evaluator)

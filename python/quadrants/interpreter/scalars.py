@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,8 @@ NAMES: dict[np.dtype, str] = {to_numpy_dtype(dtype): dtype.name for dtype in DAT
 U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8", "f4", "f8"))
 
 
-@dataclass
-class Options:
-    """The options of `qd.init` that change what a program means."""
-
-    default_ip: np.dtype = I32
-    default_fp: np.dtype = F32
-    debug: bool = False
-    short_circuit_operators: bool = True
-    strict_conditions: bool = False
-
-
-options = Options()
+# The options of `qd.init` that change what a program means.
+options = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True)
 
 
 def is_number(value: Any) -> bool:

@@ -222,8 +222,6 @@ def truth(value: Any) -> bool:
     value = read(value) if is_place(value) else value
     if isinstance(value, (Vec, StructValue)):
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
-    if isinstance(value, np.floating) and scalars.options.strict_conditions:
-        raise QuadrantsTypeError(f"conditions must be an integer; found {NAMES[value.dtype]}")
     return bool(value)
 
 
@@ -237,23 +235,28 @@ def _flat_indices(index: Any) -> list[Any]:
     return [part for item in items for part in (item if isinstance(item, (Vec, Index)) else (item[()] if is_place(item) else item,))]
 
 
-def _one_index(item: Any, position: int, extent: int, dynamic: bool, describe: Callable[[], str]) -> int:
-    if not isinstance(item, (bool, int, np.integer, np.bool_)):
-        raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
-    number = int(item)
-    if 0 <= number < extent:
-        return number
-    if isinstance(item, np.generic):
-        raise QuadrantsAssertionError(describe())
-    if number < 0 and dynamic:
-        raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
-    if -extent <= number < 0:
-        return number + extent
-    raise QuadrantsIndexError(f"index {number} is out of range for an axis of size {extent}")
+def _keys(flat: list[Any], shape: tuple[int, ...], lenient: bool, dynamic: bool, describe: Callable[[], str]) -> tuple[Any, ...]:
+    """Indices that were checked. `lenient` lets one outside be 0: nobody will look at the value."""
+    keys: list[Any] = []
+    for position, (item, extent) in enumerate(zip(flat, shape, strict=True)):
+        if not isinstance(item, (slice, bool, int, np.integer, np.bool_)):
+            raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
+        number = item if isinstance(item, slice) else int(item)
+        if not isinstance(item, slice) and not 0 <= number < extent:
+            if lenient:
+                number = 0
+            elif isinstance(item, np.generic):
+                raise QuadrantsAssertionError(describe())
+            elif number < 0 and dynamic:
+                raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
+            elif number < -extent or number >= extent:
+                raise QuadrantsIndexError(f"index {number} is out of range for an axis of size {extent}")
+        keys.append(number)
+    return tuple(keys)
 
 
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
-    """The place of an element of a container. `lenient` lets an index outside be 0: nobody will look at the value."""
+    """The place of an element of a container."""
     flat = _flat_indices(index)
     if any(isinstance(item, slice) for item in flat):
         raise QuadrantsSyntaxError("Slicing is not supported on qd.field")
@@ -269,11 +272,9 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
         sizes = ", ".join(map(str, tensor.shape))
         return f"Accessing field ({tensor.label}) of size ({sizes}) with indices ({', '.join(map(str, shown))})"
 
-    if lenient:
-        flat = [item if 0 <= int(item) < extent else 0 for item, extent in zip(flat, tensor.shape, strict=False)]
-        if 0 in tensor.shape:
-            return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
-    return tensor.element(tuple(_one_index(item, k, tensor.shape[k], tensor.dynamic, describe) for k, item in enumerate(flat)))
+    if lenient and 0 in tensor.shape:
+        return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
+    return tensor.element(_keys(flat, tensor.shape, lenient, tensor.dynamic, describe))
 
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:
@@ -289,10 +290,7 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
     def describe() -> str:
         return f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{', '.join(str(int(item)) for item in flat)}]"
 
-    if lenient:
-        flat = [item if isinstance(item, slice) or 0 <= int(item) < extent else 0 for item, extent in zip(flat, shape, strict=False)]
-    keys = [item if isinstance(item, slice) else _one_index(item, k, shape[k], False, describe) for k, item in enumerate(flat)]
-    part = vec.data[(*keys, ...)]
+    part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, False, describe), ...)]
     return part if part.ndim == 0 else Vec(part)
 
 
