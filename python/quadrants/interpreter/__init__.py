@@ -44,7 +44,10 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
-            return _run(kernel, arguments)
+            pairs = enumerate(zip(kernel.parameters, arguments, strict=False))
+            given = [hosts.argument(parameter, position, value) for position, (parameter, value) in pairs]
+            value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
+            return hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, kernel) from None
         finally:
@@ -54,23 +57,6 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
 def seed(number: int) -> None:
     """Restarts the random numbers."""
     _evaluator.random = np.random.Generator(np.random.Philox(number))
-
-
-def _run(kernel: Any, arguments: tuple[Any, ...]) -> Any:
-    roles = {p.name: _ROLES.get(p.kind, "parameter") for p in kernel.parameters}
-    given = [hosts.argument(p, position, value) for position, (p, value) in enumerate(zip(kernel.parameters, arguments, strict=False))]
-    value = hosts.executable(kernel.__wrapped__, roles, _evaluator)(*given)
-    if kernel.results is None and value is not None:
-        text = "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32"
-        raise _errors.QuadrantsSyntaxError(text)
-    if kernel.results is None:
-        return None
-    if value is None:
-        raise _errors.QuadrantsSyntaxError("Kernel has a return type but does not have a return statement")
-    return hosts.result(value, kernel.results)
-
-
-_ROLES = {"template": "place", "struct": "value"}
 
 
 def _with_frames(error: Exception, kernel: Any) -> Exception:

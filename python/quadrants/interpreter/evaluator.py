@@ -59,6 +59,8 @@ class Evaluator:
     read = staticmethod(read)
     truth = staticmethod(truth)
     slice = staticmethod(builtins.slice)
+    convert = staticmethod(hosts.convert)
+    formatted = staticmethod(meanings.format_value)
 
     def captured(self, value: Any) -> Any:
         """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
@@ -100,10 +102,6 @@ class Evaluator:
         value = hosts.member(base, name)
         return value if is_place(value) else self.captured(value)
 
-    def attribute(self, base: Any, name: str) -> Any:
-        """The value of a member."""
-        return read(self.member(base, name))
-
     def element(self, base: Any, index: Any) -> Any:
         """The place of an element or component; of a compile-time container the item."""
         tensor = self.tensor(base)
@@ -118,10 +116,6 @@ class Evaluator:
         if is_place(base) or isinstance(base, (np.generic, int, float)):
             raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
         return self.captured(base[index])
-
-    def spread(self, value: Any) -> Any:
-        """What `*value` passes."""
-        return list(value)
 
     def binary(self, name: str, left: Any, right: Any) -> Any:
         """A binary operator; between compile-time values it is Python's."""
@@ -222,10 +216,6 @@ class Evaluator:
         found = read(other(*variables)[position])
         self.dry -= 1
         return self.place_of(_unify(value[()], found)) if is_place(value) else _unify(value, found)
-
-    def convert(self, value: Any, kind: Any) -> Any:
-        """The value of an annotated declaration."""
-        return hosts.convert(value, kind)
 
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
         """The new value of `target op= value`; on a shared place what is atomic."""
@@ -359,14 +349,6 @@ class Evaluator:
         if meaning is not None:
             return meaning(self, *arguments, **keywords)
         return meanings.call_plain(function, arguments, keywords)
-
-    def formatted(self, value: Any, spec: str) -> str:
-        """One `{value:spec}` of a format string."""
-        return meanings.format_value(value, spec)
-
-    def join(self, *parts: str) -> str:
-        """An f-string."""
-        return "".join(parts)
 
     def percent(self, text: str, value: Any) -> str:
         """`"..." % value`."""

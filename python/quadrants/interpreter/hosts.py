@@ -17,7 +17,7 @@ from quadrants._source import get_source
 from quadrants._struct import Struct, StructField, StructType
 
 from . import scalars, values
-from .rewrite import MistakeAt, Rewriter, TypesRewriter, returns_often, rewrite
+from .rewrite import Rewriter, TypesRewriter, rewrite
 from .scalars import NAMES, cast, typed
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
@@ -26,6 +26,7 @@ TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a ty
 _MAX_DEPTH = 200
 _rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
 _depth = 0
+_ROLES = {"template": "place", "struct": "value"}
 
 
 def dtype_of(kind: Any) -> np.dtype | None:
@@ -71,8 +72,6 @@ def constant(value: Any) -> Any:
 
 def member(base: Any, name: str) -> Any:
     """An attribute of a Python object; scalar members of dataclass arguments have their annotated type."""
-    if isinstance(base, np.ndarray) and name == "shape":
-        return base.shape
     try:
         value = getattr(base, name)
     except AttributeError as error:
@@ -119,12 +118,11 @@ def _to_matrix(value: Any, kind: Any) -> Vec:
     value = values.as_vector(value)
     if not isinstance(value, Vec):
         raise QuadrantsTypeError(f"is expected to be a Matrix, but got {scalars.type_name(value)}")
-    names = ("n", "m")
-    for extent, wanted, name in zip(value.data.shape, kind.shape, names, strict=False):
-        if wanted is not None and extent != wanted:
-            raise QuadrantsTypeError(f"is expected to be a Matrix with {name} {wanted}, but got {extent}")
     if value.data.ndim != kind.ndim:
         raise QuadrantsTypeError(f"is expected to be a Matrix with ndim {kind.ndim}, but got {value.data.ndim}")
+    for name, extent, wanted in zip("nm", value.data.shape, kind.shape, strict=False):
+        if wanted not in (None, extent):
+            raise QuadrantsTypeError(f"is expected to be a Matrix with {name} {wanted}, but got {extent}")
     dtype = dtype_of(kind.dtype) if kind.dtype is not None else value.data.dtype
     return Vec(cast(value.data, dtype).copy())
 
@@ -218,29 +216,22 @@ def by_reference(callee: Any) -> Any:
     return {key for position, parameter in parameters if parameter.kind == "template" for key in (position, parameter.name)}.__contains__
 
 
-def executable(function: Any, roles: dict[str, str], evaluator: Any, rewriter: type[Rewriter] = Rewriter) -> Any:
-    """The rewritten form of a function."""
+def executable(function: Any, parameters: Any, others: str, evaluator: Any, rewriter: type[Rewriter] = Rewriter) -> Any:
+    """The rewritten form of a function; `others` is the role of its parameters that are neither templates nor structs."""
     forms = _rewritten.setdefault(function, {})
-    if rewriter in forms:
-        return forms[rewriter]
-    try:
-        made = rewrite(get_source(function), roles, by_reference, evaluator, rewriter)
-    except MistakeAt as mistake:
-        node: Any = mistake.node
-        error = mistake.error(mistake.message)
-        error._qd_frame = (  # type: ignore[attr-defined]
-            function.__code__.co_filename, function.__name__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset,
-        )  # fmt: skip
-        raise error from None
-    forms[rewriter] = made
-    return made
+    if rewriter not in forms:
+        roles = {parameter.name: _ROLES.get(parameter.kind, others) for parameter in parameters}
+        forms[rewriter] = rewrite(get_source(function), roles, by_reference, evaluator, rewriter)
+    return forms[rewriter]
 
 
 def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
     global _depth  # under the lock of the launch
     func, bound = parts_of(callee)
-    given = _parameters.bind(func.parameters, (*bound, *arguments), keywords)
+    given: Any = (*bound, *arguments)
+    if keywords or len(given) != len(func.parameters):
+        given = _parameters.bind(func.parameters, given, keywords)
     passed = [_passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
         return _zero_result(func.results)
@@ -248,13 +239,13 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
         raise QuadrantsCompilationError(f"recursive call of the func {func.name}: use qd.real_func for recursion")
     _depth += 1
     try:
-        roles = {parameter.name: "place" if parameter.kind == "template" else "value" for parameter in func.parameters}
-        result = executable(func.function, roles, evaluator)(*passed)
-        if func.results is None and returns_often(get_source(func.function)):
-            result = evaluator.common_result(result, executable(func.function, roles, evaluator, TypesRewriter), passed)
+        result = executable(func.function, func.parameters, "value", evaluator)(*passed)
+        if func.results is not None:
+            return converted_result(result, func.results)
+        visit_returns = executable(func.function, func.parameters, "value", evaluator, TypesRewriter)
+        return evaluator.common_result(result, visit_returns, passed) if visit_returns else result
     finally:
         _depth -= 1
-    return result if func.results is None else converted_result(result, func.results)
 
 
 def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
@@ -318,8 +309,15 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     return array_argument(value, parameter.annotation, str(position)) if kind in ("array", "tensor") else value
 
 
-def result(value: Any, results: list[Any]) -> Any:
+def result(value: Any, results: list[Any] | None) -> tuple[Any, ...] | None:
     """A returned value as its scalars in order, which the kernel's `build_result` puts together."""
+    if results is None and value is not None:
+        text = "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32"
+        raise QuadrantsSyntaxError(text)
+    if results is None:
+        return None
+    if value is None:
+        raise QuadrantsSyntaxError("Kernel has a return type but does not have a return statement")
     value = converted_result(value, results)
     return tuple(scalar for item in (value if isinstance(value, tuple) else (value,)) for scalar in _scalars_of(item))
 

@@ -47,11 +47,6 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
     return old
 
 
-def _cast(_: Any, value: Any, kind: Any) -> Any:
-    hosts.check_dtype(kind)
-    return hosts.convert(value, kind)
-
-
 def _bit_cast(_: Any, value: Any, kind: Any) -> Any:
     dtype = hosts.check_dtype(kind)
     return elementwise(lambda x: scalars.bit_cast(x, dtype), "bit_cast", typed(value, dtype) if scalars.is_number(value) else value)
@@ -66,8 +61,7 @@ def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
         if c.dtype.kind == "f":
             raise QuadrantsTypeError(f"'select' takes integral inputs only, however '{scalars.NAMES[c.dtype]}' is provided")
         common = scalars.promote(x.dtype, y.dtype)
-        chosen = np.where(c != c.dtype.type(0), cast(x, common), cast(y, common))
-        return chosen if chosen.ndim else chosen[()]
+        return np.where(c != c.dtype.type(0), cast(x, common), cast(y, common))[()]
 
     if isinstance(first, StructValue) and isinstance(second, StructValue):
         return read(first if truth(condition) else second)
@@ -111,9 +105,8 @@ def _grouped(evaluator: Any, items: Any) -> Any:
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
 
 
-def _ndrange(_: Any, *dimensions: Any, axes: Any = None) -> Any:
-    flat = [tuple(d) if isinstance(d, (list, tuple)) else d for d in dimensions]
-    return BUILTINS["ndrange"](*flat, axes=axes)
+def _as_in_python(name: str) -> Callable[..., Any]:
+    return lambda _, *arguments, **named: BUILTINS[name](*arguments, **named)
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
@@ -124,7 +117,7 @@ def _random(evaluator: Any, kind: Any = float) -> Any:
 
 
 def _constant_like(number: int) -> Callable[..., Any]:
-    return lambda _, value: elementwise(lambda x: np.full_like(x, number) if np.ndim(x) else x.dtype.type(number), "zero", value)
+    return lambda _, value: elementwise(lambda x: np.full_like(x, number)[()], "zero", value)
 
 
 def _vector(_: Any, items: Any, dt: Any = None) -> Vec:
@@ -152,6 +145,10 @@ def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: A
         print(*(format_value(item, "") for item in items), sep=sep, end=end, file=file)
 
 
+def _conversion(kind: type) -> Callable[..., Any]:
+    return lambda _, value=0: hosts.convert(value, kind) if is_runtime(value) else kind(value)
+
+
 def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
     return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
 
@@ -159,11 +156,9 @@ def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
 def _reduction(name: str) -> Callable[..., Any]:
     def reduce(evaluator: Any, items: Any, *start: Any) -> Any:
         items = items if isinstance(items, Vec) else list(items)
-        if not isinstance(items, Vec) and any(is_runtime(item) for item in items):
-            items = make_vector(items, None)
-        if not isinstance(items, Vec):
+        if not isinstance(items, Vec) and not any(map(is_runtime, items)):
             return getattr(builtins, name)(items, *start)
-        result = vector_attribute(evaluator, items, name)()
+        result = vector_attribute(evaluator, values.as_vector(items), name)()
         return evaluator.binary("add", result, start[0]) if start else result
 
     return reduce
@@ -225,26 +220,25 @@ def format_value(value: Any, spec: str) -> str:
     return ("%" + (spec[:-1] + "d" if kind in "iu" else spec)) % number if kind.isalpha() else format(number, spec)
 
 
+_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique ndrange no_activate static_print"
+
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
     **{name: _rounding(name) for name in ("floor", "ceil", "round")},
     **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
-    **{name: lambda *_, **__: None for name in ("block_local", "cache_read_only", "no_activate")},
-    **{name: lambda _, value, *__, **___: value for name in ("assume_in_range", "loop_unique", "volatile_load", "stop_grad")},
-    "loop_config": lambda _, **named: BUILTINS["loop_config"](**named),
-    "max": _fold("max"), "min": _fold("min"), "cast": _cast, "bit_cast": _bit_cast, "select": _select,
+    **{name: _as_in_python(name) for name in _AS_IN_PYTHON.split()},
+    "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "volatile_load": lambda _, value: value,
+    "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
-    "static": _static, "static_assert": _static_assert, "static_print": lambda _, *items, **named: print(*items, **named),
-    "grouped": _grouped, "ndrange": _ndrange, "random": _random, "zero": _constant_like(0), "one": _constant_like(1),
+    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "random": _random,
+    "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
 
 # Python's own functions, where run-time values need another meaning.
 PYTHON: dict[Any, Callable[..., Any]] = {
     abs: lambda evaluator, value: unary("abs", value) if is_runtime(value) else abs(value),
-    int: lambda _, value=0: hosts.convert(value, int) if is_runtime(value) else int(value),
-    float: lambda _, value=0.0: hosts.convert(value, float) if is_runtime(value) else float(value),
-    bool: lambda _, value=False: hosts.convert(value, bool) if is_runtime(value) else bool(value),
+    **{kind: _conversion(kind) for kind in (int, float, bool)},
     pow: _binary("pow"),
     round: _python_round,
     max: _fold("max"),
@@ -316,16 +310,19 @@ def _norm_sqr(_: Any, a: Vec) -> Any:
     return _dot(None, a, a)
 
 
-def _norm(_: Any, a: Vec, eps: Any = 0) -> Any:
-    return unary("sqrt", binary("add", _norm_sqr(_, a), eps))
+def _norm(_: Any, a: Vec, eps: Any = 0, root: str = "sqrt") -> Any:
+    real = hosts.convert(a, scalars.as_float(a.data.dtype))
+    square = _dot(None, real, real)
+    return unary(root, binary("add", square, values.as_type_of(square, "norm", eps)))
 
 
 def _norm_inv(_: Any, a: Vec, eps: Any = 0) -> Any:
-    return binary("div", 1, _norm(_, a, eps))
+    return _norm(_, a, eps, "rsqrt")
 
 
 def _normalized(_: Any, a: Vec, eps: Any = 0) -> Any:
-    return binary("div", a, binary("add", _norm(_, a), eps))
+    norm = _norm(_, a)
+    return binary("div", a, binary("add", norm, values.as_type_of(norm, "normalized", eps)))
 
 
 def _square(a: Vec, limit: int) -> int:

@@ -40,14 +40,6 @@ def literal(value: Any) -> ast.expr:
     return ast.Constant(value)
 
 
-class MistakeAt(Exception):
-    """Carries the node of a mistake up to where its frame is known."""
-
-    def __init__(self, error: type[Exception], message: str, node: ast.AST) -> None:
-        super().__init__(message)
-        self.error, self.message, self.node = error, message, node
-
-
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function. `by_reference(function, position)` says which arguments a resolved callee takes by reference."""
 
@@ -101,7 +93,10 @@ class Rewriter(ast.NodeTransformer):
 
     def fail(self, message: str, node: ast.AST, error: type[Exception] = QuadrantsSyntaxError) -> Any:
         """Raises a mistake at `node`."""
-        raise MistakeAt(error, message, node)
+        mistake: Any = error(message)
+        place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        mistake._qd_frame = (self.function.__code__.co_filename, self.function.__name__, *place)
+        raise mistake
 
     def temporary(self) -> str:
         """A fresh name of the generated code."""
@@ -137,16 +132,12 @@ class Rewriter(ast.NodeTransformer):
             return _place(ast.Tuple([self.index(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        return self.helper("read", self.visit_place(node), at=node)
-
-    def visit_Starred(self, node: ast.Starred) -> ast.expr:
-        return _place(ast.Starred(self.helper("spread", self.visit(node.value), at=node), ast.Load()), node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> ast.expr:
         if self.resolve(node) is not MISSING:
             return self.helper("captured", node, at=node)
-        return self.helper("attribute", self.visit_place(node.value), literal(node.attr), at=node)
+        return self.helper("read", self.visit_place(node), at=node)
+
+    visit_Subscript = visit_Attribute
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
@@ -221,7 +212,7 @@ class Rewriter(ast.NodeTransformer):
                 parts.append(self.helper("formatted", self.visit(part.value), spec, at=part))
             else:
                 parts.append(part)
-        return self.helper("join", *parts, at=node)
+        return _place(ast.Call(ast.Attribute(literal(""), "join", ast.Load()), [ast.List(parts, ast.Load())], []), node)
 
     def _visit_comprehension(self, node: Any) -> ast.expr:
         self.scopes.append({})
@@ -393,11 +384,9 @@ class Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.stmt:
         static = self.is_static_call(node.iter)
         count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 0
-        if isinstance(node.iter, ast.IfExp) and self.is_static_call(node.iter.test):
-            items = self.generic_visit(node.iter)
-        else:
-            items = self.visit(node.iter)
-        items = self.helper("static_items" if static else "iterate", items, *([] if static else [literal(count)]), at=node.iter)
+        items = self.helper(
+            "static_items" if static else "iterate", self.visit(node.iter), *([] if static else [literal(count)]), at=node.iter
+        )
         self.scopes.append({})
         self.declare_targets(node.target, "object" if static else "loop")
         body = self.block(node.body, self.scopes.pop())[0]
@@ -464,15 +453,15 @@ class TypesRewriter(Rewriter):
     visit_Continue = visit_Break
 
 
-def returns_often(source: FunctionSource) -> bool:
-    """Whether a function has more than one `return`."""
-    return sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) > 1
-
-
 def rewrite(
     source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], evaluator: Any, rewriter: type[Rewriter] = Rewriter
-) -> FunctionType:
-    """The function that computes what `source` says. Its globals and closure are the user's own, so captured values are never stale."""
+) -> FunctionType | None:
+    """The function that computes what `source` says. Its globals and closure are the user's own, so captured values are never stale.
+
+    For types None where there is but one `return`: they are its own.
+    """
+    if rewriter is TypesRewriter and sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2:
+        return None
     function: Any = source.function
     references: set[str] = set()
     known = -1
