@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -60,9 +61,10 @@ def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
         if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
             raise _refuse(position, value, dtype, parameter)
         return value
-    if isinstance(value, (float, np.floating)) or not (hasattr(value, "__index__") or isinstance(value, np.bool_)):
-        raise _refuse(position, value, dtype, parameter)
-    number = int(value)
+    try:
+        number = int(value) if isinstance(value, np.bool_) else operator.index(value)
+    except TypeError as error:
+        raise _refuse(position, value, dtype, parameter) from error
     if _options.get("debug") and dtype.name != "u1" and wrap_integer(number, dtype) != number:
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
     return value
@@ -114,7 +116,7 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
-    array = _as_external(value)
+    array = _as_external(parameter, value)
     return value if array is None else _check_external(parameter, array, None)
 
 
@@ -132,7 +134,7 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray):
         _check_ndarray(parameter, value)
         return value
-    array = _as_external(value)
+    array = _as_external(parameter, value)
     if array is None:
         raise QuadrantsRuntimeTypeError(
             f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
@@ -167,14 +169,12 @@ def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
         raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
 
 
-def _as_external(value: Any) -> np.ndarray | None:
+def _as_external(parameter: Parameter, value: Any) -> np.ndarray | None:
     if isinstance(value, np.ndarray):
         return value
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        if value.device.type != "cpu":
-            raise ValueError(f"kernels on the CPU take CPU tensors, got one on {value.device}")
-        return value.detach().numpy()
+        return _of_torch(parameter.name, value)
     if isinstance(value, (int, float, list, tuple, str, bytes, dict, Matrix)) or value is None:
         return None
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
@@ -183,6 +183,22 @@ def _as_external(value: Any) -> np.ndarray | None:
         return np.asarray(memoryview(value))
     except TypeError:
         return None
+
+
+def _of_torch(name: str, tensor: Any) -> np.ndarray:
+    if tensor.device.type != "cpu":
+        raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
+    try:
+        array = tensor.detach().numpy()
+    except (TypeError, RuntimeError) as error:
+        what = f"{str(tensor.layout).removeprefix('torch.')} tensor of {str(tensor.dtype).removeprefix('torch.')}"
+        raise TypeError(
+            f"Invalid type for argument {name}, got a {what}: its memory cannot be seen as an array; pass a plain dense tensor "
+            "(.to_dense(), .resolve_neg(), .to(torch.float32))"
+        ) from error
+    if any(step == 0 and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)):
+        array.flags.writeable = False  # an expanded tensor: one element in many places
+    return array
 
 
 def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) -> np.ndarray:
@@ -196,6 +212,8 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
     head = f"Invalid value for argument {name} - required array has"
     if scalar is not None and to_dtype(scalar) is not given:
         raise ValueError(f"{head} dtype={to_dtype(scalar)}, array with dtype={given} is provided")
+    if max(array.shape, default=0) >= 2**31:
+        raise ValueError(f"Invalid value for argument {name} - extents are at most 2147483647, array of shape {array.shape} is provided")
     element_dim = wanted.ndim if isinstance(wanted, MatrixType) else 0
     ndim = annotation.ndim if annotation is not None else None
     if ndim is not None and array.ndim != ndim + element_dim:

@@ -102,8 +102,8 @@ def converted(values: np.ndarray, dtype: DataType) -> np.ndarray:
 def store(array: np.ndarray, key: Any, value: Any) -> None:
     """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth."""
     kind = array.dtype.kind
-    if isinstance(value, (str, bytes)) or value is None:
-        raise TypeError(f"cannot store a {type(value).__name__} as {array.dtype.name}")
+    if not isinstance(value, (int, float)):
+        _check_numbers(np.asarray(value), value, array.dtype)
     if kind in "iu":
         if isinstance(value, int):
             value = wrap_integer(value, _FROM_NUMPY[array.dtype])
@@ -111,10 +111,20 @@ def store(array: np.ndarray, key: Any, value: Any) -> None:
             value = np.asarray(value)
             if value.dtype == object:  # integers wider than 64 bits
                 value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]))(value)
-        if np.asarray(value).dtype.kind == "f" and array.dtype.itemsize < 8:
-            value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
     with np.errstate(invalid="ignore", over="ignore"):
+        if kind in "iu" and array.dtype.itemsize < 8 and np.asarray(value).dtype.kind == "f":
+            value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
         array[key] = np.asarray(value).astype(array.dtype, casting="unsafe")
+
+
+def _check_numbers(values: np.ndarray, given: Any, wanted: np.dtype) -> None:
+    if values.dtype == object:
+        wrong = [type(item).__name__ for item in values.flat if not isinstance(item, (int, float, np.number, np.bool_))]
+    else:
+        wrong = [str(values.dtype)] if values.dtype.kind in "cSUmM" or values.dtype.names else []
+    if wrong:
+        what = f"an array of {wrong[0]}" if values.ndim else f"a {type(given).__name__}"
+        raise TypeError(f"cannot store {what} as {wanted.name}: numbers are expected")
 
 
 def to_shape(shape: Any) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ class Matrix(metaclass=KernelClass):
             source = converted(source, dtype)
         elif isinstance(arr, (np.ndarray, Matrix)):
             dtype = _explicit(source.dtype)
-        _set(self, source if source.dtype.kind in "fiub" else source.astype(np.float64), dtype)
+        _set(self, source if source.dtype.kind in "fiub" else converted(source, _runtime.f64), dtype)
 
     # -- shape
 

@@ -97,6 +97,8 @@ def check(name: str, value: Any) -> Any:
         raise TypeError(f"option {name} takes a value of type {type(default).__name__}, got {value!r}")
     if "|" in kind and value not in kind.split("|"):
         raise ValueError(f"option {name} is one of {', '.join(kind.split('|'))}, got {value!r}")
+    if type(default) is int and name != "random_seed" and value < 0:
+        raise ValueError(f"option {name} is a count, got {value!r}")
     return type(default)(value)
 
 

@@ -132,7 +132,9 @@ const Operator *findOperator(NodeKind node) {
 }
 
 void FunctionBuilder::failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs) {
-  fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + describe(lhs) + "' and '" + describe(rhs) + "'");
+  // Programs match both ways of writing the operator: of structs, and of numbers.
+  std::string written = lhs.is(Kind::Struct) || rhs.is(Kind::Struct) ? symbol.str() : ("'" + symbol + "'").str();
+  fail(error::kType, "unsupported operand type(s) for " + written + ": '" + describe(lhs) + "' and '" + describe(rhs) + "'");
 }
 
 Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol) {

@@ -1,6 +1,6 @@
 """The messages that are promised, row by row: class, text and the place of the carets.
 
-rows/expressions.txt and rows/control.txt are kernels or their bodies, with the culprit between « and »; rows/containers.txt are statements.
+rows/expressions.txt and rows/control.txt are kernels or their bodies, with the culprit between « and »; the other files are statements.
 """
 
 import pytest
@@ -10,7 +10,8 @@ from language_support import define
 import quadrants as qd
 
 KERNELS = rows("rows/expressions.txt") + rows("rows/control.txt")
-STATEMENTS = rows("rows/containers.txt")
+STATEMENTS = rows("rows/containers.txt") + rows("rows/host.txt")
+OF_TORCH = rows("rows/torch.txt")
 
 # What the statements find around them.
 CONTAINERS = """
@@ -20,6 +21,21 @@ n1, n2 = qd.ndarray(qd.i32, 4), qd.ndarray(qd.f32, (3, 4))
 nv, nm = qd.Vector.ndarray(3, qd.f32, 4), qd.Matrix.ndarray(2, 2, qd.f32, 4)
 S = qd.types.struct(a=qd.i32, v=qd.types.vector(2, qd.f32))
 s1 = S.field(shape=4)
+read_only = np.ones(3, np.float32)
+read_only.flags.writeable = False
+misaligned = np.zeros(13, np.uint8)[1:].view(np.float32)
+
+@qd.kernel
+def doubles(a: qd.types.ndarray(qd.f32, 1)):
+    for i in a:
+        a[i] *= 2
+
+@qd.kernel
+def total(a: qd.types.ndarray(qd.f32, 1)) -> qd.f32:
+    sum = 0.0
+    for i in a:
+        sum += a[i]
+    return sum
 """
 for name, annotation in {
     "takes_1d": "qd.types.ndarray(qd.f32, 1)",
@@ -30,6 +46,7 @@ for name, annotation in {
     "takes_gradients": "qd.types.ndarray(qd.f32, 1, needs_grad=True)",
     "takes_template": "qd.template()",
     "takes_number": "qd.i32",
+    "takes_float": "qd.f32",
     "takes_vector": "qd.types.vector(3, qd.i32)",
     "takes_struct": "S",
 }.items():
@@ -48,11 +65,55 @@ def test_kernel(body, kind, fragment):
     assert complaint(body, kind, fragment) == ""
 
 
-@pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in STATEMENTS], ids=[row[0] for row in STATEMENTS])
-def test_statement(line, kind, fragment):
-    module = define(CONTAINERS)
+def check_statement(line, kind, fragment, **names):
+    module = define(CONTAINERS, **names)
     with pytest.raises(kind) as caught:
         exec(line, module)
     message = str(caught.value)
     assert fragment in message and message
     assert not OF_THE_INSIDE.search(message) and len(message.splitlines()) <= 12
+
+
+@pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in STATEMENTS], ids=[row[0] for row in STATEMENTS])
+def test_statement(line, kind, fragment):
+    check_statement(line, kind, fragment)
+
+
+@pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in OF_TORCH], ids=[row[0] for row in OF_TORCH])
+def test_statement_with_torch_tensors(line, kind, fragment):
+    check_statement(line, kind, fragment, torch=pytest.importorskip("torch"))
+
+
+@pytest.mark.parametrize(
+    "call, result",
+    [
+        ("total(read_only)", 3),
+        ("total(np.broadcast_to(np.float32(1), (3,)))", 3),
+        ("total(np.ones(6, np.float32)[::-2])", 3),
+        ("total(np.zeros(0, np.float32))", 0),
+        ("doubles(np.zeros(0, np.float32))", None),
+        ("takes_2d(np.zeros((3, 0), np.float32))", None),
+        ("total(memoryview(np.ones(3, np.float32)))", 3),
+        ("total(np.ma.masked_array(np.ones(3, np.float32)))", 3),
+        ("takes_float(float('nan'))", None),
+        ("takes_number(2**100)", None),
+        ("x1.fill(10**30)", None),
+        ("x1.fill(float('nan'))", None),
+        ("n1.from_numpy(np.ones(4, '>f4'))", None),
+        ("qd.field(qd.f32, (0, 3)).fill(1)", None),
+    ],
+)
+def test_odd_values_that_are_fine(call, result):
+    assert eval(call, define(CONTAINERS)) == result
+
+
+TENSORS = ["ones", "ones * 2", "ones.requires_grad_()", "ones[::2]", "ones[:0]", "ones[:1].expand(3)", "nn.Parameter(ones)"]
+
+
+@pytest.mark.parametrize("call", TENSORS)
+def test_tensors_that_can_be_read(call):
+    torch = pytest.importorskip("torch")
+    module = define(CONTAINERS)
+    tensor = eval(call, {"ones": torch.ones(4), "nn": torch.nn})
+    assert module["total"](tensor) == float(tensor.detach().sum())
+    assert tensor.grad is None
