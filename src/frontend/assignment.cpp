@@ -250,10 +250,7 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
       std::optional<int64_t> known = findInteger(indices[0]);
       if (base.aggregate->isTuple || !known || indices.size() != 1)
         fail(error::kType, "only elements of lists at indices known while compiling can be assigned");
-      int64_t wrapped = *known < 0 ? *known + int64_t(items.size()) : *known;
-      if (wrapped < 0 || wrapped >= int64_t(items.size()))
-        fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of a list of " + std::to_string(items.size()));
-      items[size_t(wrapped)] = load(value);
+      items[size_t(wrapIndex(*known, int64_t(items.size()), "a list of " + std::to_string(items.size())))] = load(value);
       return;
     }
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))

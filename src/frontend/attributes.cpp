@@ -43,61 +43,50 @@ Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
     if (letters.find_first_not_of(group) != llvm::StringRef::npos) continue;
     std::vector<int32_t> components;
     for (char letter : letters) components.push_back(int32_t(group.find(letter)));
-    if (llvm::any_of(components, [&](int32_t component) { return component >= type.getDimSize(0); })) {
-      auto list = [](llvm::StringRef text) {
-        std::string result = "(";
-        for (size_t index = 0; index < text.size(); ++index) result += std::string(index ? ", " : "") + "'" + text[index] + "'";
-        return result + (text.size() == 1 ? ",)" : ")");
-      };
-      fail(error::kSyntax, "vec" + std::to_string(type.getDimSize(0)) +
-                               " only has attributes=" + list(group.take_front(size_t(type.getDimSize(0)))) + ", got=" + list(letters));
+    auto size = size_t(type.getDimSize(0));
+    if (llvm::any_of(letters, [&](char letter) { return group.find(letter) >= size; })) {
+      auto list = [](llvm::StringRef text) { return toText(nb::repr(nb::tuple(nb::str(text.data(), text.size())))).str(); };
+      fail(error::kSyntax,
+           "vec" + std::to_string(size) + " only has attributes=" + list(group.take_front(size)) + ", got=" + list(letters));
     }
-    if (components.size() == 1) return component(base, {components[0]});
+    if (components.size() == 1) return component(base, components[0]);
     auto count = int64_t(components.size());
     return componentsOf(base, std::move(components), VectorType::get({count}, type.getElementType()));
   }
   return {};
 }
 
+static Value makeShape(ArrayRef<int64_t> shape) {
+  return makeTuple(listValues(shape, [](int64_t size) { return makeObject(nb::int_(size)); }));
+}
+
+Value FunctionBuilder::typeAttribute(Type type, llvm::StringRef name) {
+  if (name == "dtype") return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(type)).c_str()));
+  auto vector = dyn_cast<VectorType>(type);
+  ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
+  if (name == "element_shape") return makeShape(shape);
+  if (!vector) return {};
+  if (name == "n") return makeObject(nb::int_(shape[0]));
+  if (name == "m") return makeObject(nb::int_(shape.size() == 2 ? shape[1] : 1));
+  if (name == "ndim") return makeObject(nb::int_(shape.size()));
+  return {};
+}
+
 Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
-  auto type = dyn_cast<VectorType>(base.type);
-  if (Value found = swizzle(base, text); found.isTyped()) return found;
-  if (text == "dtype") {
-    // The data type object of the package with this name.
-    nb::object types = nb::module_::import_("quadrants._runtime");
-    return makeObject(types.attr(ir::describe(ir::getScalar(base.type)).c_str()));
-  }
-  if (type && text == "n") return makeObject(nb::int_(type.getDimSize(0)));
-  if (type && text == "m") return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
-  if (type && text == "ndim") return makeObject(nb::int_(type.getRank()));
-  if (type && text == "shape") {
-    std::vector<Value> items;
-    for (int64_t size : type.getShape()) items.push_back(makeObject(nb::int_(size)));
-    return makeTuple(std::move(items));
-  }
-  if (text == "T") return callMatrixMethod(base, "transpose", {});
-  return makeMethod(base, name);
+  if (Value found = swizzle(base, text); found.isGiven()) return found;
+  if (Value found = typeAttribute(base.type, text); found.isGiven()) return found;
+  if (text == "shape" && isa<VectorType>(base.type)) return makeShape(mlir::cast<VectorType>(base.type).getShape());
+  return text == "T" ? callMatrixMethod(base, "transpose", {}) : makeMethod(base, name);
 }
 
 Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   if (text == "shape") return tensorShape(toTensor(base));
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
-    Value tensor = toTensor(base);
-    Type element = mlir::cast<ir::TensorType>(tensor.type).getElement();
-    auto type = dyn_cast<VectorType>(element);
-    if (text == "ndim" && !type) return makeObject(nb::int_(mlir::cast<ir::TensorType>(tensor.type).getRank()));
-    if (text == "dtype") return makeObject(nb::module_::import_("quadrants._runtime").attr(ir::describe(ir::getScalar(element)).c_str()));
-    if (type && text == "n") return makeObject(nb::int_(type.getDimSize(0)));
-    if (type && text == "m") return makeObject(nb::int_(type.getRank() == 2 ? type.getDimSize(1) : 1));
-    if (type && text == "ndim") return makeObject(nb::int_(type.getRank()));
-    if (text == "element_shape") {
-      std::vector<Value> items;
-      if (type)
-        for (int64_t size : type.getShape()) items.push_back(makeObject(nb::int_(size)));
-      return makeTuple(std::move(items));
-    }
+    auto type = mlir::cast<ir::TensorType>(toTensor(base).type);
+    if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
+    if (text == "ndim") return makeObject(nb::int_(type.getRank()));
   }
   nb::object found = findAttribute(base.object, name);
   if (!found) fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
@@ -120,19 +109,23 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   const nb::object &type = base.aggregate->structType;
   if (type) {
     nb::object methods = getAttribute(type, names().methods);
-    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
-      Value method = makeMethod(base, found);
-      return method;
-    }
+    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) return makeMethod(base, found);
   }
-  if (text == "keys") {
-    std::vector<Value> items;
-    for (const nb::object &member : base.aggregate->names) items.push_back(makeObject(member));
-    return makeAggregate(Kind::Sequence, std::move(items));
-  }
+  if (text == "keys")
+    return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
   std::string members;
   for (const nb::object &member : base.aggregate->names) members += (members.empty() ? "" : ", ") + toText(member).str();
   fail(error::kCompilation, "struct has no attribute '" + text + "' (members: " + members + ")");
+}
+
+Value FunctionBuilder::makeInput(const PathNode *path, Type type) {
+  Value argument;
+  argument.kind = Kind::Argument;
+  argument.type = type;
+  argument.path = path;
+  argument.isReadOnly = true;
+  argument.input = session.reader.addValue(path, type, Reader::describe(path));
+  return argument;
 }
 
 Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::object annotation) {
@@ -143,23 +136,12 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(owner);
     annotation = hints[name];
   }
-  auto makeArgument = [&](Type type) {
-    Value argument;
-    argument.kind = Kind::Argument;
-    argument.type = type;
-    argument.path = path;
-    argument.isReadOnly = true;
-    argument.input = session.reader.addValue(path, type, Reader::describe(path));
-    return argument;
-  };
-  if (Type type = session.findValueType(annotation)) return makeArgument(type);
+  if (Type type = session.findValueType(annotation)) return makeInput(path, type);
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
-  if (session.python.isInstance(annotation, session.python.arrayType) && !object.is_none() && !session.python.isTensor(object)) {
-    Value array = makeArrayArgument(annotation, object, path);
-    return array;
-  }
+  if (session.python.isInstance(annotation, session.python.arrayType) && !object.is_none() && !session.python.isTensor(object))
+    return makeArrayArgument(annotation, object, path);
   if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path, Reader::describe(path));
   Value value = makeObject(object, path);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
@@ -189,14 +171,8 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
         : python.isInstance(object, python.moduleClass) ? "module '" + toText(getAttribute(object, names().__name__)).str() + "'"
                                                         : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
     if (base.hasRuntimeMembers) who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
-    std::string suggestion;
-    nb::object known = nb::steal(PyObject_Dir(object.ptr()));
-    if (known)
-      for (nb::handle candidate : known)
-        if (suggestion.empty() && !toText(candidate).starts_with("_") && toText(candidate).edit_distance(text, true, 2) <= 1)
-          suggestion = "; did you mean '" + toText(candidate).str() + "'?";
-    PyErr_Clear();
-    fail(error::kCompilation, who + " has no attribute '" + text + "'" + suggestion);
+    std::string close = findClosest(text, checked(PyObject_Dir(object.ptr())));
+    fail(error::kCompilation, who + " has no attribute '" + text + "'" + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
@@ -213,11 +189,8 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   nb::object bakes = findAttribute(type, names()._qd_template_primitives);
   bool isBaked = !bakes || PyObject_IsTrue(bakes.ptr()) == 1;
   if (!isBaked && path && (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass)) {
-    Value argument;
-    argument.kind = Kind::Argument;
-    argument.type = PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger;
-    argument.path = path;
-    argument.input = session.reader.addValue(path, argument.type, Reader::describe(path));
+    Value argument = makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
+    argument.isReadOnly = false;
     return argument;
   }
   Value value = makeObject(found, path);

@@ -220,6 +220,7 @@ private:
   mlir::Value constant(int64_t value, mlir::Type type);
   mlir::Value constantFloat(double value, mlir::Type type);
   mlir::Value constantNumber(nb::handle number, mlir::Type type);
+  bool holds(mlir::Type type, nb::handle integer); ///< whether an integer type has this value
   mlir::Type literalType(nb::handle number, mlir::Type anchor);
   mlir::Value extract(mlir::Value vector, int64_t component);
   mlir::Value makeVector(llvm::ArrayRef<mlir::Value> components, mlir::Type type);
@@ -255,11 +256,15 @@ private:
   Value subscriptVector(const Value &base, const std::vector<Value> &indices);
   Value subscriptSequence(const Value &base, const Value &index);
   Value subscriptObject(const Value &base, const Value &index);
-  Value component(const Value &base, llvm::ArrayRef<int64_t> indices);
+  Value component(const Value &base, int64_t flat);
+  Value placeOfComponent(const Value &base, llvm::ArrayRef<mlir::Value> indices);
   Value componentsOf(const Value &base, std::vector<int32_t> components, mlir::Type type);
   Value componentPlace(const Value &components, size_t position);
   std::vector<Value> visitIndices(nb::handle index);
-  std::optional<std::vector<int64_t>> sliceComponents(const Value &slice, int64_t extent);
+  std::vector<Value> flattenIndices(const std::vector<Value> &given); ///< vectors and lists give their items
+  int64_t wrapIndex(int64_t index, int64_t size, const llvm::Twine &container);
+  nb::object makeSlice(const Value &range);
+  std::vector<int64_t> sliceComponents(const Value &slice, int64_t extent);
   Value tensorShape(const Value &tensor);
   mlir::Value extent(const Value &tensor, int axis);
   mlir::Value indexValue(const Value &value, size_t position);
@@ -268,6 +273,8 @@ private:
   Value visitAttribute(nb::handle node);
   Value getAttributeOf(const Value &base, nb::handle name);
   Value vectorAttribute(const Value &base, nb::handle name);
+  Value typeAttribute(mlir::Type type, llvm::StringRef name); ///< dtype, n, m, ...; not given where there is none
+  Value makeInput(const PathNode *path, mlir::Type type);
   Value tensorAttribute(const Value &base, nb::handle name);
   Value structAttribute(const Value &base, nb::handle name);
   Value objectAttribute(const Value &base, nb::handle name);
@@ -329,6 +336,7 @@ private:
   Value callAtomic(llvm::StringRef name, Arguments &arguments);
   Value callCast(const Value &value, mlir::Type scalar);
   Value callReduction(llvm::StringRef name, Arguments &arguments);
+  Value combineSequences(llvm::StringRef name, const std::vector<Value> &given); ///< tuple, list, reversed, enumerate, zip
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---
@@ -338,7 +346,6 @@ private:
   Value callMatrixFactory(llvm::StringRef name, const Value &matrixClass, Arguments &arguments);
   mlir::Value makeVectorOf(llvm::ArrayRef<mlir::Value> components, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value matrix);
-  mlir::Value norm(mlir::Value &vector, const Value &epsilon, ir::UnaryKind root);
 
   //--- structs.cpp ---
   Value makeStruct(nb::handle structType, Arguments &arguments);
@@ -361,7 +368,6 @@ private:
   bool addFormatted(Pieces &pieces, nb::handle node);
   void addInterpolated(Pieces &pieces, nb::handle joined);
   void addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments);
-  void addPercent(Pieces &pieces, llvm::StringRef format, llvm::ArrayRef<Value> operands);
   void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
   void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
   Value visitFormatted(nb::handle node);

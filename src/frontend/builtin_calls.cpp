@@ -236,82 +236,69 @@ Value FunctionBuilder::callReduction(llvm::StringRef name, Arguments &arguments)
   return makeComputed(result);
 }
 
+Value FunctionBuilder::combineSequences(llvm::StringRef name, const std::vector<Value> &given) {
+  std::vector<std::vector<Value>> columns;
+  for (const Value &value : llvm::ArrayRef(given).take_front(name == "zip" ? given.size() : 1))
+    columns.push_back(listItems(value, "iterate over"));
+  if (name == "reversed") std::reverse(columns[0].begin(), columns[0].end());
+  if (name != "zip" && name != "enumerate") {
+    Value result = makeAggregate(Kind::Sequence, std::move(columns[0]));
+    result.aggregate->isTuple = name != "list";
+    return result;
+  }
+  if (name == "enumerate") {
+    std::vector<Value> &numbers = *columns.emplace(columns.begin());
+    int64_t start = given.size() > 1 ? nb::cast<int64_t>(known(given[1])) : 0;
+    for (size_t index = 0; index < columns[1].size(); ++index) numbers.push_back(makeObject(nb::int_(start + int64_t(index))));
+  }
+  std::vector<Value> rows;
+  for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row)
+    rows.push_back(makeTuple(listValues(columns, [&](const auto &column) { return column[row]; })));
+  return makeTuple(std::move(rows));
+}
+
 Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
   std::vector<Value> &given = arguments.positional;
+  size_t count = arguments.named.empty() ? given.size() : 0;
+  auto is = [&](std::initializer_list<llvm::StringRef> list) { return llvm::is_contained(list, name); };
   if (name == "range") return makeRange(arguments);
   bool isKnown = llvm::all_of(given, [&](const Value &value) { return bool(toPython(value)) && !value.is(Kind::Tensor); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(toPython(named.second)); });
   bool hasMatrix = llvm::any_of(
       given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
-  if ((name == "tuple" || name == "list" || name == "reversed" || name == "enumerate" || name == "zip") && !given.empty() &&
-      arguments.named.empty() && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) {
-    std::vector<std::vector<Value>> columns;
-    for (const Value &value : given) columns.push_back(listItems(value, "iterate over"));
-    if (name == "tuple" || name == "list") {
-      Value result = makeAggregate(Kind::Sequence, std::move(columns[0]));
-      result.aggregate->isTuple = name == "tuple";
-      return result;
-    }
-    if (name == "reversed") {
-      std::reverse(columns[0].begin(), columns[0].end());
-      return makeTuple(std::move(columns[0]));
-    }
-    size_t count = columns[0].size();
-    for (const std::vector<Value> &column : columns) count = std::min(count, column.size());
-    std::vector<Value> rows;
-    for (size_t row = 0; row < columns[0].size() && (name == "enumerate" || row < count); ++row) {
-      std::vector<Value> items;
-      if (name == "enumerate")
-        items = {makeObject(nb::int_(row)), columns[0][row]};
-      else
-        for (const std::vector<Value> &column : columns) items.push_back(column[row]);
-      rows.push_back(makeTuple(std::move(items)));
-    }
-    return makeTuple(std::move(rows));
-  }
-  if (name == "len" && given.size() == 1) {
+  bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
+  if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
+  if (name == "len" && count == 1) {
     const Value &operand = given[0];
+    auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
+    if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
-    if (operand.isTyped())
-      if (auto type = dyn_cast<VectorType>(operand.type)) return makeObject(nb::int_(type.getDimSize(0)));
     if (isTensor(operand)) return subscriptSequence(tensorShape(toTensor(operand)), makeObject(nb::int_(0)));
   }
-  if (name == "isinstance" && given.size() == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
-  if (name == "isinstance" && given.size() == 2 && given[0].is(Kind::Sequence)) {
-    // A list whose items are known at run time only is a list all the same.
-    nb::object empty = given[0].aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list());
-    int result = PyObject_IsInstance(empty.ptr(), known(given[1]).ptr());
-    if (result < 0) throw nb::python_error();
-    return makeObject(nb::bool_(result == 1));
-  }
-  if ((name == "hasattr" || name == "getattr") && given.size() >= 2 && given[0].isObject() && given[1].isObject()) {
-    nb::object found = findAttribute(given[0].object, given[1].object);
-    if (!found) {
+  if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
+  if (name == "isinstance" && count == 2 && given[0].is(Kind::Sequence)) // a list, whatever its items are
+    given[0] = makeObject(given[0].aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
+  if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
+    bool isAsked = name == "hasattr";
+    if (!findAttribute(given[0].object, given[1].object)) {
       session.reader.depend(session.reader.getStep(given[0].path, artifact::PathStep::Kind::Attribute, toText(given[1].object)),
                             artifact::Dependency::Kind::Absent);
-      if (name == "hasattr") return makeObject(nb::bool_(false));
-      if (given.size() == 3) return given[2];
+      if (isAsked || count == 3) return isAsked ? makeObject(nb::bool_(false)) : given[2];
     }
-    nb::object interned = given[1].object;
-    Value member = getAttributeOf(given[0], interned);
-    return name == "hasattr" ? makeObject(nb::bool_(true)) : member;
+    Value member = getAttributeOf(given[0], given[1].object);
+    return isAsked ? makeObject(nb::bool_(true)) : member;
   }
-  if ((name == "max" || name == "min") && arguments.named.empty() && !given.empty())
-    return callMinMax(name == "max" ? BinaryKind::max : BinaryKind::min, arguments, name);
-  if (isKnown && !hasMatrix) {
-    if (name == "eval" || name == "exec" || name == "open" || name == "input")
-      fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
-    return callPython(callee, arguments);
-  }
-  if (name == "abs" && given.size() == 1) return unary(UnaryKind::abs, given[0], name);
-  if (name == "pow" && given.size() == 2) return binary(BinaryKind::pow, load(given[0]), given[1], "**");
-  if (name == "round" && given.size() == 1) return callCast(unary(UnaryKind::round, given[0], name), session.types.defaultInteger);
-  if (name == "divmod" && given.size() == 2) {
+  if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findBinary(name), arguments, name);
+  if (is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
+  if (isKnown && !hasMatrix) return callPython(callee, arguments);
+  if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);
+  if (name == "pow" && count == 2) return binary(BinaryKind::pow, load(given[0]), given[1], "**");
+  if (name == "round" && count == 1) return callCast(unary(UnaryKind::round, given[0], name), session.types.defaultInteger);
+  if (name == "divmod" && count == 2) {
     Value first = load(given[0]), second = load(given[1]);
     return makeTuple({binary(BinaryKind::floor_div, first, second, "//"), binary(BinaryKind::mod, first, second, "%")});
   }
-  if ((name == "sum" && (given.size() == 1 || given.size() == 2)) || ((name == "any" || name == "all") && given.size() == 1))
-    return callReduction(name, arguments);
+  if ((name == "sum" && count <= 2 && count > 0) || (is({"any", "all"}) && count == 1)) return callReduction(name, arguments);
   return callPython(callee, arguments);
 }
 

@@ -95,13 +95,7 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
     }
     return makeComputed(constantFloat(real, type));
   }
-  auto integer = mlir::cast<IntegerType>(type);
-  if (integer.getWidth() == 1) return makeComputed(constant(PyObject_IsTrue(number.ptr()) == 1, type));
-  nb::object one = nb::int_(1), low = nb::int_(0), high;
-  unsigned bits = integer.getWidth() - (integer.isSigned() ? 1 : 0);
-  high = nb::steal(PyNumber_Lshift(one.ptr(), nb::int_(bits).ptr()));
-  if (integer.isSigned()) low = nb::steal(PyNumber_Negative(high.ptr()));
-  if (PyObject_RichCompareBool(number.ptr(), low.ptr(), Py_LT) == 1 || PyObject_RichCompareBool(number.ptr(), high.ptr(), Py_GE) == 1)
+  if (!type.isInteger(1) && !holds(type, number))
     fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of specified dtype: " + ir::describe(type));
   return makeComputed(constantNumber(number, type));
 }

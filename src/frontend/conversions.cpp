@@ -69,25 +69,21 @@ Value FunctionBuilder::fromPython(nb::handle object, const PathNode *path) {
   return makeObject(object, path);
 }
 
+bool FunctionBuilder::holds(Type type, nb::handle integer) {
+  int overflow = 0;
+  long long value = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (overflow != 0) return overflow > 0 && type.isUnsignedInteger(64) && _PyLong_NumBits(integer.ptr()) <= 64;
+  return type.isSignedInteger() ? llvm::isIntN(width, value) : value >= 0 && llvm::isUIntN(width, uint64_t(value));
+}
+
 Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
   if (PyBool_Check(number.ptr())) return session.types.u1;
   if (PyFloat_Check(number.ptr())) return session.types.defaultFloat;
-  int overflow = 0;
-  long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  auto fits = [&](Type type) {
-    auto integer = dyn_cast_or_null<IntegerType>(type);
-    if (!integer) return false;
-    if (integer.isUnsigned() && integer.getWidth() == 64)
-      return overflow == 0 ? value >= 0 : overflow > 0 && _PyLong_NumBits(number.ptr()) <= 64;
-    if (overflow != 0) return false;
-    if (integer.isUnsigned()) return value >= 0 && uint64_t(value) >> integer.getWidth() == 0;
-    return integer.getWidth() == 64 || (value >= -(1LL << (integer.getWidth() - 1)) && value < (1LL << (integer.getWidth() - 1)));
-  };
-  if (fits(session.types.defaultInteger)) return session.types.defaultInteger;
+  if (holds(session.types.defaultInteger, number)) return session.types.defaultInteger;
   // A large literal takes the type of what it meets when that holds it.
   Type scalar = anchor ? ir::getScalar(anchor) : Type();
-  if (fits(scalar)) return scalar;
-  if (scalar && ir::isFloatScalar(scalar)) return scalar;
+  if (scalar && (ir::isFloatScalar(scalar) || holds(scalar, number))) return scalar;
   fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of default_ip: " +
                          ir::describe(session.types.defaultInteger) + "; write qd.i64(...) or another type that holds it");
 }
@@ -101,10 +97,7 @@ mlir::Value FunctionBuilder::constantNumber(nb::handle number, Type type) {
   nb::object integer = nb::borrow(number);
   auto width = cast<IntegerType>(type).getWidth();
   if (width == 1) return constant(PyObject_IsTrue(number.ptr()) == 1, type);
-  if (PyFloat_Check(number.ptr())) {
-    integer = nb::steal(PyLong_FromDouble(PyFloat_AS_DOUBLE(number.ptr())));
-    if (!integer) throw nb::python_error();
-  }
+  if (PyFloat_Check(number.ptr())) integer = checked(PyLong_FromDouble(PyFloat_AS_DOUBLE(number.ptr())));
   return constant(int64_t(PyLong_AsUnsignedLongLongMask(integer.ptr())), type);
 }
 
@@ -115,36 +108,21 @@ mlir::Value FunctionBuilder::constant(int64_t value, Type type) {
 }
 
 mlir::Value FunctionBuilder::constantFloat(double value, Type type) {
-  APFloat number(value);
-  bool losesInformation = false;
-  number.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInformation);
-  return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(type, number)));
+  return create<ir::ConstantOp>(TypedAttr(FloatAttr::get(type, value)));
 }
 
 mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
   nb::object array = getAttribute(object, names()._array), dtype = findAttribute(object, names().dtype);
-  nb::object rows = array.attr("tolist")();
+  nb::list numbers = nb::borrow<nb::list>(array.attr("ravel")().attr("tolist")());
   Type scalar = dtype && !dtype.is_none() ? session.findScalarType(dtype) : Type();
-  std::vector<nb::object> numbers;
-  std::vector<int64_t> shape;
-  for (nb::handle row : rows) {
-    if (!PyList_Check(row.ptr())) {
-      numbers.push_back(nb::borrow(row));
-      continue;
-    }
-    for (nb::handle item : row) numbers.push_back(nb::borrow(item));
-  }
+  SmallVector<int64_t> shape;
   for (nb::handle extent : array.attr("shape")) shape.push_back(nb::cast<int64_t>(extent));
-  if (numbers.empty() || shape.size() > 2) fail(error::kType, "a vector or matrix has one or two axes and at least one component");
-  if (!scalar) {
-    for (const nb::object &number : numbers) {
-      Type type = literalType(number, {});
-      scalar = scalar ? promote(scalar, type) : type;
-    }
-  }
+  if (nb::len(numbers) == 0 || shape.size() > 2) fail(error::kType, "a vector or matrix has one or two axes and at least one component");
+  if (!scalar)
+    for (nb::handle number : numbers) scalar = promote(literalType(number, {}), scalar ? scalar : literalType(number, {}));
   SmallVector<mlir::Value> components;
-  for (const nb::object &number : numbers) components.push_back(constantNumber(number, scalar));
-  return makeVector(components, VectorType::get(shape, scalar));
+  for (nb::handle number : numbers) components.push_back(constantNumber(number, scalar));
+  return makeVectorOf(components, shape);
 }
 
 mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
@@ -171,22 +149,19 @@ mlir::Value FunctionBuilder::emitSequence(const Value &value) {
   if (items.empty()) fail(error::kType, "an empty list has no type");
   SmallVector<mlir::Value> rows;
   for (const Value &item : items) rows.push_back(emit(item));
-  Type scalar;
-  for (mlir::Value row : rows) {
-    Type type = ir::getScalar(row.getType());
-    scalar = scalar ? promote(scalar, type) : type;
-  }
+  Type scalar = ir::getScalar(rows[0].getType());
+  for (mlir::Value row : rows) scalar = promote(scalar, row.getType());
   auto first = dyn_cast<VectorType>(rows[0].getType());
   SmallVector<mlir::Value> components;
   for (mlir::Value row : rows) {
-    auto shape = dyn_cast<VectorType>(row.getType());
-    if ((shape != nullptr) != (first != nullptr) || (first && shape.getShape() != first.getShape()) || (first && first.getRank() != 1))
+    if (ir::withScalar(row.getType(), scalar) != ir::withScalar(rows[0].getType(), scalar) || (first && first.getRank() != 1))
       fail(error::kType, "the rows of a matrix must have the same length");
     for (int64_t component = 0; component < ir::getComponentCount(row.getType()); ++component)
       components.push_back(cast(first ? extract(row, component) : row, scalar));
   }
-  auto count = int64_t(rows.size());
-  return makeVector(components, first ? VectorType::get({count, first.getDimSize(0)}, scalar) : VectorType::get({count}, scalar));
+  SmallVector<int64_t> shape{int64_t(rows.size())};
+  if (first) shape.push_back(first.getDimSize(0));
+  return makeVectorOf(components, shape);
 }
 
 mlir::Value FunctionBuilder::getInput(const Value &value) {

@@ -74,29 +74,19 @@ Value FunctionBuilder::visitName(nb::handle at) {
   return binding->value;
 }
 
-/// Levenshtein distance with an upper bound, for suggestions.
-static bool isClose(llvm::StringRef a, llvm::StringRef b) { return a.edit_distance(b, true, 2) <= (a.size() > 3 ? 2u : 1u); }
-
 Value FunctionBuilder::lookUpGlobal(nb::handle name) {
   llvm::StringRef text = toText(name);
   nb::handle callable = function.object;
   Reader &reader = session.reader;
-  nb::object code = getAttribute(callable, names().__code__);
   nb::object cells = getAttribute(callable, names().__closure__);
-  if (!cells.is_none()) {
-    nb::object freeNames = getAttribute(code, names().co_freevars);
-    Py_ssize_t position = PySequence_Index(freeNames.ptr(), name.ptr());
-    if (position >= 0) {
-      nb::object content = findAttribute(nb::object(cells[position]), nb::str("cell_contents"));
-      if (content) {
-        const PathNode *path =
-            reader.getCellRoot(nb::object(cells[position]), reader.getStep(function.path, PathStep::Kind::FunctionClosure, text));
-        reader.read(path, content);
-        return makeObject(content, path);
-      }
-    } else {
-      PyErr_Clear();
-    }
+  nb::object freeNames = getAttribute(getAttribute(callable, names().__code__), names().co_freevars);
+  for (size_t position = 0; position < nb::len(freeNames); ++position) {
+    if (!nb::object(freeNames[position]).equal(name)) continue;
+    nb::object cell = cells[position], content = findAttribute(cell, nb::str("cell_contents"));
+    if (!content) break;
+    const PathNode *path = reader.getCellRoot(cell, reader.getStep(function.path, PathStep::Kind::FunctionClosure, text));
+    reader.read(path, content);
+    return makeObject(content, path);
   }
   nb::object globals = getAttribute(callable, names().__globals__);
   const PathNode *path = reader.getStep(reader.getFunctionRoot(callable, function.path), PathStep::Kind::FunctionGlobal, text);
@@ -106,12 +96,10 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
     return makeObject(found, path);
   }
   if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);
-  std::string suggestion;
-  for (auto [key, value] : nb::borrow<nb::dict>(globals))
-    if (suggestion.empty() && PyUnicode_Check(key.ptr()) && isClose(toText(key), text)) suggestion = toText(key).str();
-  for (const std::string &known : scopes.listNames())
-    if (isClose(known, text)) suggestion = known;
-  fail(error::kName, "Name \"" + text + "\" is not defined" + (suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"));
+  nb::list visible(globals);
+  for (const std::string &local : scopes.listNames()) visible.insert(0, nb::str(local.c_str()));
+  std::string close = findClosest(text, visible);
+  fail(error::kName, "Name \"" + text + "\" is not defined" + (close.empty() ? "" : "; did you mean \"" + close + "\"?"));
 }
 
 Value FunctionBuilder::visitBinary(nb::handle at) {
@@ -349,26 +337,12 @@ void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std:
   nb::object generator = generators[level];
   for (const Value &item : listItems(visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
     scopes.push();
-    nb::object target = getAttribute(generator, names().target);
-    std::function<void(nb::handle, const Value &)> bindTarget = [&](nb::handle to, const Value &value) {
-      if (kindOf(to) == NodeKind::Name) {
-        Binding binding;
-        binding.kind = Binding::Kind::Static;
-        binding.value = value;
-        scopes.bind(getAttribute(to, names().id).ptr(), std::move(binding));
-        return;
-      }
-      std::vector<Value> parts = listItems(value, "unpack");
-      nb::object targets = getAttribute(to, names().elts);
-      if (parts.size() != nb::len(targets)) fail(error::kSyntax, "The number of targets is not equal to value length");
-      for (size_t index = 0; index < parts.size(); ++index) bindTarget(nb::object(targets[index]), parts[index]);
-    };
-    bindTarget(target, item);
+    bindLoopVariable(getAttribute(generator, names().target), item);
     bool isWanted = true;
     for (nb::handle condition : getAttribute(generator, names().ifs)) {
       nb::object test = toPython(visit(condition));
       if (!test) fail(error::kSyntax, "the filter of a comprehension must be known while compiling");
-      isWanted = isWanted && PyObject_IsTrue(test.ptr()) == 1;
+      isWanted = isWanted && isTrue(makeObject(test));
     }
     if (isWanted) comprehend(generators, level + 1, emitElement);
     scopes.pop();
@@ -379,12 +353,12 @@ Value FunctionBuilder::visitComprehension(nb::handle at) {
   bool isDict = kindOf(at) == NodeKind::DictComp;
   Value result = makeAggregate(isDict ? Kind::Dictionary : Kind::Sequence, {});
   comprehend(getAttribute(at, names().generators), 0, [&] {
-    if (!isDict) {
+    if (isDict) {
+      nb::object key = knownKey(visit(getAttribute(at, names().key)));
+      put(result, key, load(visit(getAttribute(at, names().value))));
+    } else {
       result.aggregate->items.push_back(load(visit(getAttribute(at, names().elt))));
-      return;
     }
-    nb::object key = knownKey(visit(getAttribute(at, names().key)));
-    put(result, key, load(visit(getAttribute(at, names().value))));
   });
   return result;
 }

@@ -26,14 +26,6 @@ mlir::Value FunctionBuilder::transpose(mlir::Value matrix) {
   return create<ir::TransposeOp>(VectorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), matrix);
 }
 
-mlir::Value FunctionBuilder::norm(mlir::Value &vector, const Value &epsilon, UnaryKind root) {
-  if (!ir::isFloatScalar(ir::getScalar(vector.getType()))) vector = cast(vector, session.types.defaultFloat);
-  mlir::Value sum = reduce(BinaryKind::add, create<ir::BinaryOp>(BinaryKind::mul, vector, vector));
-  bool isShifted = !epsilon.isNone() && findInteger(epsilon) != 0;
-  if (isShifted) sum = create<ir::BinaryOp>(BinaryKind::add, sum, convert(epsilon, sum.getType()));
-  return create<ir::UnaryOp>(root, sum);
-}
-
 Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments) {
   struct Call {
     llvm::StringRef name;
@@ -51,6 +43,20 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     if (mlir::cast<VectorType>(product.getType()).getShape() != call.type.getShape())
       b.fail(error::kType, call.name + "() needs operands of one shape");
     return makeComputed(b.reduce(BinaryKind::add, product));
+  };
+  static constexpr auto kNorm = [](FunctionBuilder &b, const Call &call) {
+    mlir::Value value = b.emit(call.receiver);
+    if (!ir::isFloatScalar(call.type.getElementType())) value = b.cast(value, b.session.types.defaultFloat);
+    mlir::Value length = b.reduce(BinaryKind::add, b.create<ir::BinaryOp>(BinaryKind::mul, value, value));
+    bool isNormalized = call.name == "normalized", hasEpsilon = !call.given[0].isNone() && b.findInteger(call.given[0]) != 0;
+    auto shift = [&] {
+      if (hasEpsilon) length = b.create<ir::BinaryOp>(BinaryKind::add, length, b.convert(call.given[0], length.getType()));
+    };
+    if (!isNormalized) shift();
+    length = b.create<ir::UnaryOp>(call.name == "norm_inv" ? UnaryKind::rsqrt : UnaryKind::sqrt, length);
+    if (!isNormalized) return makeComputed(length);
+    shift();
+    return makeComputed(b.create<ir::BinaryOp>(BinaryKind::div, value, b.broadcast(length, value.getType())));
   };
   static constexpr auto kReduce = [](FunctionBuilder &b, const Call &call) {
     mlir::Value value = b.emit(call.receiver);
@@ -100,26 +106,9 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
           b.store(call.receiver, call.given[0]);
           return makeObject(nb::none());
         }}},
-      {"norm",
-       {"eps?",
-        [](auto &b, auto &call) {
-          mlir::Value value = b.emit(call.receiver);
-          return makeComputed(b.norm(value, call.given[0], UnaryKind::sqrt));
-        }}},
-      {"norm_inv",
-       {"eps?",
-        [](auto &b, auto &call) {
-          mlir::Value value = b.emit(call.receiver);
-          return makeComputed(b.norm(value, call.given[0], UnaryKind::rsqrt));
-        }}},
-      {"normalized",
-       {"eps?",
-        [](auto &b, auto &call) {
-          mlir::Value value = b.emit(call.receiver), length = b.norm(value, makeObject(nb::none()), UnaryKind::sqrt);
-          if (!call.given[0].isNone() && b.findInteger(call.given[0]) != 0)
-            length = b.template create<ir::BinaryOp>(BinaryKind::add, length, b.convert(call.given[0], length.getType()));
-          return makeComputed(b.template create<ir::BinaryOp>(BinaryKind::div, value, b.broadcast(length, value.getType())));
-        }}},
+      {"norm", {"eps?", kNorm}},
+      {"norm_inv", {"eps?", kNorm}},
+      {"normalized", {"eps?", kNorm}},
       {"cross",
        {"other",
         [](auto &b, auto &call) {

@@ -98,25 +98,14 @@ void FunctionBuilder::addFormat(Pieces &pieces, nb::handle format, const Argumen
     if (!used.contains(name)) fail(error::kSyntax, "Keyword '" + name + "' not used.");
 }
 
-void FunctionBuilder::addPercent(Pieces &pieces, llvm::StringRef format, llvm::ArrayRef<Value> operands) {
-  size_t next = 0;
-  while (!format.empty()) {
-    size_t percent = format.find('%');
-    pieces.text(builder, format.take_front(percent));
-    if (percent == llvm::StringRef::npos) break;
-    format = format.drop_front(percent + 1);
-    if (format.consume_front("%")) {
-      pieces.text(builder, "%");
-      continue;
-    }
-    size_t end = format.find_first_of("diuxXoeEfFgGars");
-    if (end == llvm::StringRef::npos || next >= operands.size()) fail(error::kSyntax, "the format and its operands do not go together");
-    bool isPlain = format[end] == 's' || format[end] == 'r';
-    addPieces(pieces, operands[next++], format.take_front(isPlain ? end : end + 1));
-    format = format.drop_front(end + 1);
+/// "%5.2f %s" as "{:5.2f} {:}".
+static nb::object toBraces(nb::handle percentFormat) {
+  nb::object replace = nb::module_::import_("re").attr("sub"), parts = nb::list();
+  for (nb::handle part : nb::object(percentFormat.attr("split")("%%"))) {
+    nb::object escaped = replace("[{}]", "\\g<0>\\g<0>", part);
+    parts.attr("append")(replace("%([-+ #0]*[0-9]*(?:\\.[0-9]+)?)(?:([diuxXoeEfFgGa])|[rs])", "{:\\1\\2}", escaped));
   }
-  if (next != operands.size())
-    fail(error::kSyntax, "the format takes " + std::to_string(next) + " operands, got " + std::to_string(operands.size()));
+  return nb::str("%").attr("join")(parts);
 }
 
 bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
@@ -133,12 +122,14 @@ bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
   if (!text || (kindOf(text) != NodeKind::Constant && kindOf(text) != NodeKind::Name)) return false;
   nb::object format = toPython(visit(text));
   if (!format || !PyUnicode_Check(format.ptr())) return false;
+  Arguments arguments;
   if (isFormat) {
-    addFormat(pieces, format, visitArguments(at));
+    arguments = visitArguments(at);
   } else {
     Value operands = visit(getAttribute(at, names().right));
-    addPercent(pieces, toText(format), operands.is(Kind::Sequence) ? llvm::ArrayRef<Value>(operands.aggregate->items) : operands);
+    arguments.positional = operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands};
   }
+  addFormat(pieces, isFormat ? format : toBraces(format), arguments);
   return true;
 }
 

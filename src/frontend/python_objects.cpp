@@ -41,6 +41,13 @@ PythonObjects::PythonObjects() {
   numpyArray = findMember("numpy", "ndarray");
   mayOverlap = findMember("quadrants._runtime", "may_overlap");
   rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
+  nb::list plain;
+  for (const char *name : {"int", "float", "complex", "str", "bytes", "range", "slice"})
+    plain.append(nb::module_::import_("builtins").attr(name));
+  for (nb::handle constant : {nb::handle(Py_None), nb::handle(Py_Ellipsis)}) plain.append(constant.type());
+  for (const nb::object &type : {numpyGeneric, numpyArray, dataType, matrix, matrixType, enumClass})
+    if (type) plain.append(type);
+  plainClasses = nb::tuple(plain);
   builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
 }
 
@@ -66,23 +73,11 @@ nb::object PythonObjects::toPlainNumber(nb::handle object) const {
 
 bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   PyObject *ptr = object.ptr();
-  if (ptr == Py_None || ptr == Py_Ellipsis || PyLong_Check(ptr) || PyFloat_Check(ptr) || PyUnicode_Check(ptr) || PyBytes_Check(ptr) ||
-      PyComplex_Check(ptr) || isInstance(object, numpyGeneric) || isInstance(object, numpyArray) || isInstance(object, dataType) ||
-      isInstance(object, matrix) || isInstance(object, matrixType) || isInstance(object, enumClass) || PyRange_Check(ptr) ||
-      PySlice_Check(ptr))
-    return true;
-  if (depth > 8) return false;
-  if (PyTuple_Check(ptr) || PyList_Check(ptr)) {
-    for (nb::handle item : object)
-      if (!isPlainData(item, depth + 1)) return false;
-    return true;
-  }
-  if (PyDict_Check(ptr)) {
-    for (auto [key, value] : nb::borrow<nb::dict>(object))
-      if (!isPlainData(key, depth + 1) || !isPlainData(value, depth + 1)) return false;
-    return true;
-  }
-  return false;
+  if (PyObject_IsInstance(ptr, plainClasses.ptr()) == 1) return true;
+  if (depth > 16) return false;
+  if (PyDict_Check(ptr)) return isPlainData(nb::steal(PyDict_Items(ptr)), depth + 1);
+  return (PyTuple_Check(ptr) || PyList_Check(ptr)) &&
+         std::all_of(object.begin(), object.end(), [&](nb::handle item) { return isPlainData(item, depth + 1); });
 }
 
 bool PythonObjects::isDataclassInstance(nb::handle object) const {
@@ -102,6 +97,15 @@ nb::object findAttribute(nb::handle object, nb::handle name) {
     PyErr_Clear();
   }
   return nb::steal(result);
+}
+
+std::string findClosest(llvm::StringRef name, nb::handle candidates) {
+  unsigned limit = name.size() > 3 ? 2 : 1;
+  for (nb::handle candidate : candidates)
+    if (PyUnicode_Check(candidate.ptr()) && !toText(candidate).starts_with("_") &&
+        toText(candidate).edit_distance(name, true, limit) <= limit)
+      return toText(candidate).str();
+  return "";
 }
 
 std::string describeType(nb::handle object) {

@@ -62,7 +62,7 @@ struct PythonObjects {
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
       arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
-      mayOverlap;
+      mayOverlap, plainClasses;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;
@@ -97,6 +97,9 @@ inline nb::object getAttribute(nb::handle object, const nb::object &name) { retu
 
 /// Null where there is none; other failures than AttributeError are thrown.
 nb::object findAttribute(nb::handle object, nb::handle name);
+
+/// The first of some names that differs from a misspelt one by a letter or two; empty where there is none.
+std::string findClosest(llvm::StringRef name, nb::handle candidates);
 
 std::string describeType(nb::handle object); ///< "<class 'str'>"
 

@@ -14,58 +14,55 @@ Value FunctionBuilder::visitSubscript(nb::handle at) {
 }
 
 std::vector<Value> FunctionBuilder::visitIndices(nb::handle index) {
-  std::vector<Value> indices;
-  auto add = [&](nb::handle part) {
-    if (kindOf(part) == NodeKind::Slice) {
-      Value slice = makeAggregate(Kind::Range, {});
-      for (const nb::object &name : {names().lower, names().upper, names().step}) {
-        nb::object bound = getAttribute(part, name);
-        slice.aggregate->items.push_back(bound.is_none() ? makeObject(nb::none()) : load(visit(bound)));
-      }
-      indices.push_back(std::move(slice));
-      return;
+  auto visitOne = [&](nb::handle part) {
+    if (kindOf(part) != NodeKind::Slice) return load(visit(part));
+    Value slice = makeAggregate(Kind::Range, {});
+    for (const nb::object &name : {names().lower, names().upper, names().step}) {
+      nb::object bound = getAttribute(part, name);
+      slice.aggregate->items.push_back(bound.is_none() ? makeObject(nb::none()) : load(visit(bound)));
     }
-    if (kindOf(part) == NodeKind::Starred) {
-      for (Value &item : listItems(visit(getAttribute(part, names().value)), "unpack")) indices.push_back(std::move(item));
-      return;
-    }
-    indices.push_back(load(visit(part)));
+    return slice;
   };
-  if (kindOf(index) == NodeKind::Tuple) {
-    At here(*this, index);
-    for (nb::handle part : getAttribute(index, names().elts)) add(part);
-  } else {
-    add(index);
+  if (kindOf(index) != NodeKind::Tuple) return {visitOne(index)};
+  At here(*this, index);
+  return visitAll(getAttribute(index, names().elts), visitOne);
+}
+
+std::vector<Value> FunctionBuilder::flattenIndices(const std::vector<Value> &given) {
+  std::vector<Value> indices;
+  for (const Value &index : given) {
+    bool isVector = (index.isTyped() && isa<VectorType>(index.type)) || isList(index) ||
+                    (index.isObject() && session.python.isInstance(index.object, session.python.matrix));
+    if (isVector)
+      llvm::append_range(indices, listItems(index, "index with"));
+    else
+      indices.push_back(index);
   }
   return indices;
 }
 
+int64_t FunctionBuilder::wrapIndex(int64_t index, int64_t size, const llvm::Twine &container) {
+  int64_t wrapped = index < 0 ? index + size : index;
+  if (wrapped < 0 || wrapped >= size) fail(error::kIndex, "index " + std::to_string(index) + " is out of range of " + container);
+  return wrapped;
+}
+
 Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
-  if (base.isObject() && session.python.isInstance(base.object, session.python.structField)) {
-    std::vector<Value> indices = visitIndices(index);
-    return structElement(base, [&](const Value &member) { return subscriptTensor(toTensor(member), indices); });
-  }
-  if (isTensor(base)) {
-    Value tensor = toTensor(base);
-    return subscriptTensor(tensor, visitIndices(index));
-  }
-  if (base.isTyped()) return subscriptVector(base, visitIndices(index));
-  if (base.isObject() && session.python.isInstance(base.object, session.python.matrix)) {
-    std::vector<Value> indices = visitIndices(index);
-    return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
-  }
   if (base.is(Kind::Struct)) {
     nb::object name = toPython(visit(index));
     if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
     return structAttribute(base, name);
   }
   std::vector<Value> indices = visitIndices(index);
-  if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
-    Value value = indices.size() == 1 && kindOf(index) != NodeKind::Tuple ? indices[0] : makeTuple(indices);
-    return subscriptSequence(base, value);
-  }
-  if (base.isObject())
-    return subscriptObject(base, indices.size() == 1 && kindOf(index) != NodeKind::Tuple ? indices[0] : makeTuple(indices));
+  if (isTensor(base)) return subscriptTensor(toTensor(base), indices);
+  if (base.isTyped()) return subscriptVector(base, indices);
+  if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
+    return structElement(base, [&](const Value &member) { return subscriptTensor(toTensor(member), indices); });
+  if (base.isObject() && session.python.isInstance(base.object, session.python.matrix))
+    return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
+  Value key = kindOf(index) == NodeKind::Tuple ? makeTuple(indices) : indices[0];
+  if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
+  if (base.isObject()) return subscriptObject(base, key);
   fail(error::kType, "'" + describe(base) + "' cannot be indexed");
 }
 
@@ -80,20 +77,11 @@ mlir::Value FunctionBuilder::indexValue(const Value &value, size_t position) {
 
 Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Value> &given) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
-  std::vector<Value> indices;
-  for (const Value &index : given) {
-    if (index.is(Kind::Range))
-      fail(error::kSyntax, session.reader.getInput(tensor.input).isField ? "Slicing is not supported on qd.field"
-                                                                         : "containers do not support index of slice type");
-    if (index.isNone()) continue;
-    if (index.is(Kind::Sequence) || (index.isTyped() && isa<VectorType>(index.type)) ||
-        (index.isObject() && (PyTuple_Check(index.object.ptr()) || session.python.isInstance(index.object, session.python.matrix)))) {
-      for (Value &item : listItems(index, "index with")) indices.push_back(std::move(item));
-      continue;
-    }
-    indices.push_back(index);
-  }
   bool isField = session.reader.getInput(tensor.input).isField;
+  std::vector<Value> indices = flattenIndices(given);
+  llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
+  if (llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); }))
+    fail(error::kSyntax, isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
   auto rank = size_t(type.getRank());
   if (indices.size() != rank) {
     std::string hint = indices.size() < rank ? "; write all indices in one bracket: f[i, j]" : "";
@@ -107,10 +95,8 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
     int64_t size = type.getExtents()[axis];
     std::optional<int64_t> known = findInteger(indices[axis]);
     if (known && size != layout::kDynamic) {
-      int64_t wrapped = *known < 0 ? *known + size : *known;
-      if (wrapped < 0 || wrapped >= size)
-        fail(error::kIndex, "index " + std::to_string(*known) + " of axis " + std::to_string(axis) + " is out of range of " +
-                                session.reader.getInput(tensor.input).name + ", whose extent is " + std::to_string(size));
+      std::string extent = ", whose extent along axis " + std::to_string(axis) + " is " + std::to_string(size);
+      int64_t wrapped = wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);
       operands.push_back(constant(wrapped, wrapped <= INT32_MAX ? session.types.i32 : session.types.i64));
       continue;
     }
@@ -123,20 +109,20 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   return place;
 }
 
-std::optional<std::vector<int64_t>> FunctionBuilder::sliceComponents(const Value &slice, int64_t extent) {
-  if (!slice.is(Kind::Range)) return std::nullopt;
+nb::object FunctionBuilder::makeSlice(const Value &range) {
   nb::object bounds[3];
   for (int index = 0; index < 3; ++index) {
-    bounds[index] = toPython(slice.aggregate->items[index]);
+    bounds[index] = toPython(range.aggregate->items[index]);
     if (!bounds[index]) fail(error::kSyntax, "Quadrants does not support variables in slice now, please use constant instead of it.");
   }
-  nb::object object = nb::steal(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
+  return checked(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
+}
+
+std::vector<int64_t> FunctionBuilder::sliceComponents(const Value &slice, int64_t extent) {
   Py_ssize_t start = 0, stop = 0, step = 0;
-  if (!object || PySlice_Unpack(object.ptr(), &start, &stop, &step) < 0) throw nb::python_error();
-  Py_ssize_t count = PySlice_AdjustIndices(extent, &start, &stop, step);
-  std::vector<int64_t> result;
-  for (Py_ssize_t index = 0; index < count; ++index) result.push_back(start + index * step);
-  if (result.empty()) fail(error::kIndex, "the slice is empty: a vector has at least one component");
+  if (PySlice_Unpack(makeSlice(slice).ptr(), &start, &stop, &step) < 0) throw nb::python_error();
+  std::vector<int64_t> result(size_t(PySlice_AdjustIndices(extent, &start, &stop, step)));
+  for (size_t index = 0; index < result.size(); ++index) result[index] = start + int64_t(index) * step;
   return result;
 }
 
@@ -152,38 +138,30 @@ Value FunctionBuilder::componentsOf(const Value &base, std::vector<int32_t> comp
   return result;
 }
 
-Value FunctionBuilder::component(const Value &base, ArrayRef<int64_t> indices) {
-  auto type = mlir::cast<VectorType>(base.type);
-  int64_t flat = indices[0];
-  if (indices.size() == 2) flat = flat * type.getDimSize(1) + indices[1];
-  if (base.is(Kind::Components)) return componentPlace(base, size_t(flat));
-  if (!base.is(Kind::Place)) return makeComputed(extract(emit(base), flat));
-  SmallVector<mlir::Value> operands;
-  for (int64_t index : indices) operands.push_back(constant(index, session.types.i32));
-  Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(type.getElementType()), base.ir, operands));
+Value FunctionBuilder::placeOfComponent(const Value &base, ArrayRef<mlir::Value> indices) {
+  Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
   place.isElement = base.isElement;
   place.isShared = base.isShared;
   place.isReadOnly = base.isReadOnly;
   return place;
 }
 
-Value FunctionBuilder::componentPlace(const Value &components, size_t position) {
-  const Value &base = components.aggregate->items[0];
-  int64_t flat = components.aggregate->components[position];
+Value FunctionBuilder::component(const Value &base, int64_t flat) {
+  if (base.is(Kind::Components)) return componentPlace(base, size_t(flat));
+  if (!base.is(Kind::Place)) return makeComputed(extract(emit(base), flat));
   auto type = mlir::cast<VectorType>(base.type);
-  if (type.getRank() == 1) return component(base, {flat});
-  return component(base, {flat / type.getDimSize(1), flat % type.getDimSize(1)});
+  if (type.getRank() == 1) return placeOfComponent(base, constant(flat, session.types.i32));
+  return placeOfComponent(base,
+                          {constant(flat / type.getDimSize(1), session.types.i32), constant(flat % type.getDimSize(1), session.types.i32)});
+}
+
+Value FunctionBuilder::componentPlace(const Value &components, size_t position) {
+  return component(components.aggregate->items[0], components.aggregate->components[position]);
 }
 
 Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Value> &given) {
   auto type = dyn_cast<VectorType>(base.type);
-  std::vector<Value> indices;
-  for (const Value &index : given) {
-    if (index.is(Kind::Sequence) || (index.isTyped() && isa<VectorType>(index.type)))
-      for (Value &item : listItems(index, "index with")) indices.push_back(std::move(item));
-    else
-      indices.push_back(index);
-  }
+  std::vector<Value> indices = flattenIndices(given);
   if (!type) {
     if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
     fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
@@ -191,89 +169,63 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
   auto rank = size_t(type.getRank());
   // `v[i, 0]` on a vector, and a row of a matrix.
   if (rank == 1 && indices.size() == 2 && findInteger(indices[1]) == 0) indices.pop_back();
-  if (rank == 2 && indices.size() == 1) {
-    Value all = makeAggregate(Kind::Range, {makeObject(nb::none()), makeObject(nb::none()), makeObject(nb::none())});
-    indices.push_back(all);
-  }
+  if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Value>(3, makeObject(nb::none()))));
   if (indices.size() != rank)
     fail(error::kIndex, "Expected " + std::to_string(rank) + " indices, got " + std::to_string(indices.size()) + ".");
-  std::vector<std::vector<int64_t>> chosen;
+  // Along each axis some positions that are known now, or one at run time.
+  std::vector<int64_t> chosen[2] = {{0}, {0}};
+  mlir::Value atRunTime[2];
   SmallVector<int64_t> shape;
-  bool isStatic = true, hasSlice = false;
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getDimSize(axis);
-    if (auto slice = sliceComponents(indices[axis], size)) {
-      shape.push_back(int64_t(slice->size()));
-      chosen.push_back(std::move(*slice));
-      hasSlice = true;
+    if (indices[axis].is(Kind::Range)) {
+      chosen[axis] = sliceComponents(indices[axis], size);
+      if (chosen[axis].empty()) fail(error::kIndex, "the slice is empty: a vector has at least one component");
+      shape.push_back(int64_t(chosen[axis].size()));
     } else if (auto known = findInteger(indices[axis])) {
-      int64_t wrapped = *known < 0 ? *known + size : *known;
-      if (wrapped < 0 || wrapped >= size)
-        fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of '" + ir::describe(type) + "'");
-      chosen.push_back({wrapped});
+      chosen[axis] = {wrapIndex(*known, size, "'" + ir::describe(type) + "'")};
     } else {
-      isStatic = false;
-      chosen.push_back({});
+      atRunTime[axis] = indexValue(indices[axis], axis);
     }
   }
-  if (isStatic && !hasSlice) return rank == 1 ? component(base, {chosen[0][0]}) : component(base, {chosen[0][0], chosen[1][0]});
-  if (isStatic) {
-    std::vector<int32_t> components;
-    for (int64_t row : chosen[0]) {
-      if (rank == 1)
-        components.push_back(int32_t(row));
-      else
-        for (int64_t column : chosen[1]) components.push_back(int32_t(row * type.getDimSize(1) + column));
+  int64_t stride = rank == 2 ? type.getDimSize(1) : 1;
+  bool isStatic = !atRunTime[0] && !atRunTime[1];
+  if (isStatic && shape.empty()) return component(base, chosen[0][0] * stride + chosen[1][0]);
+  std::vector<int32_t> flat;
+  SmallVector<SmallVector<mlir::Value>> positions;
+  for (int64_t row : chosen[0])
+    for (int64_t column : chosen[1]) {
+      flat.push_back(int32_t(row * stride + column));
+      if (isStatic) continue;
+      mlir::Value first = atRunTime[0] ? atRunTime[0] : constant(row, session.types.i32);
+      positions.push_back({first});
+      if (rank == 2) positions.back().push_back(atRunTime[1] ? atRunTime[1] : constant(column, session.types.i32));
     }
-    return componentsOf(base, std::move(components), VectorType::get(shape, type.getElementType()));
-  }
-  if (hasSlice) {
-    // A row or column at a run-time index: read it component by component.
-    mlir::Value whole = emit(base);
-    SmallVector<mlir::Value> components;
-    size_t sliced = chosen[0].empty() ? 1 : 0;
-    mlir::Value fixed = indexValue(indices[1 - sliced], 1 - sliced);
-    for (int64_t along : chosen[sliced]) {
-      mlir::Value other = constant(along, fixed.getType());
-      SmallVector<mlir::Value> operands = sliced == 1 ? SmallVector<mlir::Value>{fixed, other} : SmallVector<mlir::Value>{other, fixed};
-      components.push_back(create<ir::ExtractAtOp>(type.getElementType(), whole, operands));
-    }
-    return makeComputed(makeVector(components, VectorType::get(shape, type.getElementType())));
-  }
-  SmallVector<mlir::Value> operands;
-  for (size_t axis = 0; axis < rank; ++axis) operands.push_back(indexValue(indices[axis], axis));
-  if (base.is(Kind::Place)) {
-    Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(type.getElementType()), base.ir, operands));
-    place.isElement = base.isElement;
-    place.isShared = base.isShared;
-    place.isReadOnly = base.isReadOnly;
-    return place;
-  }
-  return makeComputed(create<ir::ExtractAtOp>(type.getElementType(), emit(base), operands));
+  if (isStatic) return componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
+  if (shape.empty() && base.is(Kind::Place)) return placeOfComponent(base, positions[0]);
+  // A row or column at a run-time index is read component by component.
+  mlir::Value whole = emit(base);
+  auto components = llvm::map_to_vector(
+      positions, [&](ArrayRef<mlir::Value> at) -> mlir::Value { return create<ir::ExtractAtOp>(type.getElementType(), whole, at); });
+  return makeComputed(shape.empty() ? components[0] : makeVectorOf(components, shape));
 }
 
 Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) {
   std::vector<Value> &items = base.aggregate->items;
   if (base.is(Kind::Dictionary)) {
-    nb::object key = toPython(index);
-    if (!key) fail(error::kType, "the key of a dict must be known while compiling");
-    for (size_t position = 0; position < items.size(); ++position)
-      if (base.aggregate->names[position].equal(key)) return items[position];
+    nb::object key = knownKey(index);
+    if (const Value *item = findKey(base, key)) return *item;
     fail(error::kIndex, "the dict has no key " + toText(nb::repr(key)));
   }
-  if (auto slice = index.is(Kind::Range) ? sliceComponents(index, int64_t(items.size())) : std::nullopt) {
+  if (index.is(Kind::Range)) {
     std::vector<Value> chosen;
-    for (int64_t position : *slice) chosen.push_back(items[size_t(position)]);
+    for (int64_t position : sliceComponents(index, int64_t(items.size()))) chosen.push_back(items[size_t(position)]);
     Value result = makeAggregate(Kind::Sequence, std::move(chosen));
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
   }
-  if (auto known = findInteger(index)) {
-    int64_t wrapped = *known < 0 ? *known + int64_t(items.size()) : *known;
-    if (wrapped < 0 || wrapped >= int64_t(items.size()))
-      fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of a list of " + std::to_string(items.size()));
-    return items[size_t(wrapped)];
-  }
+  if (auto known = findInteger(index))
+    return items[size_t(wrapIndex(*known, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
       llvm::all_of(items, [&](const Value &item) { return findType(item) && !isa<VectorType>(findType(item)); }))
     return subscriptVector(makeComputed(emitSequence(base)), {index});
@@ -284,24 +236,14 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
   if (index.isTyped()) {
-    if ((PyTuple_Check(container) || PyList_Check(container)) && ir::isIntegerScalar(index.type))
-      return subscriptVector(makeComputed(emit(base)), {index});
+    if (isList(base) && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index));
   }
-  nb::object key;
-  if (index.is(Kind::Range)) {
-    nb::object bounds[3];
-    for (int part = 0; part < 3; ++part) bounds[part] = toPython(index.aggregate->items[part]);
-    key = nb::steal(PySlice_New(bounds[0].ptr(), bounds[1].ptr(), bounds[2].ptr()));
-  } else {
-    key = toPython(index);
-  }
-  PyObject *item = key ? PyObject_GetItem(container, key.ptr()) : nullptr;
-  if (!item && key) throw nb::python_error();
-  if (!item) fail(error::kType, "'" + describe(base) + "' cannot be indexed with " + describe(index));
-  nb::object found = nb::steal(item);
+  nb::object key = index.is(Kind::Range) ? makeSlice(index) : toPython(index);
+  if (!key) fail(error::kType, "'" + describe(base) + "' cannot be indexed with " + describe(index));
+  nb::object found = checked(PyObject_GetItem(container, key.ptr()));
   const PathNode *path = nullptr;
-  if (auto position = findInteger(index); position && (PyTuple_Check(container) || PyList_Check(container))) {
+  if (auto position = findInteger(index); position && isList(base)) {
     int64_t wrapped = *position < 0 ? *position + int64_t(PySequence_Size(container)) : *position;
     path = session.reader.getStep(base.path, PathStep::Kind::Item, "", wrapped);
     session.reader.read(path, found);

@@ -97,6 +97,12 @@ inline Value makeTuple(std::vector<Value> items) {
   return value;
 }
 
+template <typename Range, typename Make> std::vector<Value> listValues(const Range &range, Make &&make) {
+  std::vector<Value> values;
+  for (const auto &item : range) values.push_back(make(item));
+  return values;
+}
+
 /// A value with the same shape and names as an aggregate, and other items.
 template <typename Change> Value mapItems(const Value &value, Change &&change) {
   Value result = makeAggregate(value.kind, value.aggregate->items);
