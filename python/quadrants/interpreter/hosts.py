@@ -104,6 +104,8 @@ def convert(value: Any, kind: Any) -> Any:
     """A value converted to a type of the language; types that say nothing about values leave it alone."""
     dtype = dtype_of(kind)
     if dtype is not None:
+        if isinstance(value, np.generic):
+            return cast(value, dtype)
         if isinstance(value, StructValue):
             raise QuadrantsTypeError(f"cannot convert '{value.tensor_type()}' to {NAMES[dtype]}")
         return values.elementwise(lambda x: cast(x, dtype), "cast", typed(value, dtype) if scalars.is_number(value) else value)

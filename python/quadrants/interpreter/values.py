@@ -196,6 +196,8 @@ def unary(name: str, value: Any) -> Any:
 
 def binary(name: str, left: Any, right: Any) -> Any:
     """A binary row of the operator table on any run-time values; structs member by member."""
+    if isinstance(left, np.generic) and isinstance(right, np.generic):
+        return scalars.binary(name, left, right)
     symbol = scalars.symbol_of(name)
     if isinstance(left, StructValue) or isinstance(right, StructValue):
         return _struct_binary(name, symbol, left, right)
