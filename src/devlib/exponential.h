@@ -9,32 +9,19 @@
 
 namespace qd::devlib {
 
-template <class F> struct Exponent;
-template <> struct Exponent<F32> {
-  static constexpr float kLog2E = 0x1.715476p+0f;
-  static constexpr float kLn2[2] = {0x1.62e430p-1f, -0x1.05c610p-29f};
-  static constexpr float kNormal = 87.0f;   // e^x and e^-x are normal below
-  static constexpr float kOverflow = 90.0f; // e^x is infinite from here on, 0 below the next
-  static constexpr float kUnderflow = -110.0f;
-  static constexpr float kNormal2 = 126.0f;
-  static constexpr float kOverflow2 = 130.0f;
-  static constexpr float kUnderflow2 = -160.0f;
-  static constexpr float kSinhSmall = 1.0f; // below, sinh and tanh are polynomials
-  static constexpr float kTanhSmall = 0.55f;
-  static constexpr float kTanhOne = 10.0f; // tanh rounds to 1 from here on
-};
-template <> struct Exponent<F64> {
-  static constexpr double kLog2E = 0x1.71547652b82fep+0;
-  static constexpr double kLn2[2] = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
-  static constexpr double kNormal = 708.0;
-  static constexpr double kOverflow = 712.0;
-  static constexpr double kUnderflow = -746.0;
-  static constexpr double kNormal2 = 1022.0;
-  static constexpr double kOverflow2 = 1026.0;
-  static constexpr double kUnderflow2 = -1080.0;
-  static constexpr double kSinhSmall = 0.5;
-  static constexpr double kTanhSmall = 0.5;
-  static constexpr double kTanhOne = 22.0;
+template <class F> struct Exponent {
+  static constexpr auto kLog2E = pick<F>(0x1.715476p+0f, 0x1.71547652b82fep+0);
+  static constexpr decltype(kLog2E) kLn2[2] = {pick<F>(0x1.62e430p-1f, 0x1.62e42fefa39efp-1),
+                                               pick<F>(-0x1.05c610p-29f, 0x1.abc9e3b39803fp-56)};
+  static constexpr auto kNormal = pick<F>(87.0f, 708.0);   // e^x and e^-x are normal below
+  static constexpr auto kOverflow = pick<F>(90.0f, 712.0); // e^x is infinite from here on, 0 below the next
+  static constexpr auto kUnderflow = pick<F>(-110.0f, -746.0);
+  static constexpr auto kNormal2 = pick<F>(126.0f, 1022.0);
+  static constexpr auto kOverflow2 = pick<F>(130.0f, 1026.0);
+  static constexpr auto kUnderflow2 = pick<F>(-160.0f, -1080.0);
+  static constexpr auto kSinhSmall = pick<F>(1.0f, 0.5); // below, sinh and tanh are polynomials
+  static constexpr auto kTanhSmall = pick<F>(0.55f, 0.5);
+  static constexpr auto kTanhOne = pick<F>(10.0f, 22.0); // tanh rounds to 1 from here on
 };
 
 /// e^x = 2^n * (1 + high + low); n sits in the low bits of `shifted`.
@@ -98,14 +85,12 @@ template <class F> QD_COLD F expOutside(F x) { return join(splitExp(clamp(x, Exp
 template <class F> QD_COLD F exp2Outside(F x) { return join(splitExp2(clamp(x, Exponent<F>::kUnderflow2, Exponent<F>::kOverflow2))); }
 
 template <class F> QD_INLINE F exp(F x) {
-  if (any(!(abs(x) < Exponent<F>::kNormal))) [[unlikely]]
-    return expOutside(x);
+  if (any(!(abs(x) < Exponent<F>::kNormal))) return expOutside(x);
   return joinNormal(splitExp(x));
 }
 
 template <class F> QD_INLINE F exp2(F x) {
-  if (any(!(abs(x) < Exponent<F>::kNormal2))) [[unlikely]]
-    return exp2Outside(x);
+  if (any(!(abs(x) < Exponent<F>::kNormal2))) return exp2Outside(x);
   return joinNormal(splitExp2(x));
 }
 
@@ -175,15 +160,13 @@ template <class F> QD_COLD F coshOutside(F x) {
 
 template <class F> QD_INLINE F sinh(F x) {
   F magnitude = abs(x);
-  if (any(!(magnitude < Exponent<F>::kNormal))) [[unlikely]]
-    return sinhOutside(x);
+  if (any(!(magnitude < Exponent<F>::kNormal))) return sinhOutside(x);
   return copysign(sinhInside(magnitude), x);
 }
 
 template <class F> QD_INLINE F cosh(F x) {
   F magnitude = abs(x);
-  if (any(!(magnitude < Exponent<F>::kNormal))) [[unlikely]]
-    return coshOutside(x);
+  if (any(!(magnitude < Exponent<F>::kNormal))) return coshOutside(x);
   return halfSum(magnitude, 1);
 }
 

@@ -9,12 +9,8 @@
 
 namespace qd::devlib {
 
-template <class F> struct HalfPi;
-template <> struct HalfPi<F32> {
-  static constexpr float kHigh = 0x1.921fb6p+0f, kLow = -0x1.777a5cp-25f;
-};
-template <> struct HalfPi<F64> {
-  static constexpr double kHigh = 0x1.921fb54442d18p+0, kLow = 0x1.1a62633145c07p-54;
+template <class F> struct HalfPi {
+  static constexpr auto kHigh = pick<F>(0x1.921fb6p+0f, 0x1.921fb54442d18p+0), kLow = pick<F>(-0x1.777a5cp-25f, 0x1.1a62633145c07p-54);
 };
 
 /// asin(sqrt(z)) / sqrt(z) - 1 for 0 <= z <= 0.25.
@@ -36,7 +32,7 @@ template <class F> QD_INLINE AsinParts<F> reduceAsin(F x) {
   F z = select(big, (1 - magnitude) * F(0.5), magnitude * magnitude);
   F root = sqrt(z);
   F low = F(0);
-  if constexpr (Format<F>::kFractionBits == 52) {
+  if constexpr (!kIsSingle<F>) {
     // What rounding took from the root; there is none to correct at 0.
     F rest = fma(-root, root, z) / (root + root);
     low = select(big & (z > 0), rest, F(0));
@@ -106,8 +102,7 @@ template <class F> QD_INLINE F atan2(F y, F x) {
   auto steep = up > across, left = toBits(x) < 0;
   F over = select(steep, across, up), under = select(steep, up, across);
   // The sum of the two must not overflow, and two infinities are as good as two ones.
-  constexpr bool single = Format<F>::kFractionBits == 23;
-  auto huge = under > (single ? F(0x1p126) : F(0x1p1022));
+  auto huge = under > (pick<F>(F(0x1p126), F(0x1p1022)));
   auto bothInfinite = over == Format<F>::kInfinity;
   over = select(bothInfinite, F(1), select(huge, over * F(0.25), over));
   under = select(bothInfinite, F(1), select(huge, under * F(0.25), under));

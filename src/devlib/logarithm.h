@@ -15,7 +15,7 @@ template <class F> struct LogParts {
 };
 
 template <class F> QD_INLINE LogParts<F> splitLog(F x) {
-  constexpr BitsOf<F> kSqrtHalf = Format<F>::kFractionBits == 23 ? BitsOf<F>(0x3f3504f3) : BitsOf<F>(0x3fe6a09e667f3bcd);
+  constexpr auto kSqrtHalf = pick<F>(0x3f3504f3, 0x3fe6a09e667f3bcd);
   BitsOf<F> bits = toBits(x), n = (bits - kSqrtHalf) >> Format<F>::kFractionBits;
   return {convert<F>(n), fromBits(bits - (n << Format<F>::kFractionBits)) - 1};
 }
@@ -41,20 +41,15 @@ QD_INLINE F64 logTail(F64 f) {
 /// log(x) for normal positive x; `more` is added to the exponent.
 template <class F> QD_INLINE F logInside(F x, F more) {
   // n * kLn2[0] is exact: its last bits are 0.
-  constexpr bool single = Format<F>::kFractionBits == 23;
-  const F high = single ? F(0x1.62e4p-1) : F(0x1.62e42fefa4p-1), low = single ? F(0x1.7f7d1cp-20) : F(-0x1.8432a1b0e2634p-43);
+  const F high = pick<F>(F(0x1.62e4p-1), F(0x1.62e42fefa4p-1)), low = pick<F>(F(0x1.7f7d1cp-20), F(-0x1.8432a1b0e2634p-43));
   LogParts<F> parts = splitLog(x);
   F n = parts.exponent + more;
   Pair<F> sum = addOrdered(n * high, parts.fraction);
   return sum.high + (sum.low + fma(n, low, logTail(parts.fraction)));
 }
 
-template <class F> struct Log2E;
-template <> struct Log2E<F32> {
-  static constexpr float kHigh = 0x1.715476p+0f, kLow = 0x1.4ae0c0p-26f;
-};
-template <> struct Log2E<F64> {
-  static constexpr double kHigh = 0x1.71547652b82fep+0, kLow = 0x1.777d0ffda0d24p-56;
+template <class F> struct Log2E {
+  static constexpr auto kHigh = pick<F>(0x1.715476p+0f, 0x1.71547652b82fep+0), kLow = pick<F>(0x1.4ae0c0p-26f, 0x1.777d0ffda0d24p-56);
 };
 
 /// log(1 + f) as a pair. f64 keeps what rounding takes from f^2 / 2.
@@ -77,9 +72,8 @@ template <class F> QD_INLINE auto isNormalPositive(F x) { return (x >= Format<F>
 
 /// x scaled to a normal number where it is denormal, and what that adds to its exponent.
 template <class F> QD_INLINE Pair<F> scaleDenormal(F x) {
-  constexpr bool single = Format<F>::kFractionBits == 23;
   auto denormal = x < Format<F>::kSmallestNormal;
-  return {select(denormal, x * (single ? F(0x1p24) : F(0x1p54)), x), select(denormal, single ? F(-24) : F(-54), F(0))};
+  return {select(denormal, x * (pick<F>(F(0x1p24), F(0x1p54))), x), select(denormal, pick<F>(F(-24), F(-54)), F(0))};
 }
 
 /// The logarithms of 0, negative numbers, infinity and NaN over `value`.
@@ -98,14 +92,12 @@ template <class F> QD_COLD F log2Outside(F x) {
 }
 
 template <class F> QD_INLINE F log(F x) {
-  if (any(!isNormalPositive(x))) [[unlikely]]
-    return logOutside(x);
+  if (any(!isNormalPositive(x))) return logOutside(x);
   return logInside(x, F(0));
 }
 
 template <class F> QD_INLINE F log2(F x) {
-  if (any(!isNormalPositive(x))) [[unlikely]]
-    return log2Outside(x);
+  if (any(!isNormalPositive(x))) return log2Outside(x);
   return log2Inside(x, F(0));
 }
 
@@ -184,8 +176,7 @@ QD_COLD F64 powOutside(F64 x, F64 y) {
 QD_INLINE F64 pow(F64 x, F64 y) {
   Pair<F64> logarithm = log2Pair(x, F64(0));
   Pair<F64> product = multiplyExactly(y, logarithm.high);
-  if (any(!(isNormalPositive(x) & (abs(product.high) < Exponent<F64>::kNormal2 - 1)))) [[unlikely]]
-    return powOutside(x, y);
+  if (any(!(isNormalPositive(x) & (abs(product.high) < Exponent<F64>::kNormal2 - 1)))) return powOutside(x, y);
   return joinNormal(splitExp2(product.high, fma(y, logarithm.low, product.low)));
 }
 
@@ -199,8 +190,7 @@ QD_COLD F32 powOutside(F32 x, F64 y) {
 
 QD_INLINE F32 powMedium(F32 x, F64 y) {
   F64 wide = convert<F64>(x);
-  if (any(!((wide > 0) & (wide < Format<F64>::kInfinity) & (abs(y) < Format<F64>::kInfinity)))) [[unlikely]]
-    return powOutside(x, y);
+  if (any(!((wide > 0) & (wide < Format<F64>::kInfinity) & (abs(y) < Format<F64>::kInfinity)))) return powOutside(x, y);
   return convert<F32>(powerMedium(wide, y));
 }
 QD_INLINE F32 pow(F32 x, F32 y) { return powMedium(x, convert<F64>(y)); }

@@ -19,26 +19,16 @@ QD_INLINE F64 rsqrt(F64 x) {
 }
 
 /// Halves away from zero. What is added is the largest number below one half: one half itself would carry 0.49999997 to 1.
-template <class F> QD_INLINE F round(F x) {
-  constexpr bool single = Format<F>::kFractionBits == 23;
-  return trunc(x + copysign(single ? F(0x1.fffffep-2f) : F(0x1.fffffffffffffp-2), x));
-}
+template <class F> QD_INLINE F round(F x) { return trunc(x + copysign(pick<F>(F(0x1.fffffep-2f), F(0x1.fffffffffffffp-2)), x)); }
 
 template <class F> QD_INLINE F floorDivide(F x, F y) { return floor(x / y); }
 template <class F> QD_INLINE F modulo(F x, F y) { return x - y * floor(x / y); }
 
-template <class T> struct BitsOfScalar;
-template <> struct BitsOfScalar<float> {
-  using Type = uint32_t;
-};
-template <> struct BitsOfScalar<double> {
-  using Type = uint64_t;
-};
-
 /// The remainder of finite x >= y > 0 by long division of the significands.
 template <class T> QD_INLINE T divideLong(T x, T y) {
-  constexpr int kWidth = sizeof(T) == 4 ? 23 : 52;
-  using Integer = typename BitsOfScalar<T>::Type;
+  constexpr bool kIsFloat = sizeof(T) == 4;
+  constexpr int kWidth = kIsFloat ? 23 : 52;
+  using Integer = decltype(__builtin_choose_expr(kIsFloat, uint32_t(), uint64_t()));
   uint64_t left = __builtin_bit_cast(Integer, x), right = __builtin_bit_cast(Integer, y);
   constexpr uint64_t kHidden = uint64_t(1) << kWidth;
   int exponent = static_cast<int>(left >> kWidth), target = static_cast<int>(right >> kWidth);
@@ -77,8 +67,7 @@ template <class F> QD_COLD F remainderOutside(F x, F y) {
 /// C's fmod. The remainder after one exact step is right as long as the quotient is; else long division.
 template <class F> QD_INLINE F remainder(F x, F y) {
   F size = abs(x), unit = abs(y), quotient = size / unit;
-  if (any(!(quotient < F(int64_t(1) << (Format<F>::kFractionBits - 1))))) [[unlikely]]
-    return remainderOutside(x, y);
+  if (any(!(quotient < F(int64_t(1) << (Format<F>::kFractionBits - 1))))) return remainderOutside(x, y);
   F rest = fma(-trunc(quotient), unit, size);
   rest = select(rest < 0, rest + unit, rest);
   return copysign(select(size < unit, size, rest), x);

@@ -16,16 +16,12 @@ template <class F> struct Angle {
   BitsOf<F> quadrant;
 };
 
-template <class F> struct Circle;
-template <> struct Circle<F32> {
-  static constexpr float kHalfPi[3] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
-  static constexpr float kTwoOverPi = 0x1.45f306p-1f;
-  static constexpr float kLarge = 0x1p20f;
-};
-template <> struct Circle<F64> {
-  static constexpr double kHalfPi[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
-  static constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
-  static constexpr double kLarge = 0x1p26;
+template <class F> struct Circle {
+  static constexpr auto kTwoOverPi = pick<F>(0x1.45f306p-1f, 0x1.45f306dc9c883p-1);
+  static constexpr decltype(kTwoOverPi) kHalfPi[3] = {pick<F>(0x1.921fb6p+0f, 0x1.921fb54442d18p+0),
+                                                      pick<F>(-0x1.777a5cp-25f, 0x1.1a62633145c07p-54),
+                                                      pick<F>(-0x1.ee59dap-50f, -0x1.f1976b7ed8fbcp-110)};
+  static constexpr auto kLarge = pick<F>(0x1p20f, 0x1p26);
 };
 
 /// Reduces 0 <= x < kLarge.
@@ -143,16 +139,14 @@ QD_INLINE Pair<F64> cosParts(F64 r, F64 low, F64 z) {
 
 /// Sine of the angle advanced by `quarters` right angles, its sign flipped where `sign` has its top bit.
 template <class F> QD_INLINE F sinOfAngle(Angle<F> angle, int quarters, BitsOf<F> sign) {
-  constexpr int kTop = Format<F>::kFractionBits == 23 ? 31 : 63;
   F z = angle.high * angle.high;
   Pair<F> sine = sinParts(angle.high, angle.low, z), cosine = cosParts(angle.high, angle.low, z);
   BitsOf<F> quadrant = angle.quadrant + quarters;
   F value = select((quadrant & 1) != 0, cosine.high + cosine.low, sine.high + sine.low);
-  return flipSign(value, (quadrant << (kTop - 1)) ^ sign);
+  return flipSign(value, (quadrant << (Format<F>::kTopBit - 1)) ^ sign);
 }
 
 template <class F> QD_INLINE F tanOfAngle(Angle<F> angle, BitsOf<F> sign) {
-  constexpr int kTop = Format<F>::kFractionBits == 23 ? 31 : 63;
   F z = angle.high * angle.high;
   Pair<F> sine = sinParts(angle.high, angle.low, z), cosine = cosParts(angle.high, angle.low, z);
   sine = addOrdered(sine.high, sine.low);
@@ -163,37 +157,34 @@ template <class F> QD_INLINE F tanOfAngle(Angle<F> angle, BitsOf<F> sign) {
   F reciprocal = 1 / under.high, quotient = over.high * reciprocal;
   F rest = fma(-quotient, under.high, over.high) + fma(-quotient, under.low, over.low);
   F value = fma(rest, reciprocal, quotient);
-  return flipSign(value, (angle.quadrant << kTop) ^ sign);
+  return flipSign(value, (angle.quadrant << Format<F>::kTopBit) ^ sign);
 }
 
 // Lanes do not see each other: what a cold path gives for an ordinary lane is what the usual path gives.
-template <class F> QD_COLD F sinLarge(F x) { return sinOfAngle(reduceAnyAngle(abs(x)), 0, toBits(x)); }
-template <class F> QD_COLD F cosLarge(F x) { return sinOfAngle(reduceAnyAngle(abs(x)), 1, BitsOf<F>(0)); }
+template <class F> QD_COLD F sineLarge(F x, int quarters) {
+  return sinOfAngle(reduceAnyAngle(abs(x)), quarters, quarters ? BitsOf<F>(0) : toBits(x));
+}
 template <class F> QD_COLD F tanLarge(F x) { return tanOfAngle(reduceAnyAngle(abs(x)), toBits(x)); }
 
-template <class F> QD_INLINE F sin(F x) {
+/// sin(x + quarters * pi/2) for 0 or 1 quarters.
+template <class F> QD_INLINE F sine(F x, int quarters) {
   F magnitude = abs(x);
-  if (any(magnitude >= Circle<F>::kLarge)) [[unlikely]]
-    return sinLarge(x);
-  return sinOfAngle(reduceAngle(magnitude), 0, toBits(x));
+  if (any(magnitude >= Circle<F>::kLarge)) return sineLarge(x, quarters);
+  return sinOfAngle(reduceAngle(magnitude), quarters, quarters ? BitsOf<F>(0) : toBits(x));
 }
-
-template <class F> QD_INLINE F cos(F x) {
-  F magnitude = abs(x);
-  if (any(magnitude >= Circle<F>::kLarge)) [[unlikely]]
-    return cosLarge(x);
-  return sinOfAngle(reduceAngle(magnitude), 1, BitsOf<F>(0));
-}
+template <class F> QD_INLINE F sin(F x) { return sine(x, 0); }
+template <class F> QD_INLINE F cos(F x) { return sine(x, 1); }
 
 template <class F> QD_INLINE F tan(F x) {
   F magnitude = abs(x);
-  if (any(magnitude >= Circle<F>::kLarge)) [[unlikely]]
-    return tanLarge(x);
+  if (any(magnitude >= Circle<F>::kLarge)) return tanLarge(x);
   return tanOfAngle(reduceAngle(magnitude), toBits(x));
 }
 
-/// sin(x - (k + offset) * pi) up to sign, by one polynomial on [-pi/2, pi/2]: two thirds of the work of `sin`, 1.4 ulp.
-QD_INLINE F32 sinByHalfTurns(F32 magnitude, F32 offset, I32 sign) {
+/// sin(x + quarters * pi/2) for 0 or 1 quarters by one polynomial on [-pi/2, pi/2]: two thirds of the work of `sine`, 1.4 ulp.
+QD_INLINE F32 sinByHalfTurns(F32 x, int quarters) {
+  F32 magnitude = abs(x), offset = F32(0.5f * quarters);
+  I32 sign = quarters ? I32(Format<F32>::kSign) : toBits(x);
   F32 shifted = fma(magnitude, F32(0x1.45f306p-2f), -offset) + Format<F32>::kRound;
   F32 k = (Format<F32>::kRound - shifted) - offset;
   F32 r = fma(k, F32(0x1.921fb6p+1f), magnitude);
@@ -205,27 +196,15 @@ QD_INLINE F32 sinByHalfTurns(F32 magnitude, F32 offset, I32 sign) {
   return flipSign(fma(r, t, r), (toBits(shifted) << 31) ^ sign);
 }
 
-QD_COLD F32 fastSinLarge(F32 x) {
-  F32 magnitude = abs(x);
-  return select(magnitude < Circle<F32>::kLarge, sinByHalfTurns(magnitude, F32(0.0f), toBits(x)), sinLarge(x));
+QD_COLD F32 fastSineLarge(F32 x, int quarters) {
+  return select(abs(x) < Circle<F32>::kLarge, sinByHalfTurns(x, quarters), sineLarge(x, quarters));
 }
-QD_COLD F32 fastCosLarge(F32 x) {
-  F32 magnitude = abs(x);
-  return select(magnitude < Circle<F32>::kLarge, sinByHalfTurns(magnitude, F32(0.5f), I32(Format<F32>::kSign)), cosLarge(x));
+QD_INLINE F32 fastSine(F32 x, int quarters) {
+  if (any(abs(x) >= Circle<F32>::kLarge)) return fastSineLarge(x, quarters);
+  return sinByHalfTurns(x, quarters);
 }
-
-QD_INLINE F32 fastSin(F32 x) {
-  F32 magnitude = abs(x);
-  if (any(magnitude >= Circle<F32>::kLarge)) [[unlikely]]
-    return fastSinLarge(x);
-  return sinByHalfTurns(magnitude, F32(0.0f), toBits(x));
-}
-QD_INLINE F32 fastCos(F32 x) {
-  F32 magnitude = abs(x);
-  if (any(magnitude >= Circle<F32>::kLarge)) [[unlikely]]
-    return fastCosLarge(x);
-  return sinByHalfTurns(magnitude, F32(0.5f), I32(Format<F32>::kSign));
-}
+QD_INLINE F32 fastSin(F32 x) { return fastSine(x, 0); }
+QD_INLINE F32 fastCos(F32 x) { return fastSine(x, 1); }
 // One polynomial on the wider interval costs f64 its last ulp.
 QD_INLINE F64 fastSin(F64 x) { return sin(x); }
 QD_INLINE F64 fastCos(F64 x) { return cos(x); }

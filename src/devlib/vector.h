@@ -3,7 +3,8 @@
 // A translation unit is compiled for one number of lanes, QD_DEVLIB_LANES. F32 is that many floats: a clang vector, or a plain float at one
 // lane, so the same source serves a GPU. Operators work on both; comparisons give a mask for `select` and `any`.
 // No loop, table or call is reached in the usual case. What is rare (huge angles, denormal results, infinities) is decided for all lanes at
-// once: `if (any(rare)) [[unlikely]]` calls a cold function that is not inlined, so that the code inside a kernel stays short.
+// once: `if (any(rare))` calls a cold function that is not inlined (LLVM takes such a branch for unlikely), so that the code inside a
+// kernel stays short.
 #pragma once
 
 #include <stdint.h>
@@ -85,29 +86,29 @@ template <class V, class T> QD_INLINE void setLane(V &value, int lane, T scalar)
     value[lane] = scalar;
 }
 
+/// The one of two constants, or lists of constants, that is for the format of F.
+template <class F> inline constexpr bool kIsSingle = false;
+template <> inline constexpr bool kIsSingle<F32> = true;
+template <class F, class Single, class Twice> constexpr auto pick(Single single, Twice twice) {
+  if constexpr (kIsSingle<F>)
+    return single;
+  else
+    return twice;
+}
+
+template <class F> using BitsOf = decltype(toBits(F()));
+
 /// Constants of a floating-point format. Adding `kRound` leaves the nearest integer in the low bits of the sum.
-template <class F> struct Format;
-template <> struct Format<F32> {
-  using Bits = I32;
-  static constexpr int kFractionBits = 23;
-  static constexpr int kBias = 127;
-  static constexpr float kRound = 0x1.8p23f;
-  static constexpr float kSmallestNormal = 0x1p-126f;
-  static constexpr float kInfinity = __builtin_inff();
-  static constexpr float kNan = __builtin_nanf("");
-  static constexpr int32_t kSign = INT32_MIN;
+template <class F> struct Format {
+  static constexpr int kFractionBits = pick<F>(23, 52);
+  static constexpr int kTopBit = pick<F>(31, 63);
+  static constexpr int kBias = pick<F>(127, 1023);
+  static constexpr auto kRound = pick<F>(0x1.8p23f, 0x1.8p52);
+  static constexpr auto kSmallestNormal = pick<F>(0x1p-126f, 0x1p-1022);
+  static constexpr auto kInfinity = pick<F>(__builtin_inff(), __builtin_inf());
+  static constexpr auto kNan = pick<F>(__builtin_nanf(""), __builtin_nan(""));
+  static constexpr auto kSign = pick<F>(INT32_MIN, INT64_MIN);
 };
-template <> struct Format<F64> {
-  using Bits = I64;
-  static constexpr int kFractionBits = 52;
-  static constexpr int kBias = 1023;
-  static constexpr double kRound = 0x1.8p52;
-  static constexpr double kSmallestNormal = 0x1p-1022;
-  static constexpr double kInfinity = __builtin_inf();
-  static constexpr double kNan = __builtin_nan("");
-  static constexpr int64_t kSign = INT64_MIN;
-};
-template <class F> using BitsOf = typename Format<F>::Bits;
 
 /// 2^n for a normal result.
 template <class F> QD_INLINE F powerOfTwo(BitsOf<F> n) { return fromBits((n + Format<F>::kBias) << Format<F>::kFractionBits); }

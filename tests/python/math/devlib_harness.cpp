@@ -10,16 +10,16 @@ template <class V, class T> static V load(const T *from) {
 }
 template <class V, class T> static void store(T *to, V value) { __builtin_memcpy(to, &value, sizeof(T) * kLanes); }
 
-#define QD_RUN_UNARY(name, type, T)                                                                                                        \
+#define QD_RUN_UNARY(name, type, T, routine)                                                                                               \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x) {                                                              \
     for (int64_t i = 0; i < count; i += kLanes) store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i)));        \
   }
-#define QD_RUN_BINARY(name, type, T)                                                                                                       \
+#define QD_RUN_BINARY(name, type, T, routine)                                                                                              \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x, const T *y) {                                                  \
     for (int64_t i = 0; i < count; i += kLanes)                                                                                            \
       store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i), load<Lanes<T>>(y + i)));                           \
   }
-#define QD_RUN_POWI(name, type, T)                                                                                                         \
+#define QD_RUN_POWI(name, type, T, routine)                                                                                                \
   extern "C" void run_##name##_##type(int64_t count, T *result, const T *x, const int32_t *n) {                                            \
     for (int64_t i = 0; i < count; i += kLanes)                                                                                            \
       store(result + i, QD_EXPORTED(name, type, QD_DEVLIB_LANES)(load<Lanes<T>>(x + i), load<I32>(n + i)));                                \
@@ -34,8 +34,8 @@ template <class V, class T> static void store(T *to, V value) { __builtin_memcpy
 #define QD_RUN_TYPES_RANDOM(define, name)                                                                                                  \
   define(name, u32, uint32_t) define(name, u64, uint64_t) define(name, f32, float) define(name, f64, double)
 
-#define QD_DEVLIB_UNARY(name, types) QD_TYPES_##types(QD_RUN_UNARY, name)
-#define QD_DEVLIB_BINARY(name, types) QD_TYPES_##types(QD_RUN_BINARY, name)
-#define QD_DEVLIB_POWI(name, types) QD_TYPES_##types(QD_RUN_POWI, name)
+#define QD_DEVLIB_UNARY(name, types, routine) QD_TYPES_##types(QD_RUN_UNARY, name, routine)
+#define QD_DEVLIB_BINARY(name, types, routine) QD_TYPES_##types(QD_RUN_BINARY, name, routine)
+#define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_RUN_POWI, name, routine)
 #define QD_DEVLIB_RANDOM(name, types) QD_RUN_TYPES_RANDOM(QD_RUN_RANDOM, name)
 #include "devlib/exports.def"
