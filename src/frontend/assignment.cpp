@@ -298,7 +298,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   if (!place.is(Kind::Place) && !place.is(Kind::Components)) return store(place, value);
   if (place.isReadOnly) failImmutable(place, place.path ? Reader::describe(place.path) : "parameter");
   std::optional<ir::AtomicKind> atomic;
-  if (kind != BinaryKind::min && kind != BinaryKind::max) atomic = ir::findAtomic(ir::getRow(kind).name);
+  if (kind != BinaryKind::min && kind != BinaryKind::max) atomic = ir::findKind<ir::AtomicKind>(ir::getRow(kind).name);
   Type scalar = ir::getScalar(place.type);
   bool isBitwise = ir::getRow(kind).operand == ir::OperandClass::Integer;
   mlir::Value operand = emit(value, place.type);

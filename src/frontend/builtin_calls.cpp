@@ -98,7 +98,8 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
       fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
     return makeComputed(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type)));
   }
-  std::optional<ir::AtomicKind> kind = ir::findAtomic(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
+  std::optional<ir::AtomicKind> kind =
+      ir::findKind<ir::AtomicKind>(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
   Type scalar = ir::getScalar(place.type);
   mlir::Value operand = emit(given[1], place.type);
   if (ir::getRow(*kind).operand == ir::OperandClass::Integer &&
@@ -142,7 +143,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   static constexpr auto kSame = [](FunctionBuilder &builder, llvm::StringRef, const Given &given) { return builder.load(given[0]); };
   static constexpr auto kRound = [](FunctionBuilder &builder, llvm::StringRef name, const Given &given) {
     Type type = builder.scalarTypeOf(given[1], "qd." + name);
-    Value result = builder.unary(*ir::findUnary(name), given[0], name);
+    Value result = builder.unary(*ir::findKind<ir::UnaryKind>(name), given[0], name);
     return type ? builder.callCast(result, type) : result;
   };
   static constexpr auto kFill = [](FunctionBuilder &builder, llvm::StringRef name, const Given &given) {
@@ -209,12 +210,12 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name == "loop_config") configureLoop(arguments);
   if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
   if (name.starts_with("atomic_")) return callAtomic(name, arguments);
-  auto kind = ir::findBinary(name);
+  auto kind = ir::findKind<ir::BinaryKind>(name);
   if (kind == BinaryKind::max || kind == BinaryKind::min) {
     if (arguments.positional.size() < 2) fail(error::kType, "qd." + name + "() takes two or more values");
     return callMinMax(*kind, arguments, name);
   }
-  if (auto function = ir::findUnary(name)) return unary(*function, bind("qd." + name, arguments, "x")[0], name);
+  if (auto function = ir::findKind<ir::UnaryKind>(name)) return unary(*function, bind("qd." + name, arguments, "x")[0], name);
   if (!kind) fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + describe(callee));
   std::vector<Value> given = bind("qd." + name, arguments, "x1 x2");
   return binary(*kind, load(given[0]), given[1], name);

@@ -64,7 +64,7 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     bool isLogical = call.name == "any" || call.name == "all";
     BinaryKind kind = call.name == "any"   ? BinaryKind::bit_or
                       : call.name == "all" ? BinaryKind::bit_and
-                                           : *ir::findBinary(call.name == "sum" ? "add" : call.name);
+                                           : *ir::findKind<ir::BinaryKind>(call.name == "sum" ? "add" : call.name);
     return makeComputed(b.reduce(kind, isLogical ? b.nonZero(value) : value));
   };
   static constexpr auto kSquare = [](FunctionBuilder &b, const Call &call) {

@@ -83,7 +83,7 @@ void FunctionBuilder::unifyShapes(mlir::Value &lhs, mlir::Value &rhs, llvm::Stri
 }
 
 mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir::Value rhs, llvm::StringRef symbol) {
-  const ir::BinaryRow &row = ir::getRow(kind);
+  const auto &row = ir::getRow(kind);
   Type left = ir::getScalar(lhs.getType()), right = ir::getScalar(rhs.getType()), type;
   if (row.operand == OperandClass::Integer && (isFloat(left) || isFloat(right))) failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
   if (row.operand == OperandClass::Real) {
@@ -193,7 +193,7 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
 }
 
 Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringRef name) {
-  const ir::UnaryRow &row = ir::getRow(kind);
+  const auto &row = ir::getRow(kind);
   mlir::Value value = emit(operand);
   Type scalar = ir::getScalar(value.getType());
   switch (row.operand) {
@@ -290,7 +290,7 @@ mlir::Value FunctionBuilder::extract(mlir::Value vector, int64_t component) {
 mlir::Value FunctionBuilder::makeVector(ArrayRef<mlir::Value> components, Type type) { return create<ir::VectorOp>(type, components); }
 
 mlir::Value FunctionBuilder::reduce(BinaryKind kind, mlir::Value vector) {
-  return create<ir::ReduceOp>(ir::getScalar(vector.getType()), uint32_t(kind), vector);
+  return create<ir::ReduceOp>(ir::getScalar(vector.getType()), kind, vector);
 }
 
 Value FunctionBuilder::mapStructs(BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol) {

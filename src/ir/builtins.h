@@ -2,52 +2,60 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
 namespace qd::ir {
 
+enum class OperandClass : uint8_t { Any, Real, Integer, Numeric };
+enum class UnaryResult : uint8_t { Same, U1, I32 };
+enum class BinaryResult : uint8_t { Promoted, Left, Compare, RealPromoted, Power };
+
 enum class UnaryKind : uint32_t {
 #define QD_UNARY(name, operand, result, numpy, doc) name,
 #include "ir/builtins.def"
 };
-
 enum class BinaryKind : uint32_t {
 #define QD_BINARY(name, operand, result, numpy, doc) name,
 #include "ir/builtins.def"
 };
-
 enum class AtomicKind : uint32_t {
 #define QD_ATOMIC(name, operand, numpy, doc) name,
 #include "ir/builtins.def"
 };
 
-enum class OperandClass : uint8_t { Any, Real, Integer, Numeric };
-enum class UnaryResult : uint8_t { Same, U1, I32 };
-enum class BinaryResult : uint8_t { Promoted, Left, Compare, RealPromoted, Power };
-
-/// The columns of a row that the compiler asks for.
-struct UnaryRow {
+/// The columns of a row that the compiler asks for. An atomic's result has the type of its place.
+template <typename Result> struct Row {
   std::string_view name;
   OperandClass operand;
-  UnaryResult result;
-};
-struct BinaryRow {
-  std::string_view name;
-  OperandClass operand;
-  BinaryResult result;
-};
-struct AtomicRow {
-  std::string_view name;
-  OperandClass operand;
+  Result result{};
 };
 
-const UnaryRow &getRow(UnaryKind kind);
-const BinaryRow &getRow(BinaryKind kind);
-const AtomicRow &getRow(AtomicKind kind);
+/// The rows of a kind, in the order of its enum.
+template <typename Kind> inline constexpr std::nullptr_t kRows = nullptr;
+template <>
+inline constexpr Row<UnaryResult> kRows<UnaryKind>[] = {
+#define QD_UNARY(name, operand, result, numpy, doc) {#name, OperandClass::operand, UnaryResult::result},
+#include "ir/builtins.def"
+};
+template <>
+inline constexpr Row<BinaryResult> kRows<BinaryKind>[] = {
+#define QD_BINARY(name, operand, result, numpy, doc) {#name, OperandClass::operand, BinaryResult::result},
+#include "ir/builtins.def"
+};
+template <>
+inline constexpr Row<std::nullptr_t> kRows<AtomicKind>[] = {
+#define QD_ATOMIC(name, operand, numpy, doc) {#name, OperandClass::operand},
+#include "ir/builtins.def"
+};
 
-std::optional<UnaryKind> findUnary(std::string_view name);
-std::optional<BinaryKind> findBinary(std::string_view name);
-std::optional<AtomicKind> findAtomic(std::string_view name);
+template <typename Kind> constexpr const auto &getRow(Kind kind) { return kRows<Kind>[size_t(kind)]; }
+
+template <typename Kind> std::optional<Kind> findKind(std::string_view name) {
+  for (const auto &row : kRows<Kind>)
+    if (row.name == name) return Kind(&row - kRows<Kind>);
+  return std::nullopt;
+}
 
 } // namespace qd::ir

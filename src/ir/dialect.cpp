@@ -37,6 +37,11 @@ Type withScalar(Type value, Type scalar) {
   return vector ? VectorType::get(vector.getShape(), scalar) : scalar;
 }
 
+int64_t getAxisCount(Type value) {
+  auto vector = dyn_cast<VectorType>(value);
+  return vector ? vector.getRank() : 0;
+}
+
 int64_t getComponentCount(Type value) {
   auto vector = dyn_cast<VectorType>(value);
   return vector ? vector.getNumElements() : 1;
@@ -109,38 +114,31 @@ static ParseResult parseDimensions(AsmParser &parser, SmallVector<int64_t> &dime
 
 static void printDimensions(AsmPrinter &printer, ArrayRef<int64_t> dimensions) {
   printer << '[';
-  llvm::interleaveComma(dimensions, printer, [&](int64_t dimension) {
-    if (dimension == qd::layout::kDynamic)
-      printer << '?';
-    else
-      printer << dimension;
-  });
+  llvm::interleaveComma(dimensions, printer,
+                        [&](int64_t dimension) { printer << (dimension == qd::layout::kDynamic ? "?" : std::to_string(dimension)); });
   printer << ']';
 }
 
-template <typename Find> static ParseResult parseKind(OpAsmParser &parser, IntegerAttr &kind, Find find) {
+template <typename Kind> static ParseResult parseKind(OpAsmParser &parser, IntegerAttr &kind) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name)) return failure();
-  auto found = find(std::string_view(name));
+  std::optional<Kind> found = qd::ir::findKind<Kind>(name);
   if (!found) return parser.emitError(loc, "no such row in builtins.def: ") << name;
   kind = parser.getBuilder().getI32IntegerAttr(int32_t(*found));
   return success();
 }
 
-static ParseResult parseUnaryKind(OpAsmParser &parser, IntegerAttr &kind) { return parseKind(parser, kind, qd::ir::findUnary); }
-static ParseResult parseBinaryKind(OpAsmParser &parser, IntegerAttr &kind) { return parseKind(parser, kind, qd::ir::findBinary); }
-static ParseResult parseAtomicKind(OpAsmParser &parser, IntegerAttr &kind) { return parseKind(parser, kind, qd::ir::findAtomic); }
+template <typename Kind> static void printKind(OpAsmPrinter &printer, Operation *, IntegerAttr kind) {
+  printer << StringRef(qd::ir::getRow(Kind(kind.getInt())).name);
+}
 
-static void printUnaryKind(OpAsmPrinter &printer, Operation *, IntegerAttr kind) {
-  printer << StringRef(qd::ir::getRow(qd::ir::UnaryKind(kind.getInt())).name);
-}
-static void printBinaryKind(OpAsmPrinter &printer, Operation *, IntegerAttr kind) {
-  printer << StringRef(qd::ir::getRow(qd::ir::BinaryKind(kind.getInt())).name);
-}
-static void printAtomicKind(OpAsmPrinter &printer, Operation *, IntegerAttr kind) {
-  printer << StringRef(qd::ir::getRow(qd::ir::AtomicKind(kind.getInt())).name);
-}
+static constexpr auto parseUnaryKind = parseKind<qd::ir::UnaryKind>;
+static constexpr auto parseBinaryKind = parseKind<qd::ir::BinaryKind>;
+static constexpr auto parseAtomicKind = parseKind<qd::ir::AtomicKind>;
+static constexpr auto printUnaryKind = printKind<qd::ir::UnaryKind>;
+static constexpr auto printBinaryKind = printKind<qd::ir::BinaryKind>;
+static constexpr auto printAtomicKind = printKind<qd::ir::AtomicKind>;
 
 #include "ir/dialect.cpp.inc"
 
@@ -163,7 +161,7 @@ void QdDialect::initialize() {
       >();
 }
 
-//--- Verifiers and builders ---
+//--- Types of results, and verifiers ---
 
 static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type operand, StringRef row) {
   Type scalar = getScalar(operand);
@@ -172,89 +170,31 @@ static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type
   return fits ? success() : op->emitOpError() << row << " does not take " << operand;
 }
 
-static Type getUnaryType(UnaryKind kind, Type operand) {
-  Builder builder(operand.getContext());
-  switch (getRow(kind).result) {
-  case UnaryResult::Same: return operand;
-  case UnaryResult::U1: return withScalar(operand, builder.getI1Type());
-  case UnaryResult::I32: return withScalar(operand, builder.getIntegerType(32, /*isSigned=*/true));
-  }
-  llvm_unreachable("all results are listed");
-}
-
-static Type getBinaryType(BinaryKind kind, Type lhs) {
-  return getRow(kind).result == BinaryResult::Compare ? withScalar(lhs, IntegerType::get(lhs.getContext(), 1)) : lhs;
-}
-
-void UnaryOp::build(OpBuilder &builder, OperationState &state, UnaryKind kind, Value operand) {
-  build(builder, state, getUnaryType(kind, operand.getType()), uint32_t(kind), operand);
+LogicalResult UnaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type operand = adaptor.getOperand().getType();
+  UnaryResult result = getRow(adaptor.getUnaryKind()).result;
+  support::ScalarType scalar = result == UnaryResult::U1 ? support::ScalarType::U1 : support::ScalarType::I32;
+  types.push_back(result == UnaryResult::Same ? operand : withScalar(operand, ir::getType(ctx, scalar)));
+  return success();
 }
 
 LogicalResult UnaryOp::verify() {
-  const UnaryRow &row = getRow(getUnaryKind());
-  if (getType() != getUnaryType(getUnaryKind(), getOperand().getType()))
-    return emitOpError() << row.name << " of " << getOperand().getType() << " cannot be " << getType();
+  const auto &row = getRow(getUnaryKind());
   return verifyOperandClass(*this, row.operand, getOperand().getType(), row.name);
 }
 
-void BinaryOp::build(OpBuilder &builder, OperationState &state, BinaryKind kind, Value lhs, Value rhs) {
-  build(builder, state, getBinaryType(kind, lhs.getType()), uint32_t(kind), lhs, rhs);
+LogicalResult BinaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type operand = adaptor.getLhs().getType();
+  bool compares = getRow(adaptor.getBinaryKind()).result == BinaryResult::Compare;
+  types.push_back(compares ? withScalar(operand, IntegerType::get(ctx, 1)) : operand);
+  return success();
 }
 
 LogicalResult BinaryOp::verify() {
-  const BinaryRow &row = getRow(getBinaryKind());
+  const auto &row = getRow(getBinaryKind());
   if (row.result != BinaryResult::Power && getLhs().getType() != getRhs().getType())
     return emitOpError() << row.name << " needs operands of one type, got " << getLhs().getType() << " and " << getRhs().getType();
-  if (getType() != getBinaryType(getBinaryKind(), getLhs().getType()))
-    return emitOpError() << row.name << " of " << getLhs().getType() << " cannot be " << getType();
   return verifyOperandClass(*this, row.operand, getLhs().getType(), row.name);
-}
-
-void AtomicOp::build(OpBuilder &builder, OperationState &state, AtomicKind kind, Value ref, Value value) {
-  build(builder, state, value.getType(), uint32_t(kind), ref, value);
-}
-
-LogicalResult ConstantOp::verify() {
-  return getValue().getType() == getType() ? success() : emitOpError("has a value of type ") << getValue().getType();
-}
-
-LogicalResult VectorOp::verify() {
-  auto type = cast<VectorType>(getType());
-  if (int64_t(getComponents().size()) != type.getNumElements())
-    return emitOpError() << "has " << getComponents().size() << " components for " << type;
-  for (Value component : getComponents())
-    if (component.getType() != type.getElementType())
-      return emitOpError() << "has a component of type " << component.getType() << " in " << type;
-  return success();
-}
-
-LogicalResult ExtractOp::verify() {
-  auto type = cast<VectorType>(getOperand().getType());
-  return int64_t(getComponent()) < type.getNumElements() ? success() : emitOpError() << "component is not in " << type;
-}
-
-LogicalResult ComponentOp::verify() {
-  auto pointee = dyn_cast<VectorType>(cast<RefType>(getRef().getType()).getPointee());
-  if (!pointee || pointee.getRank() != int64_t(getIndices().size()))
-    return emitOpError() << "has " << getIndices().size() << " indices for " << getRef().getType();
-  return cast<RefType>(getType()).getPointee() == pointee.getElementType() ? success() : emitOpError("result is not the component");
-}
-
-LogicalResult ElementOp::verify() {
-  auto tensor = cast<TensorType>(getTensor().getType());
-  if (tensor.getRank() != int64_t(getIndices().size())) return emitOpError() << "has " << getIndices().size() << " indices for " << tensor;
-  return cast<RefType>(getType()).getPointee() == tensor.getElement() ? success() : emitOpError("result is not the element");
-}
-
-LogicalResult ForOp::verify() {
-  if (getLower().size() != getUpper().size() || (!getStep().empty() && getStep().size() != getLower().size()))
-    return emitOpError("has bounds of different ranks");
-  if (getBody().getNumArguments() != getLower().size())
-    return emitOpError() << "has " << getBody().getNumArguments() << " indices for rank " << getLower().size();
-  for (auto [lower, upper, index] : llvm::zip(getLower(), getUpper(), getBody().getArguments()))
-    if (lower.getType() != upper.getType() || lower.getType() != index.getType())
-      return emitOpError("has bounds and indices of different types");
-  return success();
 }
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -28,6 +28,8 @@ bool isFloatScalar(mlir::Type type);
 mlir::Type getScalar(mlir::Type value);
 /// `value` with another scalar and the same shape.
 mlir::Type withScalar(mlir::Type value, mlir::Type scalar);
+/// 0 for a scalar, 1 for a vector, 2 for a matrix.
+int64_t getAxisCount(mlir::Type value);
 int64_t getComponentCount(mlir::Type value);
 
 support::ScalarType getScalarType(mlir::Type scalar);

@@ -11,26 +11,57 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class QdOp<string mnemonic, list<Trait> traits = []> : Op<QdDialect, mnemonic, traits>;
+class PureOp<string mnemonic, list<Trait> traits = []> : QdOp<mnemonic, !listconcat([Pure], traits)>;
+
+// A row of builtins.def, as the enum of its kind.
+class KindAttr<string kind> : Attr<CPred<"::llvm::isa<::mlir::IntegerAttr>($_self)">, "row of builtins.def"> {
+  let storageType = "::mlir::IntegerAttr";
+  let returnType = "::qd::ir::" # kind;
+  let convertFromStorage = "static_cast<::qd::ir::" # kind # ">($_self.getInt())";
+  let constBuilderCall = "$_builder.getI32IntegerAttr(static_cast<int32_t>($0))";
+}
+def UnaryKindAttr : KindAttr<"UnaryKind">;
+def BinaryKindAttr : KindAttr<"BinaryKind">;
+def AtomicKindAttr : KindAttr<"AtomicKind">;
+
+// `name` is of the type that the place `ref` holds.
+class IsPointee<string name>
+    : TypesMatchWith<"the " # name # " is the pointee", "ref", name, "::llvm::cast<RefType>($_self).getPointee()">;
+// A predicate on operands, attributes and results, by name.
+class Needs<string text, string predicate> : PredOpTrait<text, CPred<predicate>>;
+
+// One operand becomes one result of another type.
+class ConversionOp<string mnemonic, Type from, Type to> : PureOp<mnemonic> {
+  let arguments = (ins from:$operand);
+  let results = (outs to:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
+}
+
+// The end of a block, without operands.
+class JumpOp<string mnemonic> : QdOp<mnemonic, [Terminator]> { let assemblyFormat = "attr-dict"; }
+
+// A private stand-in for what all iterations of a parallel loop combine into.
+class StandInOp<string mnemonic, Type target> : QdOp<mnemonic, [AllTypesMatch<["target", "result"]>]> {
+  let arguments = (ins AtomicKindAttr:$atomicKind, target:$target);
+  let results = (outs target:$result);
+  let assemblyFormat = "custom<AtomicKind>($atomicKind) $target attr-dict `:` type($target)";
+}
 
 //--- Kernels, functions, tasks ---
 
+// A kernel: what one launch runs.
+// Arguments are read with `qd.argument` and `qd.tensor_argument`. `argument_bytes` is the size of the argument block.
+// After `split_tasks` the body holds `qd.task` ops only, and `scratch_bytes` is the size of what crosses tasks.
 def KernelOp : QdOp<"kernel", [IsolatedFromAbove, Symbol, SingleBlock, NoTerminator]> {
-  let summary = "A kernel: what one launch runs.";
-  let description = [{
-    Arguments are read with `qd.argument` and `qd.tensor_argument`. `argument_bytes` is the size of the argument block.
-    After `split_tasks` the body holds `qd.task` ops only, and `scratch_bytes` is the size of what crosses tasks.
-  }];
   let arguments = (ins SymbolNameAttr:$sym_name, I32Attr:$argument_bytes, DefaultValuedAttr<I32Attr, "0">:$scratch_bytes,
       TypeArrayAttr:$result_types);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $result_types attr-dict-with-keyword $body";
 }
 
+// One instance of a function: a body for one combination of argument types and template arguments.
+// Parameters are values, places (`!qd.ref`, by reference) and containers. `qd.return` may stand at the end of any block inside.
 def FuncOp : QdOp<"func", [IsolatedFromAbove, FunctionOpInterface]> {
-  let summary = "One instance of a function: a body for one combination of argument types and template arguments.";
-  let description = [{
-    Parameters are values, places (`!qd.ref`, by reference) and containers. `qd.return` may stand at the end of any block inside.
-  }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type, OptionalAttr<StrAttr>:$sym_visibility,
       OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
@@ -42,281 +73,234 @@ def FuncOp : QdOp<"func", [IsolatedFromAbove, FunctionOpInterface]> {
   }];
 }
 
+// One step of a kernel: serial statements, or one parallel loop.
+// A parallel task holds what computes the loop's bounds, accumulators, and one `qd.for` marked `parallel`. What stands before the loop
+// has no effects, so that each chunk may compute it again. A `qd.return` in a serial task ends the kernel. Tasks run in order.
 def TaskOp : QdOp<"task", [SingleBlock, NoTerminator]> {
-  let summary = "One step of a kernel: serial statements, or one parallel loop.";
-  let description = [{
-    A parallel task holds what computes the loop's bounds, accumulators, and one `qd.for` marked `parallel`. What stands before the loop
-    has no effects, so that each chunk may compute it again. A `qd.return` in a serial task ends the kernel. Tasks run in order.
-  }];
   let arguments = (ins UnitAttr:$parallel);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "(`parallel` $parallel^)? attr-dict-with-keyword $body";
 }
 
+// Calls an instance of a function.
 def CallOp : QdOp<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Calls an instance of a function.";
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$arguments);
   let results = (outs Variadic<ValueTypeConstraint>:$outputs);
   let assemblyFormat = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $outputs)";
 }
 
+// Leaves the function, or the kernel, from wherever it stands.
 def ReturnOp : QdOp<"return", [Terminator]> {
-  let summary = "Leaves the function, or the kernel, from wherever it stands.";
   let arguments = (ins Variadic<ValueTypeConstraint>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 //--- Inputs and constants ---
 
-def ArgumentOp : QdOp<"argument", [Pure]> {
-  let summary = "A scalar, vector or matrix argument: its components lie packed at `offset` of the argument block.";
+// A scalar, vector or matrix argument: its components lie packed at `offset` of the argument block.
+def ArgumentOp : PureOp<"argument"> {
   let arguments = (ins I32Attr:$offset);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "$offset attr-dict `:` type($result)";
 }
 
-def TensorArgumentOp : QdOp<"tensor_argument", [Pure]> {
-  let summary = "A container argument: a QdTensorArgument lies at `offset`. A field has memory of its own; arrays may overlap.";
+// A container argument: a QdTensorArgument lies at `offset`. A field has memory of its own; arrays may overlap.
+def TensorArgumentOp : PureOp<"tensor_argument"> {
   let arguments = (ins I32Attr:$offset, StrAttr:$name, I32Attr:$position, UnitAttr:$field);
   let results = (outs AnyContainer:$result);
   let assemblyFormat = "(`field` $field^)? $name `at` $offset `position` $position attr-dict `:` type($result)";
 }
 
-def ConstantOp : QdOp<"constant", [Pure, AllTypesMatch<["value", "result"]>]> {
-  let summary = "A typed constant; vectors and matrices are dense.";
+// A typed constant; vectors and matrices are dense.
+def ConstantOp : PureOp<"constant", [AllTypesMatch<["value", "result"]>]> {
   let arguments = (ins TypedAttrInterface:$value);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "$value attr-dict";
-  let builders = [OpBuilder<(ins "::mlir::TypedAttr":$value), [{ build($_builder, $_state, value.getType(), value); }]>];
-  let hasVerifier = 1;
 }
 
 //--- Operators: rows of builtins.def ---
 
-def UnaryOp : QdOp<"unary", [Pure]> {
-  let summary = "A unary row of builtins.def, element-wise.";
-  let arguments = (ins I32Attr:$kind, ValueTypeConstraint:$operand);
+// A unary row of builtins.def, element-wise.
+def UnaryOp : PureOp<"unary", [InferTypeOpAdaptor]> {
+  let arguments = (ins UnaryKindAttr:$unaryKind, ValueTypeConstraint:$operand);
   let results = (outs ValueTypeConstraint:$result);
-  let assemblyFormat = "custom<UnaryKind>($kind) $operand attr-dict `:` type($operand) `->` type($result)";
+  let assemblyFormat = "custom<UnaryKind>($unaryKind) $operand attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
-  let builders = [OpBuilder<(ins "::qd::ir::UnaryKind":$kind, "::mlir::Value":$operand)>];
-  let extraClassDeclaration = [{ ::qd::ir::UnaryKind getUnaryKind() { return static_cast<::qd::ir::UnaryKind>(getKind()); } }];
 }
 
-def BinaryOp : QdOp<"binary", [Pure]> {
-  let summary = "A binary row of builtins.def, element-wise; the operands have one type (shifts: the same shape).";
-  let arguments = (ins I32Attr:$kind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);
+// A binary row of builtins.def, element-wise; the operands have one type (shifts: the same shape).
+def BinaryOp : PureOp<"binary", [InferTypeOpAdaptor]> {
+  let arguments = (ins BinaryKindAttr:$binaryKind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);
   let results = (outs ValueTypeConstraint:$result);
-  let assemblyFormat = "custom<BinaryKind>($kind) $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+  let assemblyFormat = "custom<BinaryKind>($binaryKind) $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
   let hasVerifier = 1;
-  let builders = [OpBuilder<(ins "::qd::ir::BinaryKind":$kind, "::mlir::Value":$lhs, "::mlir::Value":$rhs)>];
-  let extraClassDeclaration = [{ ::qd::ir::BinaryKind getBinaryKind() { return static_cast<::qd::ir::BinaryKind>(getKind()); } }];
 }
 
-def SelectOp : QdOp<"select", [Pure, AllTypesMatch<["trueValue", "falseValue", "result"]>]> {
-  let summary = "One of two values; a vector condition chooses component by component.";
+// One of two values; a vector condition chooses component by component.
+def SelectOp : PureOp<"select", [AllTypesMatch<["trueValue", "falseValue", "result"]>]> {
   let arguments = (ins ValueTypeConstraint:$condition, ValueTypeConstraint:$trueValue, ValueTypeConstraint:$falseValue);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "$condition `,` $trueValue `,` $falseValue attr-dict `:` type($condition) `,` type($result)";
 }
 
-def CastOp : QdOp<"cast", [Pure]> {
-  let summary = "Converts the scalar type as the language says (spec 1 S2.5); the shape stays.";
-  let arguments = (ins ValueTypeConstraint:$operand);
-  let results = (outs ValueTypeConstraint:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
-}
+// Converts the scalar type as the language says (spec 1 S2.5); the shape stays.
+def CastOp : ConversionOp<"cast", ValueTypeConstraint, ValueTypeConstraint>;
 
-def BitCastOp : QdOp<"bit_cast", [Pure]> {
-  let summary = "Reads the same bits as another scalar type of the same size.";
-  let arguments = (ins ValueTypeConstraint:$operand);
-  let results = (outs ValueTypeConstraint:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
-}
+// Reads the same bits as another scalar type of the same size.
+def BitCastOp : ConversionOp<"bit_cast", ValueTypeConstraint, ValueTypeConstraint>;
 
+// A random number: floats in [0, 1), integers over their full range. Counter-based: see devlib.
 def RandomOp : QdOp<"random"> {
-  let summary = "A random number: floats in [0, 1), integers over their full range. Counter-based: see devlib.";
   let results = (outs ScalarTypeConstraint:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 //--- Vectors and matrices ---
 
-def VectorOp : QdOp<"vector", [Pure]> {
-  let summary = "A vector or matrix of its components, row by row.";
+// A vector or matrix of its components, row by row.
+def VectorOp : PureOp<"vector", [Needs<"the components are those of the result",
+    "::llvm::equal($components.getTypes(), ::llvm::SmallVector<::mlir::Type>(getComponentCount($result.getType()), getScalar($result.getType())))">]> {
   let arguments = (ins Variadic<ScalarTypeConstraint>:$components);
   let results = (outs VectorTypeConstraint:$result);
   let assemblyFormat = "$components attr-dict `:` type($components) `->` type($result)";
-  let hasVerifier = 1;
 }
 
-def BroadcastOp : QdOp<"broadcast", [Pure]> {
-  let summary = "A vector or matrix with one value in every component.";
-  let arguments = (ins ScalarTypeConstraint:$operand);
-  let results = (outs VectorTypeConstraint:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
-}
+// A vector or matrix with one value in every component.
+def BroadcastOp : ConversionOp<"broadcast", ScalarTypeConstraint, VectorTypeConstraint>;
 
-def ExtractOp : QdOp<"extract", [Pure]> {
-  let summary = "One component, counted row by row.";
+// One component, counted row by row.
+def ExtractOp : PureOp<"extract", [Needs<"the component is in the operand", "int64_t(getComponent()) < getComponentCount($operand.getType())">]> {
   let arguments = (ins VectorTypeConstraint:$operand, I32Attr:$component);
   let results = (outs ScalarTypeConstraint:$result);
   let assemblyFormat = "$operand $component attr-dict `:` type($operand) `->` type($result)";
-  let hasVerifier = 1;
 }
 
-def ExtractAtOp : QdOp<"extract_at", [Pure]> {
-  let summary = "One component at run-time indices (one per axis of the vector or matrix).";
+// One component at run-time indices (one per axis of the vector or matrix).
+def ExtractAtOp : PureOp<"extract_at"> {
   let arguments = (ins VectorTypeConstraint:$operand, Variadic<IndexTypeConstraint>:$indices);
   let results = (outs ScalarTypeConstraint:$result);
   let assemblyFormat = "$operand `[` $indices `]` attr-dict `:` type($operand) `,` type($indices) `->` type($result)";
 }
 
-def ReduceOp : QdOp<"reduce", [Pure]> {
-  let summary = "All components combined from the first to the last with a binary row (add, mul, min, max, bit_and, bit_or).";
-  let arguments = (ins I32Attr:$kind, VectorTypeConstraint:$operand);
+// All components combined from the first to the last with a binary row (add, mul, min, max, bit_and, bit_or).
+def ReduceOp : PureOp<"reduce"> {
+  let arguments = (ins BinaryKindAttr:$binaryKind, VectorTypeConstraint:$operand);
   let results = (outs ScalarTypeConstraint:$result);
-  let assemblyFormat = "custom<BinaryKind>($kind) $operand attr-dict `:` type($operand) `->` type($result)";
-  let extraClassDeclaration = [{ ::qd::ir::BinaryKind getBinaryKind() { return static_cast<::qd::ir::BinaryKind>(getKind()); } }];
+  let assemblyFormat = "custom<BinaryKind>($binaryKind) $operand attr-dict `:` type($operand) `->` type($result)";
 }
 
-def MatmulOp : QdOp<"matmul", [Pure]> {
-  let summary = "Matrix product; a vector on the right is a column, on the left a row. Both sides have one scalar type.";
+// Matrix product; a vector on the right is a column, on the left a row. Both sides have one scalar type.
+def MatmulOp : PureOp<"matmul"> {
   let arguments = (ins VectorTypeConstraint:$lhs, VectorTypeConstraint:$rhs);
   let results = (outs VectorTypeConstraint:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
 }
 
-def TransposeOp : QdOp<"transpose", [Pure]> {
-  let summary = "The transposed matrix.";
-  let arguments = (ins VectorTypeConstraint:$operand);
-  let results = (outs VectorTypeConstraint:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
-}
+// The transposed matrix.
+def TransposeOp : ConversionOp<"transpose", VectorTypeConstraint, VectorTypeConstraint>;
 
 //--- Places ---
 
+// A new place for a variable; its value is undefined until the first store.
 def LocalOp : QdOp<"local"> {
-  let summary = "A new place for a variable; its value is undefined until the first store.";
   let results = (outs AnyPlace:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def LoadOp : QdOp<"load", [TypesMatchWith<"the result is the pointee", "ref", "result", "::llvm::cast<RefType>($_self).getPointee()">]> {
-  let summary = "Reads a place.";
+// Reads a place.
+def LoadOp : QdOp<"load", [IsPointee<"result">]> {
   let arguments = (ins AnyPlace:$ref);
   let results = (outs ValueTypeConstraint:$result);
   let assemblyFormat = "$ref attr-dict `:` type($ref)";
 }
 
-def StoreOp : QdOp<"store", [TypesMatchWith<"the value is the pointee", "ref", "value", "::llvm::cast<RefType>($_self).getPointee()">]> {
-  let summary = "Writes a place.";
+// Writes a place.
+def StoreOp : QdOp<"store", [IsPointee<"value">]> {
   let arguments = (ins ValueTypeConstraint:$value, AnyPlace:$ref);
   let assemblyFormat = "$value `,` $ref attr-dict `:` type($ref)";
 }
 
-def ComponentOp : QdOp<"component", [Pure]> {
-  let summary = "The place of one component of a place that holds a vector or matrix: indices, one per axis.";
+// The place of one component of a place that holds a vector or matrix: indices, one per axis.
+def ComponentOp : PureOp<"component", [
+    Needs<"there is one index per axis", "int64_t($indices.size()) == getAxisCount(::llvm::cast<RefType>($ref.getType()).getPointee())">,
+    TypesMatchWith<"the result is the component", "ref", "result", "RefType::get(getScalar(::llvm::cast<RefType>($_self).getPointee()))">]> {
   let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$indices);
   let results = (outs AnyPlace:$result);
   let assemblyFormat = "$ref `[` $indices `]` attr-dict `:` type($ref) `,` type($indices) `->` type($result)";
-  let hasVerifier = 1;
 }
 
-def ElementOp : QdOp<"element", [Pure]> {
-  let summary = "The place of one element of a container. Indices start at 0: the frontend has subtracted a field's offset.";
+// The place of one element of a container. Indices start at 0: the frontend has subtracted a field's offset.
+def ElementOp : PureOp<"element", [
+    Needs<"there is one index per axis", "int64_t($indices.size()) == ::llvm::cast<TensorType>($tensor.getType()).getRank()">,
+    TypesMatchWith<"the result is the element", "tensor", "result", "RefType::get(::llvm::cast<TensorType>($_self).getElement())">]> {
   let arguments = (ins AnyContainer:$tensor, Variadic<IndexTypeConstraint>:$indices);
   let results = (outs AnyPlace:$result);
   let assemblyFormat = "$tensor `[` $indices `]` attr-dict `:` type($tensor) (`,` type($indices)^)? `->` type($result)";
-  let hasVerifier = 1;
 }
 
-def ExtentOp : QdOp<"extent", [Pure]> {
-  let summary = "How many elements a container has along an axis.";
+// How many elements a container has along an axis.
+def ExtentOp : PureOp<"extent"> {
   let arguments = (ins AnyContainer:$tensor, I32Attr:$axis);
   let results = (outs IndexTypeConstraint:$result);
   let assemblyFormat = "$tensor $axis attr-dict `:` type($tensor) `->` type($result)";
 }
 
-def AtomicOp : QdOp<"atomic", [TypesMatchWith<"the value is the pointee", "ref", "value", "::llvm::cast<RefType>($_self).getPointee()">,
-                               TypesMatchWith<"the result is the pointee", "ref", "result", "::llvm::cast<RefType>($_self).getPointee()">]> {
-  let summary = "Reads, combines and writes a place in one step; gives the old value. Vectors: component by component, each on its own.";
-  let arguments = (ins I32Attr:$kind, AnyPlace:$ref, ValueTypeConstraint:$value);
+// Reads, combines and writes a place in one step; gives the old value. Vectors: component by component, each on its own.
+def AtomicOp : QdOp<"atomic", [IsPointee<"value">, IsPointee<"result">]> {
+  let arguments = (ins AtomicKindAttr:$atomicKind, AnyPlace:$ref, ValueTypeConstraint:$value);
   let results = (outs ValueTypeConstraint:$result);
-  let assemblyFormat = "custom<AtomicKind>($kind) $ref `,` $value attr-dict `:` type($ref)";
-  let builders = [OpBuilder<(ins "::qd::ir::AtomicKind":$kind, "::mlir::Value":$ref, "::mlir::Value":$value)>];
-  let extraClassDeclaration = [{ ::qd::ir::AtomicKind getAtomicKind() { return static_cast<::qd::ir::AtomicKind>(getKind()); } }];
+  let assemblyFormat = "custom<AtomicKind>($atomicKind) $ref `,` $value attr-dict `:` type($ref)";
 }
 
+// Stores `value` where the place holds `expected`; gives the old value.
 def CompareExchangeOp : QdOp<"compare_exchange", [AllTypesMatch<["expected", "value", "result"]>]> {
-  let summary = "Stores `value` where the place holds `expected`; gives the old value.";
   let arguments = (ins AnyPlace:$ref, ScalarTypeConstraint:$expected, ScalarTypeConstraint:$value);
   let results = (outs ScalarTypeConstraint:$result);
   let assemblyFormat = "$ref `,` $expected `,` $value attr-dict `:` type($ref) `,` type($result)";
 }
 
-def ScratchOp : QdOp<"scratch", [Pure]> {
-  let summary = "A place in the kernel's scratch block: what crosses tasks. Made by split_tasks.";
+// A place in the kernel's scratch block: what crosses tasks. Made by split_tasks.
+def ScratchOp : PureOp<"scratch"> {
   let arguments = (ins I32Attr:$offset);
   let results = (outs AnyPlace:$result);
   let assemblyFormat = "$offset attr-dict `:` type($result)";
 }
 
-def AccumulatorOp : QdOp<"accumulator", [AllTypesMatch<["target", "result"]>]> {
-  let summary = "A private stand-in for a place that all iterations of a parallel loop combine into.";
-  let description = [{
-    Stands in a parallel task before its loop; the result is used by `qd.atomic` of the same kind inside the loop only, whose results are
-    unused. The backend keeps it in registers, one per lane and chunk, and combines them into `target` in chunk order when the loop is done.
-  }];
-  let arguments = (ins I32Attr:$kind, AnyPlace:$target);
-  let results = (outs AnyPlace:$result);
-  let assemblyFormat = "custom<AtomicKind>($kind) $target attr-dict `:` type($target)";
-  let extraClassDeclaration = [{ ::qd::ir::AtomicKind getAtomicKind() { return static_cast<::qd::ir::AtomicKind>(getKind()); } }];
-}
+// A private stand-in for a place that all iterations of a parallel loop combine into.
+// Stands in a parallel task before its loop; the result is used by `qd.atomic` of the same kind inside the loop only, whose results are
+// unused. The backend keeps it in registers, one per lane and chunk, and combines them into `target` in chunk order when the loop is done.
+def AccumulatorOp : StandInOp<"accumulator", AnyPlace>;
 
-def PrivateCopyOp : QdOp<"private_copy", [AllTypesMatch<["target", "result"]>]> {
-  let summary = "A private stand-in for a small container that all iterations of a parallel loop combine into.";
-  let description = [{
-    Like `qd.accumulator`, for `qd.atomic` on elements of a container that the loop does not touch otherwise. The backend decides at run
-    time between private copies and atomics, by the container's size and the number of iterations.
-  }];
-  let arguments = (ins I32Attr:$kind, AnyContainer:$target);
-  let results = (outs AnyContainer:$result);
-  let assemblyFormat = "custom<AtomicKind>($kind) $target attr-dict `:` type($target)";
-  let extraClassDeclaration = [{ ::qd::ir::AtomicKind getAtomicKind() { return static_cast<::qd::ir::AtomicKind>(getKind()); } }];
-}
+// A private stand-in for a small container that all iterations of a parallel loop combine into.
+// Like `qd.accumulator`, for `qd.atomic` on elements of a container that the loop does not touch otherwise. The backend decides at run
+// time between private copies and atomics, by the container's size and the number of iterations.
+def PrivateCopyOp : StandInOp<"private_copy", AnyContainer>;
 
 //--- Control: regions have one block; a block ends with yield, break, continue or return ---
 
-def YieldOp : QdOp<"yield", [Terminator]> {
-  let summary = "The end of a region that is left in the ordinary way.";
-  let assemblyFormat = "attr-dict";
-}
+// The end of a region that is left in the ordinary way.
+def YieldOp : JumpOp<"yield">;
 
-def BreakOp : QdOp<"break", [Terminator]> {
-  let summary = "Leaves the innermost loop.";
-  let assemblyFormat = "attr-dict";
-}
+// Leaves the innermost loop.
+def BreakOp : JumpOp<"break">;
 
-def ContinueOp : QdOp<"continue", [Terminator]> {
-  let summary = "Goes on with the next iteration of the innermost loop.";
-  let assemblyFormat = "attr-dict";
-}
+// Goes on with the next iteration of the innermost loop.
+def ContinueOp : JumpOp<"continue">;
 
+// Runs one of two regions; the second may be empty.
 def IfOp : QdOp<"if", [NoRegionArguments, SingleBlock]> {
-  let summary = "Runs one of two regions; the second may be empty.";
   let arguments = (ins I1:$condition);
   let regions = (region SizedRegion<1>:$thenRegion, AnyRegion:$elseRegion);
   let assemblyFormat = "$condition $thenRegion (`else` $elseRegion^)? attr-dict";
 }
 
-def ForOp : QdOp<"for", [SingleBlock, AttrSizedOperandSegments]> {
-  let summary = "A loop over a box of integers, the last index fastest.";
-  let description = [{
-    `lower[a] <= index[a] < upper[a]` (steps: `lower + k*step`; a negative step counts down and compares with `>`). An empty box runs no
-    iteration; bounds are read once. The block arguments are the indices. A loop marked `parallel` stands at the top of the kernel and its
-    iterations are independent. `break` leaves the whole box.
-  }];
+// A loop over a box of integers, the last index fastest.
+// `lower[a] <= index[a] < upper[a]` (steps: `lower + k*step`; a negative step counts down and compares with `>`). An empty box runs no
+// iteration; bounds are read once. The block arguments are the indices. A loop marked `parallel` stands at the top of the kernel and its
+// iterations are independent. `break` leaves the whole box.
+def ForOp : QdOp<"for", [SingleBlock, AttrSizedOperandSegments, Needs<"bounds, steps and indices are of the same types",
+    "$lower.getTypes() == $upper.getTypes() && $lower.getTypes() == getBody().getArgumentTypes() && "
+    "($step.empty() || $step.size() == $lower.size())">]> {
   let arguments = (ins Variadic<IndexTypeConstraint>:$lower, Variadic<IndexTypeConstraint>:$upper, Variadic<IndexTypeConstraint>:$step,
       UnitAttr:$parallel, OptionalAttr<I32Attr>:$block_dim, OptionalAttr<I32Attr>:$max_threads, OptionalAttr<StrAttr>:$name);
   let regions = (region SizedRegion<1>:$body);
@@ -324,32 +308,31 @@ def ForOp : QdOp<"for", [SingleBlock, AttrSizedOperandSegments]> {
     (`parallel` $parallel^)? ` ` `(` $lower `)` `to` ` ` `(` $upper `)` (`step` ` ` `(` $step^ `)`)?
     `:` `(` type($lower) `)` `to` ` ` `(` type($upper) `)` (`step` ` ` `(` type($step)^ `)`)? attr-dict-with-keyword $body
   }];
-  let hasVerifier = 1;
   let extraClassDeclaration = [{ unsigned getRank() { return getLower().size(); } }];
 }
 
+// Runs `condition` (ends with qd.condition), then `body`, again and again. `continue` goes to the condition.
 def WhileOp : QdOp<"while", [NoRegionArguments, SingleBlock]> {
-  let summary = "Runs `condition` (ends with qd.condition), then `body`, again and again. `continue` goes to the condition.";
   let regions = (region SizedRegion<1>:$conditionRegion, SizedRegion<1>:$body);
   let assemblyFormat = "$conditionRegion `do` $body attr-dict";
 }
 
+// The end of a while's condition: goes on while it is true.
 def ConditionOp : QdOp<"condition", [Terminator, HasParent<"WhileOp">]> {
-  let summary = "The end of a while's condition: goes on while it is true.";
   let arguments = (ins I1:$condition);
   let assemblyFormat = "$condition attr-dict";
 }
 
 //--- Sites: texts for the user. A piece is a literal string, or an array of one string: the format spec of the next operand. ---
 
+// Prints pieces in turn.
 def PrintOp : QdOp<"print"> {
-  let summary = "Prints pieces in turn.";
   let arguments = (ins ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values);
   let assemblyFormat = "$pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 
+// Stops the launch with the text of the pieces unless the condition holds. `kind` is a value of artifact::Site::Kind.
 def AssertOp : QdOp<"assert"> {
-  let summary = "Stops the launch with the text of the pieces unless the condition holds. `kind` is a value of artifact::Site::Kind.";
   let arguments = (ins I1:$condition, I32Attr:$kind, ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values);
   let assemblyFormat = "$condition `,` $kind $pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }

@@ -171,7 +171,7 @@ private:
     auto vector = dyn_cast<VectorType>(type);
     TypedAttr zeros = vector ? TypedAttr(DenseElementsAttr::get(vector, zero)) : cast<TypedAttr>(zero);
     Value isGood = BinaryOp::create(builder, loc, BinaryKind::ne, binary.getRhs(), ConstantOp::create(builder, loc, zeros));
-    if (vector) isGood = ReduceOp::create(builder, loc, builder.getI1Type(), uint32_t(BinaryKind::bit_and), isGood);
+    if (vector) isGood = ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_and, isGood);
     Text text(builder.getContext());
     text << (isRemainder ? "Modulo by zero: " : "Division by zero: ") << binary.getLhs() << (isRemainder ? " % " : " // ")
          << binary.getRhs();

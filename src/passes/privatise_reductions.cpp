@@ -98,7 +98,7 @@ private:
       if (!accumulator) {
         Value target = hoist(atomic.getRef());
         builder.setInsertionPoint(loop);
-        accumulator = AccumulatorOp::create(builder, atomic.getLoc(), target.getType(), uint32_t(getCombination(atomic)), target);
+        accumulator = AccumulatorOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic), target);
       }
       replace(atomic, accumulator);
     }
@@ -111,7 +111,7 @@ private:
       if (!copy) {
         Value target = hoist(element.getTensor());
         builder.setInsertionPoint(loop);
-        copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), uint32_t(getCombination(atomic)), target);
+        copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic), target);
       }
       // Nothing else uses the element: the loop touches this memory by these atomics only.
       element.getTensorMutable().assign(copy);
