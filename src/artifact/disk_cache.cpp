@@ -7,16 +7,18 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace qd::artifact {
 
+namespace fs = std::filesystem;
+
 // The layout of entries; another number is another folder.
-static constexpr const char *kFolder = "kernels-1";
+static constexpr const char *kFolder = "/kernels-1";
 static constexpr uint64_t kMagic = 0x31454e4c4b5144ffull;
 static constexpr int64_t kMaxEntryBytes = int64_t(1) << 30;
 // Entries that were used within this time are not marked as used again: a warm start only reads.
@@ -36,73 +38,46 @@ support::Digest computeEntryDigest(const std::vector<uint8_t> &bytes, size_t siz
   return support::computeDigest(both, sizeof both);
 }
 
-struct File {
-  int number;
-  explicit File(int number) : number(number) {}
-  File(const File &) = delete;
-  ~File() {
-    if (number >= 0) close(number);
-  }
-};
-
-struct Folder {
-  DIR *stream;
-  explicit Folder(int descriptor) : stream(descriptor >= 0 ? fdopendir(descriptor) : nullptr) {}
-  Folder(const Folder &) = delete;
-  ~Folder() {
-    if (stream) closedir(stream);
-  }
-};
-
-bool writeAll(int file, const void *data, size_t size) {
-  const char *bytes = static_cast<const char *>(data);
-  while (size > 0) {
-    ssize_t written = write(file, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes += written;
-    size -= size_t(written);
-  }
-  return true;
-}
-
-bool makeFolders(const std::string &path) {
-  for (size_t at = 1; at <= path.size(); ++at)
-    if ((at == path.size() || path[at] == '/') && mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST && errno != EROFS &&
-        errno != EACCES)
-      return false;
+struct Entry {
+  fs::path path;
   struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  bool operator<(const Entry &other) const {
+    const timespec &mine = status.st_mtim, &others = other.status.st_mtim;
+    return std::tie(mine.tv_sec, mine.tv_nsec) < std::tie(others.tv_sec, others.tv_nsec);
+  }
+};
+
+/// The files below a folder whose names begin with `prefix`, those that were used last at the end.
+std::vector<Entry> listEntries(const std::string &folder, std::string_view prefix) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (fs::recursive_directory_iterator item(folder, error), end; !error && item != end; item.increment(error)) {
+    Entry entry{item->path(), {}};
+    if (entry.path.filename().native().starts_with(prefix) && lstat(entry.path.c_str(), &entry.status) == 0 &&
+        S_ISREG(entry.status.st_mode))
+      entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
 }
 
 /// Reads a whole entry and checks it; empty when it is damaged.
-std::vector<uint8_t> readEntry(int file, const support::Digest &key) {
+std::optional<Artifact> readEntry(const support::File &file, const support::Digest &key) {
   struct stat status;
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size < int64_t(sizeof(Footer)) ||
-      status.st_size > kMaxEntryBytes)
-    return {};
-  std::vector<uint8_t> bytes(size_t(status.st_size));
-  for (size_t at = 0; at < bytes.size();) {
-    ssize_t count = read(file, bytes.data() + at, bytes.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return {};
-    at += size_t(count);
-  }
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_size > kMaxEntryBytes)
+    return std::nullopt;
+  std::vector<uint8_t> bytes = file.readAll();
   Footer footer;
+  if (bytes.size() < sizeof footer) return std::nullopt;
   size_t size = bytes.size() - sizeof footer;
   memcpy(&footer, bytes.data() + size, sizeof footer);
-  if (footer.magic != kMagic || footer.bytes != size || footer.digest != computeEntryDigest(bytes, size, key)) return {};
-  bytes.resize(size);
-  return bytes;
+  if (footer.magic != kMagic || footer.bytes != size || footer.digest != computeEntryDigest(bytes, size, key)) return std::nullopt;
+  try {
+    return deserialize(bytes.data(), size);
+  } catch (const support::Error &) { return std::nullopt; }
 }
-
-std::string describeError(const std::string &what) { return what + ": " + strerror(errno); }
 
 } // namespace
-
-CompileLock::~CompileLock() {
-  if (file >= 0) close(file); // and with it the lock
-}
 
 std::string getDefaultCacheFolder() {
   // The locations that the system defines; not options of ours.
@@ -116,108 +91,62 @@ std::string getDefaultCacheFolder() {
 }
 
 DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {
-  if (!makeFolders(options.folder)) {
-    warnOnce(describeError("the cache folder " + options.folder + " cannot be made"));
-    return;
-  }
-  File outer(open(options.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (outer.number < 0) {
-    warnOnce(describeError("the cache folder " + options.folder + " cannot be opened"));
-    return;
-  }
-  mkdirat(outer.number, kFolder, 0700);
-  root = openat(outer.number, kFolder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  std::error_code error;
+  fs::create_directories(options.folder, error); // what went wrong shows when it is opened
+  std::string path = options.folder + kFolder;
+  mkdir(path.c_str(), 0700);
+  support::File folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status;
-  if (root < 0 || fstat(root, &status) != 0) {
-    warnOnce(describeError("the cache folder " + options.folder + "/" + kFolder + " cannot be opened"));
-    return;
-  }
+  if (!folder || fstat(folder.get(), &status) != 0) warnOnce("cannot be opened", errno);
   // Code is loaded from here: nobody else may be able to write it.
-  if (status.st_uid != geteuid() || ((status.st_mode & 077) && fchmod(root, 0700) != 0 && (status.st_mode & 022))) {
-    close(root);
-    root = -1;
-    warnOnce("the cache folder " + options.folder + "/" + kFolder + " is not private to this user and is not used");
-  }
+  else if (status.st_uid != geteuid() || ((status.st_mode & 077) && fchmod(folder.get(), 0700) != 0 && (status.st_mode & 022)))
+    warnOnce("is not private to this user", EPERM);
+  else
+    root = std::move(folder);
 }
 
-DiskCache::~DiskCache() {
-  if (root >= 0) close(root);
-}
-
-void DiskCache::warnOnce(const std::string &message) {
-  if (!hasWarned) support::log(support::LogLevel::Warn, message + "; kernels are compiled without it");
-  hasWarned = true;
+void DiskCache::warnOnce(const std::string &problem, int error) {
+  if (!std::exchange(hasWarned, true))
+    support::log(support::LogLevel::Warn,
+                 "the cache folder " + options.folder + " " + problem + ": " + strerror(error) + "; kernels are compiled without it");
 }
 
 void DiskCache::find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit) {
-  if (root < 0) return;
+  if (!root) return;
   std::string name = support::toHex(key);
-  int prefix = openat(root, name.substr(0, 2).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  Folder folder(prefix);
-  if (!folder.stream) {
-    if (prefix >= 0) close(prefix);
-    return;
-  }
-  struct Variant {
-    std::string name;
-    timespec used;
-  };
-  std::vector<Variant> variants;
-  while (dirent *entry = readdir(folder.stream))
-    if (strncmp(entry->d_name, name.c_str(), name.size()) == 0) {
-      struct stat status;
-      if (fstatat(prefix, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) variants.push_back({entry->d_name, status.st_mtim});
-    }
-  std::sort(variants.begin(), variants.end(), [](const Variant &a, const Variant &b) {
-    return std::tie(b.used.tv_sec, b.used.tv_nsec) < std::tie(a.used.tv_sec, a.used.tv_nsec);
-  });
-  for (const Variant &variant : variants) {
-    File file(openat(prefix, variant.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (file.number < 0) continue; // a clean in another process was faster
-    std::vector<uint8_t> bytes = readEntry(file.number, key);
-    Artifact artifact;
-    bool isWhole = !bytes.empty();
-    if (isWhole) try {
-        artifact = deserialize(bytes.data(), bytes.size());
-      } catch (const support::Error &) { isWhole = false; }
-    if (!isWhole) {
-      support::log(support::LogLevel::Warn, "the cached kernel " + variant.name + " is damaged and is compiled again");
-      unlinkat(prefix, variant.name.c_str(), 0);
-      continue;
-    }
-    if (visit(std::move(artifact))) {
-      if (options.policy == CleaningPolicy::Lru && time(nullptr) - variant.used.tv_sec > kTouchInterval) futimens(file.number, nullptr);
+  std::vector<Entry> variants = listEntries(root.getPath() + "/" + name.substr(0, 2), name);
+  std::reverse(variants.begin(), variants.end());
+  for (const Entry &variant : variants) {
+    support::File file(open(variant.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file) continue; // a clean in another process was faster
+    std::optional<Artifact> artifact = readEntry(file, key);
+    if (!artifact) {
+      support::log(support::LogLevel::Warn, "the cached kernel " + variant.path.filename().native() + " is damaged and is compiled again");
+      unlink(variant.path.c_str());
+    } else if (visit(std::move(*artifact))) {
+      bool isOld = time(nullptr) - variant.status.st_mtime > kTouchInterval;
+      if (options.policy == CleaningPolicy::Lru && isOld) futimens(file.get(), nullptr);
       return;
     }
   }
 }
 
 void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
-  if (root < 0) return;
+  if (!root) return;
   std::vector<uint8_t> bytes = serialize(artifact);
   Footer footer{kMagic, bytes.size(), computeEntryDigest(bytes, bytes.size(), key)};
-  std::string name = support::toHex(key);
-  std::string prefixName = name.substr(0, 2);
-  // The name of a variant is its content: two processes that compiled the same write the same file.
-  name += "." + support::toHex(footer.digest).substr(0, 16);
-  mkdirat(root, prefixName.c_str(), 0700);
-  File prefix(openat(root, prefixName.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (prefix.number < 0) return warnOnce(describeError("the cache folder " + options.folder + " cannot be written"));
+  std::string name = support::toHex(key), folder = root.getPath() + "/" + name.substr(0, 2);
+  mkdir(folder.c_str(), 0700);
   static std::atomic<unsigned> counter{0};
-  std::string temporary = "new." + std::to_string(getpid()) + "." + std::to_string(counter++);
-  {
-    unlinkat(prefix.number, temporary.c_str(), 0); // left by a process of the same number that was killed
-    File file(openat(prefix.number, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file.number < 0) return warnOnce(describeError("the cache folder " + options.folder + " cannot be written"));
-    if (!writeAll(file.number, bytes.data(), bytes.size()) || !writeAll(file.number, &footer, sizeof footer)) {
-      warnOnce(describeError("a compiled kernel cannot be written to the cache folder " + options.folder));
-      unlinkat(prefix.number, temporary.c_str(), 0);
-      return;
-    }
-  }
-  if (renameat(prefix.number, temporary.c_str(), prefix.number, name.c_str()) != 0) {
-    warnOnce(describeError("the cache folder " + options.folder + " cannot be written"));
-    unlinkat(prefix.number, temporary.c_str(), 0);
+  std::string temporary = folder + "/new." + std::to_string(getpid()) + "." + std::to_string(counter++);
+  unlink(temporary.c_str()); // left by a process of the same number that was killed
+  support::File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // The name of a variant is its content: two processes that compiled the same write the same file.
+  std::string path = folder + "/" + name + "." + support::toHex(footer.digest).substr(0, 16);
+  if (!file || !file.write(bytes.data(), bytes.size()) || !file.write(&footer, sizeof footer) ||
+      rename(temporary.c_str(), path.c_str()) != 0) {
+    warnOnce("cannot be written", errno);
+    unlink(temporary.c_str());
     return;
   }
   // The first one cleans what earlier processes left; then now and then, because a clean looks at every entry.
@@ -225,9 +154,8 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
 }
 
 std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
-  if (root < 0) return CompileLock();
-  int file = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return CompileLock();
+  if (!root) return CompileLock();
+  CompileLock file(open((root.getPath() + "/lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   // One byte of one file per key, owned by the open file: threads exclude each other too, and there is nothing to tidy up.
   struct flock range{};
   range.l_type = F_WRLCK;
@@ -235,46 +163,29 @@ std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
   memcpy(&range.l_start, key.data(), sizeof range.l_start);
   range.l_start &= (int64_t(1) << 62) - 1;
   range.l_len = 1;
-  if (fcntl(file, F_OFD_SETLK, &range) == 0) return CompileLock(file);
-  bool isBusy = errno == EAGAIN || errno == EACCES;
-  close(file);
-  if (isBusy) return std::nullopt;
-  return CompileLock(); // a file system without locks
+  if (file && fcntl(file.get(), F_OFD_SETLK, &range) != 0 && (errno == EAGAIN || errno == EACCES)) return std::nullopt;
+  return file; // where the file system has no locks, everybody may compile
 }
 
 void DiskCache::clean() {
   if (options.policy == CleaningPolicy::Never) return;
-  struct Entry {
-    std::string folder, name;
-    int64_t bytes;
-    time_t used;
-  };
   std::vector<Entry> entries;
   int64_t total = 0;
-  Folder top(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  while (dirent *item = top.stream ? readdir(top.stream) : nullptr) {
-    if (strlen(item->d_name) != 2 || item->d_name[0] == '.') continue;
-    std::string name = item->d_name;
-    int descriptor = openat(root, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    Folder folder(descriptor);
-    while (dirent *file = folder.stream ? readdir(folder.stream) : nullptr) {
-      struct stat status;
-      if (fstatat(descriptor, file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) continue;
-      if (strncmp(file->d_name, "new.", 4) == 0) {
-        if (time(nullptr) - status.st_mtime > kTouchInterval) unlinkat(descriptor, file->d_name, 0); // its writer was killed
-        continue;
-      }
-      entries.push_back({name, file->d_name, status.st_size, options.policy == CleaningPolicy::Fifo ? status.st_ctime : status.st_mtime});
-      total += status.st_size;
+  for (Entry &entry : listEntries(root.getPath(), "")) {
+    if (entry.path.filename() == "lock") continue;
+    if (!entry.path.filename().native().starts_with("new.")) {
+      total += entry.status.st_size;
+      entries.push_back(std::move(entry));
+    } else if (time(nullptr) - entry.status.st_mtime > kTouchInterval) {
+      unlink(entry.path.c_str()); // its writer was killed
     }
   }
   if (options.policy == CleaningPolicy::Version || total <= options.maxBytes) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.used < b.used; });
   auto wanted = int64_t(double(options.maxBytes) * (1 - std::clamp(options.cleaningFactor, 0.0, 1.0)));
   for (const Entry &entry : entries) {
     if (total <= wanted) break;
-    unlinkat(root, (entry.folder + "/" + entry.name).c_str(), 0);
-    total -= entry.bytes;
+    unlink(entry.path.c_str());
+    total -= entry.status.st_size;
   }
 }
 

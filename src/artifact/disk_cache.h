@@ -6,14 +6,13 @@
 #pragma once
 
 #include "artifact/artifact.h"
+#include "support/file.h"
 #include "support/hash.h"
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace qd::artifact {
 
@@ -27,26 +26,11 @@ struct DiskCacheOptions {
 };
 
 /// Held while a kernel is compiled, so that processes that want the same one wait for it. Released with the process at the latest.
-class CompileLock {
-public:
-  CompileLock() = default;
-  explicit CompileLock(int file) : file(file) {}
-  CompileLock(CompileLock &&other) noexcept : file(other.file) { other.file = -1; }
-  CompileLock &operator=(CompileLock &&other) noexcept {
-    std::swap(file, other.file);
-    return *this;
-  }
-  ~CompileLock();
-
-private:
-  int file = -1;
-};
+using CompileLock = support::File;
 
 class DiskCache {
 public:
   explicit DiskCache(DiskCacheOptions options);
-  ~DiskCache();
-  DiskCache(const DiskCache &) = delete;
 
   /// Calls `visit` with the variants of a key, last used first, until it returns true.
   void find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit);
@@ -58,10 +42,10 @@ public:
 
 private:
   void clean();
-  void warnOnce(const std::string &message);
+  void warnOnce(const std::string &problem, int error);
 
   DiskCacheOptions options;
-  int root = -1; ///< descriptor of the folder, -1 when it cannot be used
+  support::File root; ///< the folder; empty when it cannot be used
   bool hasWarned = false;
   int published = 0;
 };

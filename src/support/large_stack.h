@@ -7,7 +7,7 @@
 namespace qd::support {
 
 /// Runs `work(0)` to `work(count - 1)` side by side, each on a thread with a stack of 512 MiB (address space; memory is used as it is
-/// touched), and waits for all. What gets no such thread runs on this one. `work` throws nothing.
+/// touched), and waits for all. What gets no such thread runs on this one. An exception of `work` arrives here, the first one of several.
 void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
 
 inline void runOnLargeStack(const std::function<void()> &work) {

@@ -1,0 +1,43 @@
+#include "support/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace qd::support {
+
+bool File::write(const void *data, size_t size) const {
+  const char *bytes = static_cast<const char *>(data);
+  while (size > 0) {
+    ssize_t written = ::write(descriptor, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written;
+    size -= size_t(written);
+  }
+  return true;
+}
+
+std::vector<uint8_t> File::readAll() const {
+  std::vector<uint8_t> bytes;
+  for (ssize_t count = 1; count > 0 || (count < 0 && errno == EINTR);) {
+    size_t size = bytes.size();
+    bytes.resize(size + (size_t(64) << 10));
+    count = read(descriptor, bytes.data() + size, bytes.size() - size);
+    bytes.resize(size + size_t(std::max<ssize_t>(count, 0)));
+  }
+  return bytes;
+}
+
+void File::close() {
+  if (descriptor >= 0) ::close(descriptor);
+  descriptor = -1;
+}
+
+File makeMemoryFile(const void *data, size_t size) {
+  File file(memfd_create("quadrants", MFD_CLOEXEC));
+  return file && file.write(data, size) ? std::move(file) : File();
+}
+
+} // namespace qd::support
