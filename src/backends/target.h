@@ -37,6 +37,11 @@ public:
                                    artifact::Artifact &artifact) const = 0;
 };
 
+namespace null {
+/// Compiles up to LLVM IR and makes no binary.
+std::unique_ptr<Target> makeTarget();
+} // namespace null
+
 /// "cpu" (this processor), "x64" or "arm64" (some processor of that kind; `cpu` names it as LLVM does), "null". Null for any other name.
 std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu = "");
 

@@ -1,6 +1,6 @@
 // targets.cpp: the list of targets
-#include "backends/cpu/target.h"
-#include "backends/null/target.h"
+#include "backends/cpu/processor.h"
+#include "backends/target.h"
 
 namespace qd::backends {
 

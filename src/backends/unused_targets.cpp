@@ -11,29 +11,15 @@
   extern "C" void LLVMInitialize##name##AsmPrinter() {}                                                                                    \
   extern "C" void LLVMInitialize##name##AsmParser() {}
 
-QD_UNUSED_TARGET(AMDGPU)
-QD_UNUSED_TARGET(ARM)
-QD_UNUSED_TARGET(AVR)
-QD_UNUSED_TARGET(BPF)
-QD_UNUSED_TARGET(Hexagon)
-QD_UNUSED_TARGET(Lanai)
-QD_UNUSED_TARGET(LoongArch)
-QD_UNUSED_TARGET(M68k)
-QD_UNUSED_TARGET(MSP430)
-QD_UNUSED_TARGET(Mips)
-QD_UNUSED_TARGET(NVPTX)
-QD_UNUSED_TARGET(PowerPC)
-QD_UNUSED_TARGET(RISCV)
-QD_UNUSED_TARGET(SPIRV)
-QD_UNUSED_TARGET(Sparc)
-QD_UNUSED_TARGET(SystemZ)
-QD_UNUSED_TARGET(VE)
-QD_UNUSED_TARGET(WebAssembly)
-QD_UNUSED_TARGET(XCore)
-QD_UNUSED_TARGET(Xtensa)
+// clang-format off
+QD_UNUSED_TARGET(AMDGPU) QD_UNUSED_TARGET(ARM) QD_UNUSED_TARGET(AVR) QD_UNUSED_TARGET(BPF) QD_UNUSED_TARGET(Hexagon)
+QD_UNUSED_TARGET(Lanai) QD_UNUSED_TARGET(LoongArch) QD_UNUSED_TARGET(M68k) QD_UNUSED_TARGET(MSP430) QD_UNUSED_TARGET(Mips)
+QD_UNUSED_TARGET(NVPTX) QD_UNUSED_TARGET(PowerPC) QD_UNUSED_TARGET(RISCV) QD_UNUSED_TARGET(SPIRV) QD_UNUSED_TARGET(Sparc)
+QD_UNUSED_TARGET(SystemZ) QD_UNUSED_TARGET(VE) QD_UNUSED_TARGET(WebAssembly) QD_UNUSED_TARGET(XCore) QD_UNUSED_TARGET(Xtensa)
+    // clang-format on
 
-// The link-time optimiser, which lld refers to, would register Polly, of which the distribution has no static library.
-llvm::PassPluginLibraryInfo getPollyPluginInfo();
+    // The link-time optimiser, which lld refers to, would register Polly, of which the distribution has no static library.
+    llvm::PassPluginLibraryInfo getPollyPluginInfo();
 llvm::PassPluginLibraryInfo getPollyPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "none", "", [](llvm::PassBuilder &) {}};
 }

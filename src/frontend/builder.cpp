@@ -103,10 +103,6 @@ void FunctionBuilder::buildKernel() {
   scopes.pop();
   scopes.pop();
   kernel.setArgumentBytes(session.artifact.argumentBytes);
-  for (Type type : results) {
-    session.artifact.results.push_back({ir::getValueType(type), session.artifact.resultBytes});
-    session.artifact.resultBytes += uint32_t(8 * ir::getComponentCount(type));
-  }
   // Two paths to one container: nothing may be assumed about which memory they share.
   for (auto [op, input] : session.tensorArguments)
     if (session.reader.getInput(input).mayAlias) op.setField(false);

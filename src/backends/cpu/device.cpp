@@ -3,6 +3,7 @@
 
 #include "runtime/thread_pool.h"
 #include "support/error.h"
+#include "support/file.h"
 
 #include <array>
 #include <atomic>
@@ -10,8 +11,6 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
-#include <sys/mman.h>
-#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -49,7 +48,7 @@ struct Loop {
 
   void run(int64_t chunk) {
     int64_t begin = chunk * chunkSize;
-    task(context, begin, iterations - begin < chunkSize ? iterations : begin + chunkSize, chunk);
+    task(context, begin, std::min(iterations - begin, chunkSize) + begin, chunk);
   }
 };
 
@@ -84,46 +83,22 @@ const QdRuntimeApi kApi = {
 
 //--- Machine code ---
 
-class Library : public runtime::LoadedKernel {
-public:
-  Library(void *handle, QdKernelFunction entry) : handle(handle), entry(entry) {}
+struct Library : runtime::LoadedKernel {
+  void *handle;
+  QdKernelFunction entry = reinterpret_cast<QdKernelFunction>(dlsym(handle, "qd_kernel"));
+
+  explicit Library(void *handle) : handle(handle) {}
   ~Library() override { dlclose(handle); }
   void run(KernelRun &run) override { entry(&run.context); }
-
-private:
-  void *handle;
-  QdKernelFunction entry;
 };
-
-struct FileDescriptor {
-  int number = -1;
-  ~FileDescriptor() {
-    if (number >= 0) close(number);
-  }
-};
-
-int makeMemoryFile(const uint8_t *bytes, size_t size) {
-  int file = memfd_create("quadrants-kernel", MFD_CLOEXEC);
-  if (file < 0) throw Error(ErrorKind::Memory, std::string("no memory file for a compiled kernel: ") + strerror(errno));
-  while (size > 0) {
-    ssize_t written = write(file, bytes, size);
-    if (written <= 0) {
-      close(file);
-      throw Error(ErrorKind::Memory, "not enough memory to hold a compiled kernel");
-    }
-    bytes += written;
-    size -= size_t(written);
-  }
-  return file;
-}
 
 /// A path of the file that nobody used before: the loader takes equal names for one library, and descriptors are used again.
 /// A number is spelled in its slashes: every bit is `//` or `/.`.
-std::string makeUniquePath(int file) {
+std::string makeUniquePath(const support::File &file) {
   static std::atomic<uint64_t> counter{0};
   std::string path = "/proc/self/fd";
   for (uint64_t bits = ++counter; bits; bits >>= 1) path += bits & 1 ? "/." : "//";
-  return path + "/" + std::to_string(file);
+  return path + "/" + std::to_string(file.get());
 }
 
 class CpuDevice : public runtime::Device {
@@ -135,15 +110,13 @@ public:
 
   std::unique_ptr<runtime::LoadedKernel> load(const std::vector<uint8_t> &binary) override {
     // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
-    FileDescriptor file{makeMemoryFile(binary.data(), binary.size())};
-    void *handle = dlopen(makeUniquePath(file.number).c_str(), RTLD_NOW | RTLD_LOCAL);
+    support::File file = support::makeMemoryFile(binary.data(), binary.size());
+    if (!file) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
+    void *handle = dlopen(makeUniquePath(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
-    void *entry = dlsym(handle, "qd_kernel");
-    if (!entry) {
-      dlclose(handle);
-      throw Error(ErrorKind::Format, "a compiled kernel has no entry");
-    }
-    return std::make_unique<Library>(handle, reinterpret_cast<QdKernelFunction>(entry));
+    auto library = std::make_unique<Library>(handle);
+    if (!library->entry) throw Error(ErrorKind::Format, "a compiled kernel has no entry");
+    return library;
   }
 };
 
@@ -157,11 +130,9 @@ std::string describeProcessor() {
     for (unsigned word : {a, withEbx ? b : 0u, c, d}) text.append(std::to_string(word)).append(" ");
   };
   text = "x86_64 ";
-  add(0, 0, true);
+  for (unsigned leaf : {0u, 7u, 0x80000001u}) add(leaf, 0, true);
   add(1, 0, false);
-  add(7, 0, true);
   add(7, 1, true);
-  add(0x80000001, 0, true);
   unsigned a, b, c, d;
   if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
     // Which registers the system saves.

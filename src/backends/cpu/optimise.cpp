@@ -1,13 +1,10 @@
-#include "backends/cpu/optimise.h"
-
 #include "backends/cpu/abandonable.h"
+#include "backends/cpu/steps.h"
 #include "devlib/bitcode.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
-#include "llvm/IR/Module.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -24,6 +21,8 @@
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+#include <set>
 
 namespace qd::backends::cpu {
 
@@ -45,22 +44,24 @@ static void callRoutinesUsedOften(llvm::Module &module) {
   }
 }
 
-llvm::Error linkDeviceLibrary(llvm::Module &module, llvm::ArrayRef<int> lanes) {
+void linkDeviceLibrary(llvm::Module &module) {
+  std::set<int> lanes;
+  for (llvm::Function &function : module)
+    if (int count; function.getName().starts_with("qd_") && !function.getName().rsplit('x').second.getAsInteger(10, count))
+      lanes.insert(count);
   for (int count : lanes) {
     std::string_view bitcode = devlib::getBitcode(count);
     // Lazily: function bodies that nothing calls are never read.
-    auto library = llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext());
-    if (!library) return library.takeError();
-    (*library)->setTargetTriple(module.getTargetTriple());
-    (*library)->setDataLayout(module.getDataLayout());
+    auto library = take(llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext()));
+    library->setTargetTriple(module.getTargetTriple());
+    library->setDataLayout(module.getDataLayout());
     auto internalise = [](llvm::Module &linked, const llvm::StringSet<> &names) {
       llvm::internalizeModule(linked, [&](const llvm::GlobalValue &value) { return !value.hasName() || !names.count(value.getName()); });
     };
-    if (llvm::Linker::linkModules(module, std::move(*library), llvm::Linker::LinkOnlyNeeded, internalise))
-      return llvm::createStringError("the device library cannot be linked");
+    if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded, internalise))
+      throw std::runtime_error("the device library cannot be linked");
   }
   callRoutinesUsedOften(module);
-  return llvm::Error::success();
 }
 
 void setProcessor(llvm::Module &module, const Processor &processor, llvm::TargetMachine &machine) {

@@ -3,18 +3,13 @@
 // LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the whole module and drops the bodies of
 // functions that another part has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every part has
 // for itself.
-#include "backends/cpu/parts.h"
-
 #include "backends/cpu/abandonable.h"
-#include "backends/cpu/optimise.h"
+#include "backends/cpu/steps.h"
 #include "support/large_stack.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
-
-#include <optional>
 
 namespace qd::backends::cpu {
 namespace {
@@ -44,18 +39,16 @@ llvm::StringMap<unsigned> assignParts(llvm::Module &module, unsigned count) {
   return parts;
 }
 
-llvm::Expected<Object> compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &parts, unsigned part,
-                                   const Processor &processor, int optLevel) {
+Object compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &parts, unsigned part, const Processor &processor,
+                   int optLevel) {
   Abandonable ctx(std::make_unique<llvm::LLVMContext>());
   ctx->setDiscardValueNames(true);
-  auto parsed = llvm::parseBitcodeFile({bitcode, "part"}, *ctx);
-  if (!parsed) return parsed.takeError();
-  Abandonable module(std::move(*parsed));
+  Abandonable module(take(llvm::parseBitcodeFile({bitcode, "part"}, *ctx)));
   for (llvm::Function &function : *module)
     if (!isShared(function) && parts.lookup(function.getName()) != part) function.deleteBody();
   Abandonable machine(makeTargetMachine(processor, optLevel));
   optimise(*module, *machine, optLevel);
-  return emitObject(*module, *machine, OutputKind::Object);
+  return emitObject(*module, *machine, llvm::CodeGenFileType::ObjectFile);
 }
 
 } // namespace
@@ -72,34 +65,14 @@ unsigned choosePartCount(const llvm::Module &module, unsigned threads) {
   return std::max(1u, std::min({threads, total / kSmallestPart, total / largest}));
 }
 
-llvm::Expected<std::vector<Object>> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count) {
+std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count) {
   llvm::StringMap<unsigned> parts = assignParts(module, count);
-  llvm::SmallVector<char, 0> bitcode;
+  Object bitcode;
   llvm::raw_svector_ostream stream(bitcode);
   llvm::WriteBitcodeToFile(module, stream);
-
-  std::vector<std::optional<llvm::Expected<Object>>> results(count);
-  std::vector<std::exception_ptr> problems(count);
-  support::runOnLargeStacks(count, [&](size_t part) {
-    try {
-      results[part].emplace(compilePart({bitcode.data(), bitcode.size()}, parts, unsigned(part), processor, optLevel));
-    } catch (...) { problems[part] = std::current_exception(); }
-  });
-  std::vector<Object> objects;
-  llvm::Error errors = llvm::Error::success();
-  for (auto &result : results) {
-    if (!result) continue;
-    if (*result)
-      objects.push_back(std::move(**result));
-    else
-      errors = llvm::joinErrors(std::move(errors), result->takeError());
-  }
-  for (const std::exception_ptr &problem : problems)
-    if (problem) {
-      llvm::consumeError(std::move(errors));
-      std::rethrow_exception(problem);
-    }
-  if (errors) return errors;
+  std::vector<Object> objects(count);
+  support::runOnLargeStacks(count,
+                            [&](size_t part) { objects[part] = compilePart(stream.str(), parts, unsigned(part), processor, optLevel); });
   return objects;
 }
 

@@ -1,7 +1,6 @@
 #include "backends/cpu/processor.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -37,9 +36,8 @@ static const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
 /// Traits follow from what LLVM thinks the processor can do.
 static passes::TargetTraits describeTraits(const Processor &processor) {
   passes::TargetTraits traits;
-  const llvm::Target *target = findLlvmTarget(processor.triple);
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(processor.triple, processor.name, processor.features));
-  auto has = [&](llvm::StringRef feature) { return subtarget->checkFeatures(("+" + feature).str()); };
+  std::unique_ptr<llvm::TargetMachine> machine = makeTargetMachine(processor, 0);
+  auto has = [&](llvm::StringRef feature) { return machine->getMCSubtargetInfo()->checkFeatures(("+" + feature).str()); };
   if (processor.triple.isAArch64()) {
     traits.hasFma = true;
     traits.hasF16Arithmetic = has("fullfp16");

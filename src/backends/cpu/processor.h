@@ -1,7 +1,7 @@
 // processor.h: the processor to compile for
 #pragma once
 
-#include "passes/target_traits.h"
+#include "backends/target.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Target/TargetMachine.h"
@@ -22,6 +22,9 @@ struct Processor {
 const Processor &getHost();
 /// A processor by architecture ("x64", "arm64") and name; no name: the oldest that the package supports.
 Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name);
+
+/// Compiles lowered IR to a shared library for the processor.
+std::unique_ptr<Target> makeTarget(Processor processor);
 
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel);
 

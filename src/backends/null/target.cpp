@@ -1,5 +1,4 @@
-#include "backends/null/target.h"
-
+#include "backends/target.h"
 #include "backends/stages.h"
 #include "codegen/llvm/emit.h"
 
@@ -17,15 +16,11 @@ public:
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
-    codegen::Emission emission = codegen::emitModule(source, ctx, traits, {options.fastMath, options.parallel, options.lanes});
-    if (!emission.module) return mlir::failure();
+    std::unique_ptr<llvm::Module> module =
+        codegen::emitModule(source, ctx, traits, {options.fastMath, options.parallel, options.lanes}, artifact);
+    if (!module) return mlir::failure();
     artifact.backend = "null";
-    artifact.sites = std::move(emission.sites);
-    artifact.scratchBytes = emission.scratchBytes;
-    artifact.results = std::move(emission.results);
-    artifact.resultBytes = emission.resultBytes;
-    artifact.hasPrint = emission.hasPrint;
-    stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { emission.module->print(output, nullptr); });
+    stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
     return mlir::success();
   }
 

@@ -27,9 +27,10 @@ uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> 
   return offset;
 }
 
-ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options)
+ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options,
+                             artifact::Artifact &artifact)
     : source(source), ctx(ctx), traits(traits), options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)),
-      uniformity(source) {}
+      uniformity(source), artifact(artifact) {}
 
 llvm::Type *ModuleEmitter::getType(Type scalar) const {
   if (scalar.isF16()) return llvm::Type::getHalfTy(ctx);
@@ -41,8 +42,8 @@ llvm::Type *ModuleEmitter::getType(Type scalar) const {
 llvm::Type *ModuleEmitter::getMemoryType(Type scalar) const { return scalar.isInteger(1) ? llvm::Type::getInt8Ty(ctx) : getType(scalar); }
 
 uint32_t ModuleEmitter::addScratch(uint32_t bytes) {
-  uint32_t offset = (emission.scratchBytes + 7) / 8 * 8;
-  emission.scratchBytes = offset + bytes;
+  uint32_t offset = (artifact.scratchBytes + 7) / 8 * 8;
+  artifact.scratchBytes = offset + bytes;
   return offset;
 }
 
@@ -60,7 +61,6 @@ llvm::FunctionType *ModuleEmitter::getApiType(ApiField field) const {
 
 llvm::Function *ModuleEmitter::getDevlib(StringRef name, Type type, unsigned lanes, llvm::Type *result, ArrayRef<llvm::Type *> operands) {
   std::string symbol = ("qd_" + name + "_" + llvm::Twine(support::getName(ir::getScalarType(type))) + "x" + llvm::Twine(lanes)).str();
-  devlibLanes.insert(int(lanes));
   auto callee = module->getOrInsertFunction(symbol, llvm::FunctionType::get(result, operands, false));
   auto *function = cast<llvm::Function>(callee.getCallee());
   function->setDoesNotAccessMemory();
@@ -129,8 +129,8 @@ LogicalResult ModuleEmitter::emit() {
   if (!kernel) return source.emitError("has no kernel");
   llvm::SmallVector<Type, 4> resultTypes;
   for (Attribute type : kernel.getResultTypes()) resultTypes.push_back(cast<TypeAttr>(type).getValue());
-  emission.resultBytes = layoutResults(resultTypes, emission.results);
-  emission.scratchBytes = kernel.getScratchBytes();
+  artifact.resultBytes = layoutResults(resultTypes, artifact.results);
+  artifact.scratchBytes = kernel.getScratchBytes();
   collectAliasScopes();
   countCalls();
 
@@ -156,13 +156,10 @@ LogicalResult ModuleEmitter::emit() {
   return success();
 }
 
-Emission emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options) {
-  ModuleEmitter emitter(module, ctx, traits, options);
-  if (failed(emitter.emit())) return {};
-  Emission emission = std::move(emitter.emission);
-  emission.devlibLanes.assign(emitter.devlibLanes.begin(), emitter.devlibLanes.end());
-  emission.module = std::move(emitter.module);
-  return emission;
+std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
+                                         const EmitOptions &options, artifact::Artifact &artifact) {
+  ModuleEmitter emitter(module, ctx, traits, options, artifact);
+  return succeeded(emitter.emit()) ? std::move(emitter.module) : nullptr;
 }
 
 } // namespace qd::codegen

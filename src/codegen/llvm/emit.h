@@ -24,22 +24,14 @@ struct EmitOptions {
   int lanes = 0;        ///< lanes of every parallel loop (1, 2, 4, 8, 16); 0: chosen for each loop
 };
 
-/// What comes out of the emitter.
-struct Emission {
-  std::unique_ptr<llvm::Module> module; ///< `void qd_kernel(QdKernelContext *)` and internal functions; null after an error
-  std::vector<artifact::Site> sites;    ///< numbered in the order of the walk
-  std::vector<int> devlibLanes;         ///< numbers of lanes of the device library whose routines the module calls
-  bool hasPrint = false;
-  uint32_t scratchBytes = 0; ///< the kernel's scratch_bytes and what the emitter adds: captured values, pointers to partial results
-  std::vector<artifact::Artifact::Result> results; ///< where the code stores the returned values
-  uint32_t resultBytes = 0;
-};
-
 /// Each result starts at a multiple of 8 bytes, its components packed. Returns the size of the block.
 uint32_t layoutResults(mlir::TypeRange types, std::vector<artifact::Artifact::Result> &results);
 
-/// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk. The caller sets triple and data layout before it
-/// optimises; the emitter relies on neither. Errors are reported through MLIR's diagnostics and leave `module` null.
-Emission emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options);
+/// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk: `void qd_kernel(QdKernelContext *)` and internal
+/// functions. Fills in sites, results, hasPrint and scratchBytes (the kernel's and what the emitter adds: captured values, pointers to
+/// partial results) of the artifact. The caller sets triple and data layout before it optimises; the emitter relies on neither. Errors are
+/// reported through MLIR's diagnostics and give null.
+std::unique_ptr<llvm::Module> emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
+                                         const EmitOptions &options, artifact::Artifact &artifact);
 
 } // namespace qd::codegen

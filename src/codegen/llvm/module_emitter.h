@@ -22,7 +22,8 @@ enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary };
 
 class ModuleEmitter {
 public:
-  ModuleEmitter(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options);
+  ModuleEmitter(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options,
+                artifact::Artifact &artifact);
 
   mlir::LogicalResult emit();
 
@@ -60,8 +61,7 @@ public:
   const EmitOptions &options;
   std::unique_ptr<llvm::Module> module;
   Uniformity uniformity;
-  Emission emission;
-  std::set<int> devlibLanes;
+  artifact::Artifact &artifact;
   bool hasFailed = false; ///< an error was reported where no result could be handed back
 
 private:

@@ -9,7 +9,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 int ModuleEmitter::getSite(Operation *op) {
-  auto [entry, isNew] = sites.try_emplace(op, int(emission.sites.size()));
+  auto [entry, isNew] = sites.try_emplace(op, int(artifact.sites.size()));
   if (!isNew) return entry->second;
   artifact::Site site;
   ArrayAttr pieces;
@@ -18,7 +18,7 @@ int ModuleEmitter::getSite(Operation *op) {
     site.kind = artifact::Site::Kind::Print;
     pieces = print.getPieces();
     operands = print.getValues();
-    emission.hasPrint = true;
+    artifact.hasPrint = true;
   } else {
     auto assertion = cast<ir::AssertOp>(op);
     site.kind = artifact::Site::Kind(assertion.getKind());
@@ -39,7 +39,7 @@ int ModuleEmitter::getSite(Operation *op) {
     site.pieces.push_back(std::move(piece));
   }
   passes::collectPlaces(op->getLoc(), site.frames);
-  emission.sites.push_back(std::move(site));
+  artifact.sites.push_back(std::move(site));
   return entry->second;
 }
 

@@ -44,10 +44,10 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   body.leaveKernel = [&](ir::ReturnOp op) {
     llvm::Value *block = body.getContextField(kResult);
     for (auto [i, value] : llvm::enumerate(op.getValues())) {
-      if (i >= module.emission.results.size()) break;
+      if (i >= module.artifact.results.size()) break;
       Type scalar = ir::getScalar(value.getType());
       for (auto [j, component] : llvm::enumerate(Components(body.getValue(value)))) {
-        uint64_t offset = module.emission.results[i].offset + j * uint64_t(module.getByteSize(scalar));
+        uint64_t offset = module.artifact.results[i].offset + j * uint64_t(module.getByteSize(scalar));
         body.storePlain(scalar, component.value, builder.CreateConstGEP1_64(builder.getInt8Ty(), block, offset));
       }
     }
