@@ -6,6 +6,8 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
+from ._format import format_site
+
 Frame = tuple[str, str, int, int, int, int]
 """file, function, line, column, end line, end column: lines from 1, columns from 0 in UTF-8 bytes, as in Python's ``ast``."""
 
@@ -118,7 +120,6 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame]) -> Exc
     return _with_place(kind(_format(message, frames)), frames)
 
 
-def runtime_error(site_kind: str, message: str, frames: Sequence[Frame]) -> Exception:
-    """The exception for a check that failed while a kernel ran; ``frames`` as for `compile_error`."""
-    del site_kind  # every check raises the same class: programs catch the class and match on the text
-    return _with_place(QuadrantsAssertionError(_format(message, frames)), frames)
+def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
+    """The exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
+    return _with_place(QuadrantsAssertionError(_format(format_site(*site), frames)), frames)

@@ -445,4 +445,3 @@ def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
 
 
 _types.factories["matrix"] = from_components
-_runtime.set_data_type_call(lambda dtype, value: cast(value, dtype))

@@ -72,7 +72,7 @@ def _parse(name: str, kind: str, default: Any, variable: str, text: str) -> Any:
     if name in _DATA_TYPES:
         if text not in ("32", "64"):
             raise ValueError(f"Invalid {variable}={text}, should be 32 or 64")
-        return _runtime.data_type(name[-2] + text)
+        return getattr(_runtime, name[-2] + text)
     try:
         if isinstance(default, bool):
             return bool(int(text))

@@ -29,9 +29,6 @@ u64: DataType
 
 OPERATORS: str
 
-def data_type(name: str) -> DataType: ...
-def set_data_type_call(hook: Callable[..., Any] | None) -> None: ...
-
 class Buffer:
     nbytes: int
     address: int

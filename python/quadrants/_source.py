@@ -44,6 +44,17 @@ def get_source(function: Callable[..., Any]) -> FunctionSource:
     return FunctionSource(function, *source, function.__qualname__)
 
 
+def get_text(code: CodeType) -> list[str]:
+    """Lines of a function as its file has them now, from the first decorator to the last line with code; empty without a source."""
+    linecache.checkcache(code.co_filename)
+    return linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : _last_line(code)]
+
+
+def _last_line(code: CodeType) -> int:
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return max([code.co_firstlineno, *lines, *(_last_line(inner) for inner in code.co_consts if isinstance(inner, CodeType))])
+
+
 def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
     file = code.co_filename
     linecache.checkcache(file)  # a file that was written again since the last look

@@ -85,6 +85,13 @@ struct Site {
   Kind kind = Kind::Assert;
   std::vector<Piece> pieces;
   std::vector<SourcePlace> frames; ///< innermost last: the chain of functions
+
+  /// How many 64-bit values the operands take.
+  size_t countValues() const {
+    size_t count = 0;
+    for (const Piece &piece : pieces) count += piece.isOperand ? size_t(piece.type.componentCount()) : 0;
+    return count;
+  }
 };
 
 struct Artifact {

@@ -1,8 +1,7 @@
 // compiler_module.cpp: the extension module `_compiler`, loaded when a kernel is neither in memory nor on disk
 #include "backends/target.h"
+#include "bindings/read_options.h"
 #include "compile.h"
-#include "support/error.h"
-#include "support/options.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -13,23 +12,6 @@ namespace nb = nanobind;
 
 namespace qd::bindings {
 namespace {
-
-support::OptionValue readOption(nb::handle value) {
-  if (PyBool_Check(value.ptr())) return value.ptr() == Py_True;
-  if (PyLong_Check(value.ptr())) return nb::cast<int64_t>(value);
-  if (PyFloat_Check(value.ptr())) return nb::cast<double>(value);
-  return nb::cast<std::string>(nb::str(value));
-}
-
-/// Options that the compiler does not know are the frontend's matter, or nobody's.
-support::Options readOptions(nb::dict given) {
-  support::Options options;
-  for (auto [name, value] : given) {
-    int row = support::Options::find(nb::cast<std::string>(name));
-    if (row >= 0 && !value.is_none()) options.set(row, readOption(value));
-  }
-  return options;
-}
 
 std::string readSourceText(nb::handle source) {
   nb::object lines = nb::getattr(source, "lines", nb::none());
@@ -75,7 +57,8 @@ nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, n
   std::vector<uint8_t> bytes;
   {
     std::optional<nb::gil_scoped_release> released;
-    support::Options values = readOptions(options);
+    support::Options values;
+    readOptions(values, options.ptr());
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
     auto leavePython = [&] { released.emplace(); };
     std::optional<artifact::Artifact> artifact =

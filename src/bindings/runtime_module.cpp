@@ -1,6 +1,7 @@
 // runtime_module.cpp: the extension module `_runtime`, all that `import quadrants` loads. The types on the way of a launch are written
 // against CPython itself: a slot costs nothing, a binding layer's dispatch costs as much as a whole launch may take.
 #include "backends/cpu/device.h"
+#include "bindings/read_options.h"
 #include "launch/data_type.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
@@ -36,37 +37,12 @@ static PyObject *getOptionTable(PyObject *, PyObject *) {
   return guard([&] {
     static const char *scopes[] = {"everywhere", "keyword_only", "no_config"};
     Ref table = Ref::adopt(PyList_New(0));
-    for (const support::OptionRow &row : support::getOptionRows()) {
-      Ref value = Ref::adopt(makeOption(row.defaultValue));
-      Ref kind = Ref::adopt(PyUnicode_FromStringAndSize(row.kind.data(), Py_ssize_t(row.kind.size())));
-      Ref line = Ref::adopt(Py_BuildValue("sOOsOs", row.name, kind.get(), value.get(), row.doc,
-                                          row.key == support::OptionKey::Key ? Py_True : Py_False, scopes[size_t(row.scope)]));
-      PyList_Append(table.get(), line.get());
-    }
+    for (const support::OptionRow &row : support::getOptionRows())
+      launch::append(
+          table, Ref::adopt(Py_BuildValue("ss#NsOs", row.name, row.kind.data(), Py_ssize_t(row.kind.size()), makeOption(row.defaultValue),
+                                          row.doc, row.key == support::OptionKey::Key ? Py_True : Py_False, scopes[size_t(row.scope)])));
     return table.release();
   });
-}
-
-static void readOptions(support::Options &options, PyObject *dict) {
-  PyObject *name, *value;
-  for (Py_ssize_t position = 0; PyDict_Next(dict, &position, &name, &value);) {
-    const char *text = PyUnicode_AsUTF8(name);
-    int row = text ? support::Options::find(text) : -1;
-    if (row < 0) launch::throwPython(PyExc_KeyError, "there is no option %R", name);
-    if (PyBool_Check(value))
-      options.set(row, value == Py_True);
-    else if (PyLong_Check(value))
-      options.set(row, int64_t(PyLong_AsLongLong(value)));
-    else if (PyFloat_Check(value))
-      options.set(row, PyFloat_AS_DOUBLE(value));
-    else if (PyUnicode_Check(value))
-      options.set(row, std::string(PyUnicode_AsUTF8(value)));
-    else if (Py_TYPE(value) == launch::dataTypeType)
-      options.set(row, std::string(support::getName(launch::getScalarType(value))));
-    else if (value != Py_None)
-      launch::throwPython(PyExc_TypeError, "option %R cannot be %R", name, value);
-    if (PyErr_Occurred()) throw launch::PythonError{};
-  }
 }
 
 static void applyOptions(launch::State &state) {
@@ -97,6 +73,7 @@ static PyObject *init(PyObject *, PyObject *args, PyObject *kwargs) {
       return nullptr;
     support::Options options;
     readOptions(options, dict);
+    if (PyErr_Occurred()) return nullptr;
     launch::resetState();
     launch::State &state = launch::getState();
     state.options = std::move(options);
@@ -137,10 +114,10 @@ static PyObject *synchronize(PyObject *, PyObject *) {
 
 static PyObject *getStatistics(PyObject *, PyObject *) {
   const launch::State &state = launch::getState();
-  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches",
-                       static_cast<unsigned long long>(state.launches), "compiled", static_cast<unsigned long long>(state.compiled),
-                       "loaded", static_cast<unsigned long long>(state.loaded), "threads", runtime::getThreadCount(), "epoch",
-                       static_cast<unsigned long long>(state.epoch));
+  auto asLong = [](uint64_t count) { return static_cast<unsigned long long>(count); };
+  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches", asLong(state.launches), "compiled",
+                       asLong(state.compiled), "loaded", asLong(state.loaded), "threads", runtime::getThreadCount(), "epoch",
+                       asLong(state.epoch));
 }
 
 static PyObject *writeLog(PyObject *, PyObject *args) {
@@ -152,19 +129,19 @@ static PyObject *writeLog(PyObject *, PyObject *args) {
   });
 }
 
-static PyObject *setLogLevel(PyObject *, PyObject *name) {
+static PyObject *setLogLevel(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
-    const char *text = PyUnicode_AsUTF8(name);
-    if (!text) return nullptr;
-    support::setLogLevel(support::parseLogLevel(text));
+    const char *level;
+    if (!PyArg_ParseTuple(args, "s", &level)) return nullptr;
+    support::setLogLevel(support::parseLogLevel(level));
     Py_RETURN_NONE;
   });
 }
 
-static PyObject *isLogged(PyObject *, PyObject *name) {
+static PyObject *isLogged(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
-    const char *text = PyUnicode_AsUTF8(name);
-    return text ? PyBool_FromLong(support::isLogged(support::parseLogLevel(text))) : nullptr;
+    const char *level;
+    return PyArg_ParseTuple(args, "s", &level) ? PyBool_FromLong(support::isLogged(support::parseLogLevel(level))) : nullptr;
   });
 }
 
@@ -175,7 +152,7 @@ static PyObject *getMemoryUse(PyObject *, PyObject *) {
 
 static PyMethodDef functions[] = {
     {"option_table", getOptionTable, METH_NOARGS, "Rows of options.def: (name, kind, default, doc, in cache key, scope)."},
-    {"init", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init)), METH_VARARGS | METH_KEYWORDS,
+    {"init", launch::withKeywords(init), METH_VARARGS | METH_KEYWORDS,
      "init(options, interpreter=None): start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of "
      "kernels."},
     {"set_options", setOptions, METH_O, "Change option values of the running runtime."},
@@ -183,8 +160,8 @@ static PyMethodDef functions[] = {
     {"sync", synchronize, METH_NOARGS, "Wait until everything that was launched is done."},
     {"statistics", getStatistics, METH_NOARGS, "active, launches, compiled, loaded (from disk), threads, epoch."},
     {"log", writeLog, METH_VARARGS, "log(level, message, place=''): one line on stderr when the level is on."},
-    {"set_log_level", setLogLevel, METH_O, "Least severe level that is written."},
-    {"is_logged", isLogged, METH_O, "Whether lines of this level are written."},
+    {"set_log_level", setLogLevel, METH_VARARGS, "Least severe level that is written."},
+    {"is_logged", isLogged, METH_VARARGS, "Whether lines of this level are written."},
     {"memory_use", getMemoryUse, METH_NOARGS, "Bytes and blocks of all buffers that are alive."},
     {}};
 

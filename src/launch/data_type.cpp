@@ -1,9 +1,12 @@
 #include "launch/data_type.h"
 
+#include "launch/numpy.h"
 #include "support/half.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <structmember.h>
 
 namespace qd::launch {
 
@@ -11,94 +14,53 @@ using support::ScalarType;
 
 PyTypeObject *dataTypeType;
 static PyObject *objects[support::kScalarTypeCount];
-static PyObject *callHook;
 
 static ScalarType typeOf(PyObject *self) { return reinterpret_cast<DataTypeObject *>(self)->type; }
-static PyObject *getName(PyObject *self, void *) { return Py_NewRef(reinterpret_cast<DataTypeObject *>(self)->name); }
-static PyObject *toString(PyObject *self, PyObject *) { return getName(self, nullptr); }
-static PyObject *getRepr(PyObject *self) { return getName(self, nullptr); }
-static PyObject *getSize(PyObject *self, void *) { return PyLong_FromSize_t(getByteSize(typeOf(self))); }
-static PyObject *isReal(PyObject *self, void *) { return PyBool_FromLong(support::isFloat(typeOf(self))); }
-static PyObject *isIntegral(PyObject *self, void *) { return PyBool_FromLong(support::isInteger(typeOf(self))); }
-static PyObject *isSignedType(PyObject *self, void *) {
-  return PyBool_FromLong(support::isSigned(typeOf(self)) || support::isFloat(typeOf(self)));
-}
+static PyObject *getName(PyObject *self) { return Py_NewRef(reinterpret_cast<DataTypeObject *>(self)->name); }
+// Also how it is pickled: an object that reduces to a string is the global of that name in its class's module.
+static PyObject *getNameOf(PyObject *self, PyObject *) { return getName(self); }
 
-static PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs) {
-  if (!callHook)
-    return PyErr_Format(PyExc_TypeError, "'%U' cannot be called here", reinterpret_cast<DataTypeObject *>(self)->name), nullptr;
-  return guard([&] {
-    Ref front = Ref::adopt(PyTuple_Pack(1, self));
-    Ref all = Ref::adopt(PySequence_Concat(front.get(), args));
-    return PyObject_Call(callHook, all.get(), kwargs);
+/// qd.f32(x) outside of kernels is a cast.
+static PyObject *callDataType(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return guard([&]() -> PyObject * {
+    static const char *names[] = {"value", nullptr};
+    PyObject *value;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", const_cast<char **>(names), &value)) return nullptr;
+    return call("quadrants._matrix", "cast", "OO", value, self).release();
   });
-}
-
-// Pickled by name, so that the copy is the same object.
-static PyObject *reduce(PyObject *self, PyObject *) {
-  return guard([&] {
-    Ref function = importAttribute("quadrants._runtime", "data_type");
-    return Py_BuildValue("O(O)", function.get(), reinterpret_cast<DataTypeObject *>(self)->name);
-  });
-}
-
-static PyObject *setCallHook(PyObject *, PyObject *hook) {
-  Py_XSETREF(callHook, hook == Py_None ? nullptr : Py_NewRef(hook));
-  Py_RETURN_NONE;
-}
-
-static PyObject *findByName(PyObject *, PyObject *name) {
-  ScalarType type;
-  const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  if (!text || !findScalarType(text, type)) {
-    PyErr_Clear();
-    return PyErr_Format(PyExc_ValueError, "Invalid data type %R", name), nullptr;
-  }
-  return Py_NewRef(getDataType(type));
-}
-
-bool findScalarType(const char *name, ScalarType &type) {
-  for (int i = 0; i < support::kScalarTypeCount; ++i)
-    if (support::getName(ScalarType(i)) == name) {
-      type = ScalarType(i);
-      return true;
-    }
-  return false;
 }
 
 void addDataTypes(PyObject *module) {
-  static PyGetSetDef properties[] = {{"name", getName, nullptr, "The short name, such as 'f32'.", nullptr},
-                                     {"size", getSize, nullptr, "Bytes of one scalar.", nullptr},
-                                     {"is_real", isReal, nullptr, "Whether this is a floating point type.", nullptr},
-                                     {"is_integral", isIntegral, nullptr, "Whether this is an integer type or u1.", nullptr},
-                                     {"is_signed", isSignedType, nullptr, "Whether values can be negative.", nullptr},
-                                     {}};
+  static PyMemberDef members[] = {
+      {"name", T_OBJECT_EX, offsetof(DataTypeObject, name), READONLY, "The short name, such as 'f32'."},
+      {"size", T_INT, offsetof(DataTypeObject, size), READONLY, "Bytes of one scalar."},
+      {"is_real", T_BOOL, offsetof(DataTypeObject, isReal), READONLY, "Whether this is a floating point type."},
+      {"is_integral", T_BOOL, offsetof(DataTypeObject, isIntegral), READONLY, "Whether this is an integer type or u1."},
+      {"is_signed", T_BOOL, offsetof(DataTypeObject, isSigned), READONLY, "Whether values can be negative."},
+      {}};
   static PyMethodDef methods[] = {
-      {"to_string", toString, METH_NOARGS, "The short name."}, {"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
-  PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void *>(getRepr)},
-                         {Py_tp_str, reinterpret_cast<void *>(getRepr)},
-                         {Py_tp_call, reinterpret_cast<void *>(call)},
-                         {Py_tp_getset, properties},
-                         {Py_tp_methods, methods},
+      {"to_string", getNameOf, METH_NOARGS, "The short name."}, {"__reduce__", getNameOf, METH_NOARGS, nullptr}, {}};
+  PyType_Slot slots[] = {slot(Py_tp_repr, getName),
+                         slot(Py_tp_call, callDataType),
+                         slot(Py_tp_members, members),
+                         slot(Py_tp_methods, methods),
                          {Py_tp_doc, const_cast<char *>("A scalar type of the kernel language.")},
-                         {0, nullptr}};
-  PyType_Spec spec = {"quadrants._runtime.DataType", sizeof(DataTypeObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};
-  dataTypeType = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
-  PyModule_AddObjectRef(module, "DataType", reinterpret_cast<PyObject *>(dataTypeType));
+                         {}};
+  dataTypeType = addType(module, {"quadrants._runtime.DataType", sizeof(DataTypeObject), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots});
   for (int i = 0; i < support::kScalarTypeCount; ++i) {
+    auto type = ScalarType(i);
     auto *object = PyObject_New(DataTypeObject, dataTypeType);
-    std::string_view name = support::getName(ScalarType(i));
-    object->type = ScalarType(i);
+    std::string_view name = support::getName(type);
+    object->type = type;
     object->name = PyUnicode_InternFromString(name.data());
+    object->size = int(getByteSize(type));
+    object->isReal = support::isFloat(type);
+    object->isIntegral = support::isInteger(type);
+    object->isSigned = support::isSigned(type) || object->isReal;
     objects[i] = reinterpret_cast<PyObject *>(object);
     PyModule_AddObjectRef(module, name.data(), objects[i]);
   }
-  static PyMethodDef functions[] = {
-      {"data_type", findByName, METH_O, "The data type of a short name."},
-      {"set_data_type_call", setCallHook, METH_O, "Set what calling a data type does: hook(data_type, *args)."},
-      {}};
-  PyModule_AddFunctions(module, functions);
 }
 
 PyObject *getDataType(ScalarType type) { return objects[size_t(type)]; }
@@ -115,21 +77,15 @@ template <typename T> static T load(const void *address) {
 }
 
 PyObject *readScalar(ScalarType type, const void *address) {
-  switch (type) {
-  case ScalarType::U1:
-  case ScalarType::U8: return PyLong_FromLong(load<uint8_t>(address));
-  case ScalarType::I8: return PyLong_FromLong(load<int8_t>(address));
-  case ScalarType::I16: return PyLong_FromLong(load<int16_t>(address));
-  case ScalarType::U16: return PyLong_FromLong(load<uint16_t>(address));
-  case ScalarType::I32: return PyLong_FromLong(load<int32_t>(address));
-  case ScalarType::U32: return PyLong_FromUnsignedLong(load<uint32_t>(address));
-  case ScalarType::I64: return PyLong_FromLongLong(load<int64_t>(address));
-  case ScalarType::U64: return PyLong_FromUnsignedLongLong(load<uint64_t>(address));
-  case ScalarType::F16: return PyFloat_FromDouble(support::halfToFloat(load<uint16_t>(address)));
-  case ScalarType::F32: return PyFloat_FromDouble(load<float>(address));
-  case ScalarType::F64: return PyFloat_FromDouble(load<double>(address));
+  if (support::isFloat(type)) {
+    if (type == ScalarType::F32) return PyFloat_FromDouble(double(load<float>(address)));
+    return PyFloat_FromDouble(type == ScalarType::F64 ? load<double>(address) : double(support::halfToFloat(load<uint16_t>(address))));
   }
-  Py_UNREACHABLE();
+  // Little endian: the low bytes come first, and shifting up and down again extends the sign.
+  size_t unused = 64 - 8 * getByteSize(type);
+  uint64_t bits = 0;
+  memcpy(&bits, address, getByteSize(type));
+  return support::isSigned(type) ? PyLong_FromLongLong(int64_t(bits << unused) >> unused) : PyLong_FromUnsignedLongLong(bits);
 }
 
 static void storeInteger(ScalarType type, void *address, uint64_t bits) {
@@ -151,13 +107,6 @@ static void storeFloat(ScalarType type, void *address, double value) {
   }
 }
 
-/// Low 64 bits of any Python int.
-static uint64_t getLowBits(PyObject *number) {
-  uint64_t bits = PyLong_AsUnsignedLongLongMask(number);
-  if (bits == uint64_t(-1) && PyErr_Occurred()) throw PythonError{};
-  return bits;
-}
-
 static uint64_t truncate(double value) {
   if (std::isnan(value)) return 0;
   value = std::trunc(value);
@@ -165,43 +114,35 @@ static uint64_t truncate(double value) {
   return value <= -9223372036854775808.0 ? uint64_t(INT64_MIN) : uint64_t(int64_t(value));
 }
 
-static bool isText(PyObject *value) { return PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value); }
+static bool hasFloat(PyObject *value) { return Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_float; }
 
-static bool hasFloat(PyObject *value) { return Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_float && !isText(value); }
+static double readDouble(PyObject *value) {
+  double number = PyFloat_AsDouble(value);
+  if (number == -1.0 && PyErr_Occurred()) throw PythonError{};
+  return number;
+}
 
 bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   if (support::isFloat(type)) {
-    if (PyFloat_CheckExact(value)) {
-      storeFloat(type, address, PyFloat_AS_DOUBLE(value));
-      return true;
-    }
     if (!hasFloat(value) && !PyIndex_Check(value)) return false;
-    double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred()) throw PythonError{};
-    storeFloat(type, address, number);
+    storeFloat(type, address, readDouble(value));
     return true;
   }
-  if (PyLong_Check(value)) {
-    // u1 asks whether the whole number is zero, not its low bits.
-    storeInteger(type, address, type == ScalarType::U1 ? uint64_t(PyObject_IsTrue(value)) : getLowBits(value));
-    return true;
-  }
-  if (!PyIndex_Check(value)) {
-    // NumPy's truth value is no index.
-    if (strcmp(Py_TYPE(value)->tp_name, "numpy.bool") && strcmp(Py_TYPE(value)->tp_name, "numpy.bool_")) return false;
-    storeInteger(type, address, uint64_t(PyObject_IsTrue(value)));
-    return true;
-  }
-  Ref number = Ref::adopt(PyNumber_Index(value));
-  return tryWriteExact(type, address, number.get());
+  bool isTruth = PyArray_IsScalar(value, Bool); // NumPy's truth value is no index
+  if (!isTruth && !PyIndex_Check(value)) return false;
+  Ref number = isTruth || PyLong_Check(value) ? Ref::borrow(value) : Ref::adopt(PyNumber_Index(value));
+  // u1 asks whether the whole number is zero, not its low bits.
+  uint64_t bits = isTruth || type == ScalarType::U1 ? uint64_t(PyObject_IsTrue(number.get())) : PyLong_AsUnsignedLongLongMask(number.get());
+  if (bits == uint64_t(-1) && PyErr_Occurred()) throw PythonError{};
+  storeInteger(type, address, bits);
+  return true;
 }
 
 void writeScalar(ScalarType type, void *address, PyObject *value) {
   if (tryWriteExact(type, address, value)) return;
   if (!hasFloat(value))
     throwPython(PyExc_TypeError, "a value of type '%s' cannot be stored as %s", Py_TYPE(value)->tp_name, support::getName(type).data());
-  double number = PyFloat_AsDouble(value);
-  if (number == -1.0 && PyErr_Occurred()) throw PythonError{};
+  double number = readDouble(value);
   storeInteger(type, address, type == ScalarType::U1 ? uint64_t(number != 0) : truncate(number));
 }
 

@@ -9,7 +9,9 @@ namespace qd::launch {
 
 struct DataTypeObject {
   PyObject_HEAD support::ScalarType type;
-  PyObject *name;
+  PyObject *name; ///< from here on what Python sees
+  int size;
+  bool isReal, isIntegral, isSigned;
 };
 
 extern PyTypeObject *dataTypeType;
@@ -19,8 +21,6 @@ void addDataTypes(PyObject *module);
 PyObject *getDataType(support::ScalarType type);
 /// Throws PythonError (ValueError 'Invalid data type') when the object is none.
 support::ScalarType getScalarType(PyObject *object);
-/// The scalar type called `name`, or false.
-bool findScalarType(const char *name, support::ScalarType &type);
 
 /// A Python number from one scalar in memory. u1 reads as int 0/1 from containers.
 PyObject *readScalar(support::ScalarType type, const void *address);

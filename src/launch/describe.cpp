@@ -10,12 +10,8 @@
 #include "launch/tensor_object.h"
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
-#include <memory>
-#include <sstream>
-#include <sys/stat.h>
-#include <unordered_map>
+#include <initializer_list>
+#include <marshal.h>
 #include <vector>
 
 namespace qd::launch {
@@ -54,10 +50,9 @@ public:
 
 private:
   bool items(char kind, PyObject *sequence);
-  bool dict(PyObject *object);
   bool array(PyObject *object);
   bool members(PyObject *object);
-  bool attribute(PyObject *object, const char *name);
+  bool attributes(PyObject *object, std::initializer_list<const char *> names);
 
   std::string &out;
   int depth = 0;
@@ -68,17 +63,6 @@ bool Describer::items(char kind, PyObject *sequence) {
   addNumber(out, uint64_t(PySequence_Fast_GET_SIZE(sequence)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
     if (!value(PySequence_Fast_GET_ITEM(sequence, i))) return false;
-  return true;
-}
-
-bool Describer::dict(PyObject *object) {
-  out += 'd';
-  addNumber(out, uint64_t(PyDict_GET_SIZE(object)));
-  // A copy: describing may run Python code that changes the dictionary.
-  Ref copy = Ref::adopt(PyDict_Items(object));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(copy.get()); ++i)
-    if (!value(PyTuple_GET_ITEM(PyList_GET_ITEM(copy.get(), i), 0)) || !value(PyTuple_GET_ITEM(PyList_GET_ITEM(copy.get(), i), 1)))
-      return false;
   return true;
 }
 
@@ -95,15 +79,15 @@ bool Describer::array(PyObject *object) {
   return true;
 }
 
-bool Describer::attribute(PyObject *object, const char *name) {
-  PyObject *found = PyObject_GetAttrString(object, name);
-  if (!found) {
-    PyErr_Clear();
-    out += '-';
-    return true;
+bool Describer::attributes(PyObject *object, std::initializer_list<const char *> names) {
+  for (const char *name : names) {
+    Ref found = findAttribute(object, name);
+    if (!found)
+      out += '-';
+    else if (!value(found.get()))
+      return false;
   }
-  Ref held = Ref::adopt(found);
-  return value(held.get());
+  return true;
 }
 
 void Describer::typeName(PyTypeObject *type) {
@@ -117,15 +101,13 @@ bool Describer::type(PyTypeObject *type) {
   out += 'T';
   typeName(type);
   // Members of a dataclass and of the classes it derives from are part of what it is.
-  PyObject *fields = PyDict_Contains(type->tp_dict, Ref::adopt(PyUnicode_InternFromString("__dataclass_fields__")).get()) == 1
-                         ? PyDict_GetItemString(type->tp_dict, "__dataclass_fields__")
-                         : nullptr;
-  if (!fields || !PyDict_Check(fields)) return true;
-  out += 'D';
+  Ref fields = findAttribute(reinterpret_cast<PyObject *>(type), "__dataclass_fields__");
+  if (!fields || !PyDict_Check(fields.get())) return true;
   PyObject *name, *field;
-  for (Py_ssize_t position = 0; PyDict_Next(fields, &position, &name, &field);) {
+  for (Py_ssize_t position = 0; PyDict_Next(fields.get(), &position, &name, &field);) {
+    out += 'D';
     addText(out, asText(name));
-    if (!attribute(field, "type")) out += '?';
+    if (!attributes(field, {"type"})) out += '?';
   }
   return true;
 }
@@ -133,19 +115,27 @@ bool Describer::type(PyTypeObject *type) {
 bool Describer::members(PyObject *object) {
   out += 'o';
   typeName(Py_TYPE(object));
-  Ref slots = Ref::adopt(PyList_New(0));
   for (PyTypeObject *base = Py_TYPE(object); base; base = base->tp_base)
     if (PyObject *names = base->tp_dict ? PyDict_GetItemString(base->tp_dict, "__slots__") : nullptr) {
       Ref list = Ref::adopt(PyUnicode_Check(names) ? PyTuple_Pack(1, names) : PySequence_Tuple(names));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) PyList_Append(slots.get(), PyTuple_GET_ITEM(list.get(), i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i)
+        if (!attributes(object, {std::string(asText(PyTuple_GET_ITEM(list.get(), i))).c_str()})) return false;
     }
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots.get()); ++i)
-    if (!attribute(object, std::string(asText(PyList_GET_ITEM(slots.get(), i))).c_str())) return false;
-  PyObject *found = PyObject_GenericGetDict(object, nullptr);
+  Ref own = findAttribute(object, "__dict__");
+  return !own || value(own.get());
+}
+
+/// Numbers, strings and the like, which cannot change and hold nothing else.
+bool isAtom(PyTypeObject *kind) {
+  return kind == Py_TYPE(Py_None) || kind == &PyBool_Type || kind == &PyEllipsis_Type || kind == &PyLong_Type || kind == &PyFloat_Type ||
+         kind == &PyComplex_Type || kind == &PyUnicode_Type || kind == &PyBytes_Type;
+}
+
+bool isEnumMember(PyObject *object) {
+  static PyObject *enumType = importAttribute("enum", "Enum").release();
+  int is = PyObject_IsInstance(object, enumType);
   PyErr_Clear();
-  if (!found) return true;
-  Ref own = Ref::adopt(found);
-  return dict(own.get());
+  return is == 1;
 }
 
 bool isOfPackage(PyTypeObject *type) {
@@ -161,43 +151,11 @@ bool Describer::value(PyObject *object) {
   } level(depth);
   if (depth > kMaxDepth || out.size() > (64u << 20)) return false; // a cycle, or far more than a constant
   PyTypeObject *kind = Py_TYPE(object);
-  if (object == Py_None || object == Py_True || object == Py_False || object == Py_Ellipsis) {
-    out += object == Py_None ? 'N' : object == Py_True ? '1' : object == Py_False ? '0' : '.';
-    return true;
-  }
-  if (kind == &PyLong_Type) {
-    int overflow;
-    long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (!overflow) {
-      out += 'i';
-      addNumber(out, uint64_t(number));
-      return true;
-    }
-    Ref text = Ref::adopt(_PyLong_Format(object, 16));
-    out += 'I';
-    addText(out, asText(text.get()));
-    return true;
-  }
-  if (kind == &PyFloat_Type) {
-    double number = PyFloat_AS_DOUBLE(object);
-    out += 'f';
-    out.append(reinterpret_cast<const char *>(&number), 8);
-    return true;
-  }
-  if (kind == &PyUnicode_Type) {
-    out += 's';
-    addText(out, asText(object));
-    return true;
-  }
-  if (kind == &PyBytes_Type) {
-    out += 'b';
-    addText(out, {PyBytes_AS_STRING(object), size_t(PyBytes_GET_SIZE(object))});
-    return true;
-  }
-  if (kind == &PyComplex_Type) {
-    Py_complex number = PyComplex_AsCComplex(object);
-    out += 'c';
-    out.append(reinterpret_cast<const char *>(&number), sizeof number);
+  if (isAtom(kind)) {
+    // Version 0 of the format: bytes that depend on the value only, not on who else refers to it.
+    out += 'm';
+    Ref bytes = Ref::adopt(PyMarshal_WriteObjectToString(object, 0));
+    addText(out, {PyBytes_AS_STRING(bytes.get()), size_t(PyBytes_GET_SIZE(bytes.get()))});
     return true;
   }
   if (kind == dataTypeType) {
@@ -207,21 +165,17 @@ bool Describer::value(PyObject *object) {
   }
   if (PyCode_Check(object)) return code(object);
   if (PyTuple_Check(object)) {
-    if (kind != &PyTuple_Type) {
-      out += 'n'; // a named tuple
-      typeName(kind);
-    }
+    typeName(kind); // it may be a named tuple
     return items('t', object);
   }
   if (kind == &PyList_Type) return items('l', object);
-  if (kind == &PyDict_Type) return dict(object);
+  if (kind == &PyDict_Type) return items('d', Ref::adopt(PyDict_Items(object)).get());
   if (PyAnySet_CheckExact(object)) {
     // Sorted by their own descriptions: sets have no order.
     std::vector<std::string> parts;
     Ref list = Ref::adopt(PySequence_List(object));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      parts.emplace_back();
-      Describer part(parts.back());
+      Describer part(parts.emplace_back());
       part.depth = depth;
       if (!part.value(PyList_GET_ITEM(list.get(), i))) return false;
     }
@@ -232,12 +186,12 @@ bool Describer::value(PyObject *object) {
   }
   if (kind == &PySlice_Type || kind == &PyRange_Type) {
     out += kind == &PySlice_Type ? ':' : 'r';
-    return attribute(object, "start") && attribute(object, "stop") && attribute(object, "step");
+    return attributes(object, {"start", "stop", "step"});
   }
   if (PyType_Check(object)) return type(reinterpret_cast<PyTypeObject *>(object));
   if (PyModule_Check(object)) {
     out += 'M';
-    return attribute(object, "__name__");
+    return attributes(object, {"__name__"});
   }
   if (PyArray_Check(object) || PyArray_IsScalar(object, Generic)) {
     out += PyArray_Check(object) ? 'A' : 'g';
@@ -247,14 +201,12 @@ bool Describer::value(PyObject *object) {
   if (PyFunction_Check(object) || isKernel(object) || PyMethod_Check(object)) return function(object, Placement::Ignored);
   if (PyCFunction_Check(object)) {
     out += 'C';
-    return attribute(object, "__module__") && attribute(object, "__qualname__");
+    return attributes(object, {"__module__", "__qualname__"});
   }
-  // Enum members: class, name, value.
-  static PyObject *enumType = importAttribute("enum", "Enum").release();
-  if (PyObject_IsInstance(object, enumType) == 1) {
+  if (isEnumMember(object)) {
     out += 'E';
     typeName(kind);
-    return attribute(object, "_name_") && attribute(object, "_value_");
+    return attributes(object, {"_name_", "_value_"});
   }
   if (PyLong_Check(object) || PyFloat_Check(object) || PyUnicode_Check(object)) {
     // A subclass of a number or a string: the class, then the plain value.
@@ -267,93 +219,19 @@ bool Describer::value(PyObject *object) {
   }
   if (isOfPackage(kind)) {
     // Functions of the language are their names; vectors, types and annotations are their members.
-    PyObject *found = PyObject_GetAttrString(object, "_qd_builtin");
-    PyErr_Clear();
-    if (found) {
-      Ref name = Ref::adopt(found);
+    if (Ref name = findAttribute(object, "_qd_builtin")) {
       out += 'B';
       return value(name.get());
     }
-    if (getFunction(object)) return function(object, Placement::Ignored);
-    return members(object);
+    return getFunction(object) ? function(object, Placement::Ignored) : members(object);
   }
   return false;
 }
 
 bool Describer::code(PyObject *object) {
   out += 'K';
-  for (const char *name : {"co_code", "co_flags", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames",
-                           "co_freevars", "co_cellvars"})
-    if (!attribute(object, name)) return false;
-  Ref constants = Ref::adopt(PyObject_GetAttrString(object, "co_consts"));
-  out += 'k';
-  addNumber(out, uint64_t(PyTuple_GET_SIZE(constants.get())));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants.get()); ++i)
-    if (!value(PyTuple_GET_ITEM(constants.get(), i))) return false;
-  return true;
-}
-
-//--- Source text ---
-// Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
-
-struct SourceFile {
-  std::string text;
-  std::vector<size_t> lines; ///< where each line starts
-  struct timespec changed{};
-};
-
-const SourceFile *readSource(const std::string &path) {
-  static auto *files = new std::unordered_map<std::string, std::unique_ptr<SourceFile>>;
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
-  std::unique_ptr<SourceFile> &file = (*files)[path];
-  if (file && file->changed.tv_sec == status.st_mtim.tv_sec && file->changed.tv_nsec == status.st_mtim.tv_nsec) return file.get();
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  file = std::make_unique<SourceFile>();
-  file->text = std::move(content).str();
-  file->changed = status.st_mtim;
-  file->lines.push_back(0);
-  for (size_t at = 0; (at = file->text.find('\n', at)) != std::string::npos;) file->lines.push_back(++at);
-  return file.get();
-}
-
-int getLastLine(PyObject *code) {
-  int last = reinterpret_cast<PyCodeObject *>(code)->co_firstlineno;
-  Ref positions = Ref::adopt(PyObject_CallMethod(code, "co_lines", nullptr));
-  Ref iterator = Ref::adopt(PyObject_GetIter(positions.get()));
-  while (PyObject *item = PyIter_Next(iterator.get())) {
-    Ref entry = Ref::adopt(item);
-    PyObject *line = PyTuple_GET_ITEM(item, 2);
-    if (PyLong_Check(line)) last = std::max(last, int(PyLong_AsLong(line)));
-  }
-  PyErr_Clear();
-  PyObject *constants = reinterpret_cast<PyCodeObject *>(code)->co_consts;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i)
-    if (PyCode_Check(PyTuple_GET_ITEM(constants, i))) last = std::max(last, getLastLine(PyTuple_GET_ITEM(constants, i)));
-  return last;
-}
-
-/// Lines [first, last] of the function from its file, or from what an interactive session registered with `linecache`.
-void addSource(std::string &out, PyCodeObject *code) {
-  std::string path(asText(code->co_filename));
-  int first = code->co_firstlineno, last = getLastLine(reinterpret_cast<PyObject *>(code));
-  if (const SourceFile *file = readSource(path)) {
-    size_t lines = file->lines.size();
-    if (first < 1 || size_t(first) > lines) return;
-    size_t begin = file->lines[size_t(first) - 1], end = size_t(last) < lines ? file->lines[size_t(last)] : file->text.size();
-    addText(out, std::string_view(file->text).substr(begin, end - begin));
-    return;
-  }
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "linecache");
-  if (!module) return;
-  Ref cache = Ref::adopt(PyObject_GetAttrString(module, "cache"));
-  PyObject *entry = PyDict_GetItem(cache.get(), code->co_filename);
-  if (!entry || !PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 3 || !PyList_Check(PyTuple_GET_ITEM(entry, 2))) return;
-  PyObject *lines = PyTuple_GET_ITEM(entry, 2);
-  for (Py_ssize_t line = first - 1; line >= 0 && line < last && line < PyList_GET_SIZE(lines); ++line)
-    addText(out, asText(PyList_GET_ITEM(lines, line)));
+  return attributes(object, {"co_code", "co_flags", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames",
+                             "co_freevars", "co_cellvars", "co_consts"});
 }
 
 bool Describer::function(PyObject *object, Placement placement) {
@@ -367,7 +245,8 @@ bool Describer::function(PyObject *object, Placement placement) {
   if (!code(plain->func_code) || !value(plain->func_defaults ? plain->func_defaults : Py_None) ||
       !value(plain->func_kwdefaults ? plain->func_kwdefaults : Py_None))
     return false;
-  addSource(out, body);
+  // Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
+  if (!value(call("quadrants._source", "get_text", "O", body).get())) return false;
   if (placement == Placement::Included) {
     out += '@';
     addText(out, asText(body->co_filename));
@@ -403,22 +282,14 @@ std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kin
 
 bool isImmutable(PyObject *object) {
   PyTypeObject *kind = Py_TYPE(object);
-  if (object == Py_None || kind == &PyBool_Type || kind == &PyLong_Type || kind == &PyFloat_Type || kind == &PyUnicode_Type ||
-      kind == &PyBytes_Type || kind == &PyComplex_Type || kind == dataTypeType || kind == &PyEllipsis_Type || kind == &PyRange_Type ||
-      kind == &PySlice_Type || PyCFunction_Check(object) || PyModule_Check(object) || PyType_Check(object) ||
-      PyArray_IsScalar(object, Generic))
-    return true;
   if (PyTuple_Check(object)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      if (!isImmutable(PyTuple_GET_ITEM(object, i))) return false;
-    return true;
+    PyObject *const *items = &PyTuple_GET_ITEM(object, 0);
+    return std::all_of(items, items + PyTuple_GET_SIZE(object), isImmutable);
   }
-  if (PyFunction_Check(object) || isKernel(object)) return true;
-  static PyObject *enumType = importAttribute("enum", "Enum").release();
-  if (PyObject_IsInstance(object, enumType) == 1) return true;
-  PyErr_Clear();
-  // Functions of the language; the classes of the package whose instances hold arrays say nothing here.
-  return getFunction(object) || isBuiltin(object);
+  // Functions of the language among them; the classes of the package whose instances hold arrays say nothing here.
+  return isAtom(kind) || kind == dataTypeType || kind == &PyRange_Type || kind == &PySlice_Type || PyCFunction_Check(object) ||
+         PyModule_Check(object) || PyType_Check(object) || PyArray_IsScalar(object, Generic) || isEnumMember(object) ||
+         getFunction(object) || isBuiltin(object);
 }
 
 bool isBuiltin(PyObject *object) {

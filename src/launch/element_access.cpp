@@ -14,39 +14,28 @@ namespace qd::launch {
 static constexpr int kMaxRank = 64;
 
 namespace {
-enum class KeyKind { Index, Other };
-
 struct Key {
-  KeyKind kind = KeyKind::Index;
   int rank = 0;
   int64_t index[kMaxRank];
 };
 
-/// Python ints and what counts as one; anything else makes the key Other.
+/// Python ints and what counts as one; false for anything else.
 bool addIndex(Key &key, PyObject *item) {
-  if (key.rank == kMaxRank || PyBool_Check(item)) return false;
+  if (key.rank == kMaxRank || PyBool_Check(item) || !PyIndex_Check(item)) return false;
+  Ref number = PyLong_Check(item) ? Ref::borrow(item) : Ref::adopt(PyNumber_Index(item));
   int overflow;
-  if (PyLong_Check(item)) {
-    key.index[key.rank++] = PyLong_AsLongLongAndOverflow(item, &overflow);
-    if (overflow) key.index[key.rank - 1] = overflow < 0 ? INT64_MIN : INT64_MAX;
-    return true;
-  }
-  if (!PyIndex_Check(item)) return false;
-  Ref number = Ref::adopt(PyNumber_Index(item));
-  return addIndex(key, number.get());
+  int64_t index = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  key.index[key.rank++] = overflow ? (overflow < 0 ? INT64_MIN : INT64_MAX) : index;
+  return true;
 }
 
-void readKey(Key &key, PyObject *object) {
-  if (object == Py_None) return;
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      if (!addIndex(key, PySequence_Fast_GET_ITEM(object, i))) {
-        key.kind = KeyKind::Other;
-        return;
-      }
-    return;
-  }
-  if (!addIndex(key, object)) key.kind = KeyKind::Other;
+/// Whether the key is a plain index.
+bool readKey(Key &key, PyObject *object) {
+  if (object == Py_None) return true;
+  if (!PyTuple_Check(object) && !PyList_Check(object)) return addIndex(key, object);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+    if (!addIndex(key, PySequence_Fast_GET_ITEM(object, i))) return false;
+  return true;
 }
 } // namespace
 
@@ -90,22 +79,16 @@ static unsigned char *findElement(const TensorObject &object, const Key &key) {
   return address;
 }
 
-static PyObject *makeIndex(const Key &key) {
+static Ref makeIndex(const Key &key) {
   Ref tuple = Ref::adopt(PyTuple_New(key.rank));
   for (int axis = 0; axis < key.rank; ++axis)
     PyTuple_SET_ITEM(tuple.get(), axis, Ref::adopt(PyLong_FromLongLong(key.index[axis])).release());
-  return tuple.release();
+  return tuple;
 }
 
 /// Calls the subclass for a key that is no plain index, or says why it cannot be one.
 static PyObject *callOther(PyObject *self, const char *method, PyObject *key, PyObject *value) {
-  Ref hook(Ref::borrow(nullptr));
-  if (PyObject *found = PyObject_GetAttrString(self, method))
-    hook = Ref::adopt(found);
-  else if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-    throw PythonError{};
-  PyErr_Clear();
-  if (hook) return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
+  if (Ref hook = findAttribute(self, method)) return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
   throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported",
               Py_TYPE(key)->tp_name, getTensor(self).isField ? "qd.field" : "qd.ndarray");
 }
@@ -115,13 +98,10 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!object.tensor.data) requireAlive(object.tensor);
     Key key;
-    readKey(key, keyObject);
-    if (key.kind == KeyKind::Other) return callOther(self, "_get_item", keyObject, nullptr);
+    if (!readKey(key, keyObject)) return callOther(self, "_get_item", keyObject, nullptr);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0) return readScalar(object.tensor.layout.element.scalar, address);
-    Ref index = Ref::adopt(makeIndex(key));
-    Ref name = Ref::adopt(PyUnicode_InternFromString("_element"));
-    return PyObject_CallMethodOneArg(self, name.get(), index.get());
+    return PyObject_CallMethod(self, "_element", "(O)", makeIndex(key).get());
   });
 }
 
@@ -131,18 +111,15 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
     if (!object.tensor.data) requireAlive(object.tensor);
     Key key;
-    readKey(key, keyObject);
-    if (key.kind == KeyKind::Other) {
+    if (!readKey(key, keyObject)) {
       Ref::adopt(callOther(self, "_set_item", keyObject, value));
       return 0;
     }
     unsigned char *address = findElement(object, key);
-    if (object.tensor.layout.element.rank == 0) {
+    if (object.tensor.layout.element.rank == 0)
       writeScalar(object.tensor.layout.element.scalar, address, value);
-      return 0;
-    }
-    Ref index = Ref::adopt(makeIndex(key));
-    Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", index.get(), value));
+    else
+      Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(key).get(), value));
     return 0;
   });
 }

@@ -17,7 +17,7 @@
 namespace qd::launch {
 
 PyTypeObject *kernelType;
-static KernelObject *allKernels;
+static LiveList<KernelObject> allKernels;
 
 PyObject *getKernelFunction(PyObject *kernel) { return reinterpret_cast<KernelObject *>(kernel)->function; }
 
@@ -54,8 +54,7 @@ static bool tryLaunch(KernelObject &kernel, PyObject *const *arguments, PyObject
 }
 
 static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
-  Ref hook = importAttribute("quadrants._compile", "prepare");
-  Ref prepared = Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), reinterpret_cast<PyObject *>(&kernel), arguments, nullptr));
+  Ref prepared = call("quadrants._compile", "prepare", "OO", &kernel, arguments);
   if (!PyTuple_Check(prepared.get()) || PyTuple_GET_SIZE(prepared.get()) != kernel.parameterCount)
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
@@ -66,19 +65,10 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specialisations->insert(kernel.specialisations->begin(), made);
-  Fit fit = made->launch(kernel, items, result);
-  if (fit == Fit::ReadOnly) refuseReadOnly(*made);
-  if (fit == Fit::No)
-    throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
-                                                          " was compiled for other arguments than it was called with: '" +
-                                                          made->getMisfit() + "' does not fit");
-  return result;
-}
-
-static Ref makePositional(PyObject *const *arguments, Py_ssize_t count) {
-  Ref positional = Ref::adopt(PyTuple_New(count));
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(arguments[i]));
-  return positional;
+  if (tryLaunch(kernel, items, result)) return result;
+  throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
+                                                        " was compiled for other arguments than it was called with: '" + made->getMisfit() +
+                                                        "' does not fit");
 }
 
 static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
@@ -94,18 +84,17 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
 
 /// The arguments as a tuple in the order of the parameters. Python fills in defaults, and lists all that is wrong with a call.
 static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-  Ref positional = makePositional(arguments, count);
+  Ref positional = makeTuple(arguments, count);
   if (!names && count == kernel.parameterCount) return positional;
   Ref keywords = makeKeywords(arguments, count, names);
-  Ref hook = importAttribute("quadrants._parameters", "bind");
-  return Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), kernel.parameters, positional.get(), keywords.get(), nullptr));
+  return call("quadrants._parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
 
 static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   KernelObject &kernel = kernelObject(self);
   State &state = getState();
   if (state.interpreter) {
-    Ref positional = makePositional(arguments, count), keywords = makeKeywords(arguments, count, names);
+    Ref positional = makeTuple(arguments, count), keywords = makeKeywords(arguments, count, names);
     return PyObject_CallFunctionObjArgs(state.interpreter, self, positional.get(), keywords.get(), nullptr);
   }
   requireActive();
@@ -150,9 +139,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.epoch = getState().epoch;
-    kernel.next = allKernels;
-    if (allKernels) allKernels->previous = &kernel;
-    allKernels = &kernel;
+    allKernels.add(kernel);
     return self.release();
   });
 }
@@ -173,7 +160,7 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
 void releaseAllKernels() {
   // Dropping code drops references, which may run anything: first collect, then drop.
   std::vector<std::shared_ptr<Specialisation>> dropped;
-  for (KernelObject *kernel = allKernels; kernel; kernel = kernel->next) {
+  for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next) {
     dropped.insert(dropped.end(), kernel->specialisations->begin(), kernel->specialisations->end());
     kernel->specialisations->clear();
   }
@@ -194,8 +181,7 @@ static void deleteKernel(PyObject *self) {
   if (kernel.weakReferences) PyObject_ClearWeakRefs(self);
   clearKernel(self);
   if (kernel.specialisations) {
-    (kernel.previous ? kernel.previous->next : allKernels) = kernel.next;
-    if (kernel.next) kernel.next->previous = kernel.previous;
+    allKernels.remove(kernel);
     delete kernel.specialisations;
   }
   Py_CLEAR(kernel.function);
@@ -211,10 +197,6 @@ static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
 
 static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }
 
-static PyObject *getFunctionOf(PyObject *self, void *) { return Py_NewRef(kernelObject(self).function); }
-static PyObject *getParameters(PyObject *self, void *) { return Py_NewRef(kernelObject(self).parameters); }
-static PyObject *getResults(PyObject *self, void *) { return Py_NewRef(kernelObject(self).results); }
-static PyObject *getNameOf(PyObject *self, void *) { return Py_NewRef(kernelObject(self).name); }
 static PyObject *countSpecialisations(PyObject *self, void *) {
   KernelObject &kernel = kernelObject(self);
   return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
@@ -222,35 +204,35 @@ static PyObject *countSpecialisations(PyObject *self, void *) {
 
 void addKernelType(PyObject *module) {
   static PyGetSetDef properties[] = {
-      {"function", getFunctionOf, nullptr, "The Python function.", nullptr},
-      {"parameters", getParameters, nullptr, "One Parameter for each argument.", nullptr},
-      {"results", getResults, nullptr, "Annotations of the returned values, or None.", nullptr},
-      {"name", getNameOf, nullptr, "Qualified name.", nullptr},
       {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};
-  static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
-                                  {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},
-                                  {"__weaklistoffset__", T_PYSSIZET, offsetof(KernelObject, weakReferences), READONLY, nullptr},
-                                  {}};
+  static PyMemberDef members[] = {
+      {"function", T_OBJECT_EX, offsetof(KernelObject, function), READONLY, "The Python function."},
+      {"parameters", T_OBJECT_EX, offsetof(KernelObject, parameters), READONLY, "One Parameter for each argument."},
+      {"results", T_OBJECT_EX, offsetof(KernelObject, results), READONLY, "Annotations of the returned values, or None."},
+      {"name", T_OBJECT_EX, offsetof(KernelObject, name), READONLY, "Qualified name."},
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
+      {"__dictoffset__", T_PYSSIZET, offsetof(KernelObject, dict), READONLY, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(KernelObject, weakReferences), READONLY, nullptr},
+      {}};
   PyType_Slot slots[] = {
-      {Py_tp_new, reinterpret_cast<void *>(newKernel)},
-      {Py_tp_dealloc, reinterpret_cast<void *>(deleteKernel)},
-      {Py_tp_traverse, reinterpret_cast<void *>(traverseKernel)},
-      {Py_tp_clear, reinterpret_cast<void *>(clearKernel)},
-      {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
-      {Py_tp_descr_get, reinterpret_cast<void *>(bindKernel)},
-      {Py_tp_repr, reinterpret_cast<void *>(describeKernel)},
-      {Py_tp_getset, properties},
-      {Py_tp_members, members},
+      slot(Py_tp_new, newKernel),
+      slot(Py_tp_dealloc, deleteKernel),
+      slot(Py_tp_traverse, traverseKernel),
+      slot(Py_tp_clear, clearKernel),
+      slot(Py_tp_call, PyVectorcall_Call),
+      slot(Py_tp_descr_get, bindKernel),
+      slot(Py_tp_repr, describeKernel),
+      slot(Py_tp_getset, properties),
+      slot(Py_tp_members, members),
       {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
-      {0, nullptr}};
+      {}};
   // A method descriptor: `object.kernel(…)` calls it without making a bound object.
-  PyType_Spec spec = {
-      "quadrants._runtime.Kernel", sizeof(KernelObject), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
-  kernelType = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
-  if (PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject *>(kernelType)) < 0) throw PythonError{};
+  kernelType = addType(
+      module,
+      {"quadrants._runtime.Kernel", sizeof(KernelObject), 0,
+       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots});
 }
 
 } // namespace qd::launch

@@ -30,10 +30,10 @@ PyObject *getFunction(PyObject *object) {
       return nullptr;
     else {
       // A func holds its function in its own dictionary, which keeps it alive.
-      Ref dict(Ref::borrow(nullptr));
-      if (PyObject *found = PyObject_GenericGetDict(object, nullptr)) dict = Ref::adopt(found);
+      PyObject *dict = PyObject_GenericGetDict(object, nullptr);
       PyErr_Clear();
-      object = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+      object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+      Py_XDECREF(dict);
     }
   }
   return nullptr;
@@ -47,46 +47,39 @@ Ref unbind(Ref object) {
   return Py_TYPE(object.get()) == boundFunc ? Ref::adopt(PyObject_GetAttr(object.get(), name)) : object;
 }
 
-static Ref readClosure(PyObject *function, const std::string &name) {
-  PyObject *closure = PyFunction_GetClosure(function);
+Py_ssize_t findCell(PyObject *function, PyObject *name) {
   Ref names = Ref::adopt(PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars"));
-  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(names.get()); ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name.c_str()) == 0)
-      return Ref::borrow(PyCell_GET(PyTuple_GET_ITEM(closure, i)));
-  return {};
+  Py_ssize_t index = PySequence_Index(names.get(), name);
+  PyErr_Clear();
+  return index;
 }
 
-Ref takeStep(PyObject *object, const PathStep &step) {
+PyObject *readCell(PyObject *function, Py_ssize_t index) {
+  PyObject *closure = function ? PyFunction_GetClosure(function) : nullptr;
+  return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyCell_GET(PyTuple_GET_ITEM(closure, index)) : nullptr;
+}
+
+Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   PyObject *found = nullptr;
   switch (step.kind) {
-  case PathStep::Kind::Attribute: found = PyObject_GetAttrString(object, step.name.c_str()); break;
+  case PathStep::Kind::Attribute: found = PyObject_GetAttr(object, name); break;
   case PathStep::Kind::Item: {
-    Ref key = Ref::adopt(step.name.empty() ? PyLong_FromLongLong(step.index) : PyUnicode_FromString(step.name.c_str()));
+    Ref key = name ? Ref::borrow(name) : Ref::adopt(PyLong_FromLongLong(step.index));
     found = PyObject_GetItem(object, key.get());
     break;
   }
-  case PathStep::Kind::FunctionGlobal: {
-    PyObject *function = getFunction(object);
-    if (!function) return {};
-    if (PyObject *global = PyDict_GetItemString(PyFunction_GetGlobals(function), step.name.c_str())) return Ref::borrow(global);
-    return Ref::borrow(PyDict_GetItemString(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, step.name.c_str()));
-  }
+  case PathStep::Kind::FunctionGlobal:
+    if (PyObject *function = getFunction(object)) {
+      found = PyDict_GetItemWithError(PyFunction_GetGlobals(function), name);
+      if (!found) found = PyDict_GetItemWithError(reinterpret_cast<PyFunctionObject *>(function)->func_builtins, name);
+    }
+    return Ref::borrow(found);
   case PathStep::Kind::FunctionClosure: {
     PyObject *function = getFunction(object);
-    return function ? readClosure(function, step.name) : Ref{};
+    return Ref::borrow(function ? readCell(function, findCell(function, name)) : nullptr);
   }
   }
   return found ? unbind(Ref::adopt(found)) : missing();
-}
-
-Ref resolvePath(const artifact::Path &path, const Roots &roots) {
-  if (path.root == artifact::Path::Root::Argument && path.argument >= roots.argumentCount) return {};
-  Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? roots.arguments[path.argument] : roots.function);
-  for (const PathStep &step : path.steps) {
-    object = takeStep(object.get(), step);
-    if (!object) return {};
-  }
-  return object;
 }
 
 std::string describe(const artifact::Path &path) {

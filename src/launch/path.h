@@ -19,10 +19,14 @@ PyObject *getFunction(PyObject *object);
 /// What is bound, of a bound method or bound func: binding makes a new object at each access, and says nothing that the path does not say.
 Ref unbind(Ref object);
 
-/// One step from `object`; empty when it leads nowhere. Errors other than a missing name are thrown.
-Ref takeStep(PyObject *object, const artifact::PathStep &step);
-/// The object at the end of the path; empty when some step leads nowhere.
-Ref resolvePath(const artifact::Path &path, const Roots &roots);
+/// Where a function has its closure variable `name`, -1 when it has none of that name.
+Py_ssize_t findCell(PyObject *function, PyObject *name);
+/// What a closure variable of a function is; borrowed, null when there is none.
+PyObject *readCell(PyObject *function, Py_ssize_t index);
+
+/// One step from `object`; empty when it leads nowhere. `name` is the step's name, null for an index. Errors other than something missing
+/// are thrown.
+Ref takeStep(PyObject *object, const artifact::PathStep &step, PyObject *name);
 /// "self.x[3]", for messages.
 std::string describe(const artifact::Path &path);
 

@@ -19,13 +19,22 @@
 
 namespace qd::launch {
 
-/// The memory that one launch walks the plan with; owned by the caller, on its stack.
+/// The memory that one launch walks the plan with, on its caller's stack.
 struct PlanFrame {
-  unsigned char *block; ///< argument block
-  PyObject **slots;     ///< slotCount: what each step found, borrowed
-  PyObject **dicts;     ///< slotCount: dictionaries of objects whose members are read
-  PyObject **owned;     ///< slotCount: references that the launch has to give back
+  unsigned char *block = nullptr; ///< argument block
+  PyObject **slots = nullptr;     ///< slotCount: what each step found, borrowed
+  PyObject **dicts = nullptr;     ///< slotCount: dictionaries of objects whose members are read
+  PyObject **owned = nullptr;     ///< slotCount: references to give back when the launch is over
   size_t ownedCount = 0;
+
+  ~PlanFrame() {
+    while (ownedCount) Py_DECREF(owned[--ownedCount]);
+  }
+  void place(PyObject **memory, size_t slotCount) {
+    slots = memory;
+    dicts = memory + slotCount;
+    owned = memory + 2 * slotCount;
+  }
 };
 
 enum class Fit { Yes, No, ReadOnly };
@@ -40,7 +49,7 @@ public:
   /// For the garbage collector: the Python objects that the plan keeps.
   int traverse(visitproc visit, void *arg) const;
 
-  /// Fills the frame's block. The frame's references stay with the caller whatever the result is.
+  /// Fills the frame's block.
   Fit read(PyObject *const *arguments, PlanFrame &frame);
   size_t getSlotCount() const { return slotCount; }
   /// Slots that hold containers and arrays: what must stay alive while the kernel runs.
@@ -62,25 +71,26 @@ private:
     PyObject *inClass = nullptr; ///< and those without an entry there have this one; the type of that version holds it
     uint64_t dictVersion = 0;    ///< of the dictionary that was looked into last,
     PyObject *inDict = nullptr;  ///< and what was found there; the dictionary of that version holds it
-    uint32_t index = 0;          ///< argument number, or index of the input or check
-    PyObject *name = nullptr;    ///< attribute, item, global: owned
-    PyObject *object = nullptr;  ///< cell: owned
+    Py_ssize_t index = 0;        ///< number of the argument, closure variable, input or check
+    Ref name{};                  ///< attribute, item, global
     const artifact::PathStep *path = nullptr;
   };
   struct Node;
   struct Watch {
-    PyObject *dict; ///< owned
+    Ref dict;
     uint64_t version;
   };
   class Builder;
 
-  bool walk(const std::vector<Step> &steps, PyObject *const *arguments, PlanFrame &frame, Fit &fit);
-  PyObject *fetchAttribute(Step &step, PyObject *object);
-  bool readTensor(TensorInput &input, PyObject *object, unsigned char *block, Fit &fit);
+  Fit walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &frame);
+  Ref fetch(Step &step, PlanFrame &frame);
+  Ref fetchAttribute(Step &step, PyObject *object);
+  Fit readTensor(TensorInput &input, PyObject *object, unsigned char *block);
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);
   bool refreshCaptures();
+  void watch(PyObject *dict);
   bool findOverlap(PyObject *const *slots);
 
   artifact::Artifact *artifact = nullptr;

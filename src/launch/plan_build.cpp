@@ -79,34 +79,21 @@ Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool may
   auto key =
       std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
   if (auto found = parent.children.find(key); found != parent.children.end()) return found->second.get();
-  Ref object = takeStep(parent.object.get(), path);
-  if (!object && !mayBeMissing) return nullptr;
-  bool isModule = path.kind == PathStep::Kind::Attribute && PyModule_CheckExact(parent.object.get()) &&
-                  (!object || PyDict_GetItemString(PyModule_GetDict(parent.object.get()), path.name.c_str()));
-  bool isWatched = parent.isWatched && (path.kind == PathStep::Kind::FunctionGlobal || isModule);
-  if (!isWatched) useInLaunch(parent);
-  Step step{.kind = StepKind::Attribute, .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
+  static constexpr StepKind kKinds[] = {StepKind::Attribute, StepKind::Item, StepKind::Global, StepKind::Cell};
+  Step step{.kind = kKinds[size_t(path.kind)], .mayBeMissing = mayBeMissing, .slot = 0, .source = parent.slot};
   step.path = &path;
-  switch (path.kind) {
-  case PathStep::Kind::Attribute: break;
-  case PathStep::Kind::Item: step.kind = StepKind::Item; break;
-  case PathStep::Kind::FunctionGlobal: step.kind = StepKind::Global; break;
-  case PathStep::Kind::FunctionClosure: {
-    step.kind = StepKind::Cell;
-    PyObject *function = getFunction(parent.object.get());
-    Ref names = Ref::adopt(PyObject_GetAttrString(PyFunction_GetCode(function), "co_freevars"));
-    while (step.index < size_t(PyTuple_GET_SIZE(names.get())) &&
-           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), step.index), path.name.c_str()) != 0)
-      ++step.index;
-    break;
-  }
-  }
+  if (path.kind != PathStep::Kind::Item || !path.name.empty()) step.name = Ref::adopt(PyUnicode_InternFromString(path.name.c_str()));
+  Ref object = takeStep(parent.object.get(), path, step.name.get());
+  if (!object && !mayBeMissing) return nullptr;
+  if (step.kind == StepKind::Cell) step.index = findCell(getFunction(parent.object.get()), step.name.get());
+  bool isModule = step.kind == StepKind::Attribute && PyModule_CheckExact(parent.object.get()) &&
+                  (!object || PyDict_GetItemWithError(PyModule_GetDict(parent.object.get()), step.name.get()));
+  bool isWatched = parent.isWatched && (step.kind == StepKind::Global || isModule);
+  if (!isWatched) useInLaunch(parent);
   auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched));
   step.slot = node->slot;
-  if (step.kind == StepKind::Attribute || step.kind == StepKind::Global || !path.name.empty())
-    step.name = PyUnicode_InternFromString(path.name.c_str());
   plan.usesDicts |= !isWatched && step.kind == StepKind::Attribute;
-  (isWatched ? plan.captureSteps : plan.steps).push_back(step);
+  (isWatched ? plan.captureSteps : plan.steps).push_back(std::move(step));
   return parent.children.emplace(key, std::move(node)).first->second.get();
 }
 
@@ -142,26 +129,23 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
     return false;
   bool isSteady = true; // as long as it is the same object
   if (object && kind == Dependency::Kind::Type) {
-    check.held = Py_NewRef(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
+    check.held = Ref::borrow(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
   } else if (object && (kind == Dependency::Kind::Identity || !check.hasDigest)) {
-    check.weak = PyWeakref_NewRef(object, nullptr);
-    if (!check.weak) {
-      PyErr_Clear(); // such an object can only be recognised by keeping it
-      check.held = Py_NewRef(object);
-    }
+    if (PyObject *weak = PyWeakref_NewRef(object, nullptr))
+      check.weak = Ref::adopt(weak);
+    else
+      check.held = Ref::borrow(object); // such an object can only be recognised by keeping it
+    PyErr_Clear();
   } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
-    check.held = Py_NewRef(object);
-  } else if (object) {
-    isSteady = false;
+    check.held = Ref::borrow(object);
+  } else {
+    isSteady = !object;
   }
-  Step step{.kind = StepKind::Check, .slot = node->slot, .index = uint32_t(plan.checks.size())};
-  plan.checks.push_back(check);
-  if (node->isWatched && isSteady) {
-    plan.captureSteps.push_back(step);
-    return true;
-  }
-  useInLaunch(*node);
-  plan.steps.push_back(step);
+  bool isCapture = node->isWatched && isSteady;
+  if (!isCapture) useInLaunch(*node);
+  (isCapture ? plan.captureSteps : plan.steps)
+      .push_back({.kind = StepKind::Check, .slot = node->slot, .index = Py_ssize_t(plan.checks.size())});
+  plan.checks.push_back(std::move(check));
   return true;
 }
 
@@ -170,7 +154,7 @@ void Plan::Builder::input(const Input &input) {
   if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
-    plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = uint32_t(plan.values.size())});
+    plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(plan.values.size())});
     plan.values.push_back({&input, input.offset});
     return;
   }
@@ -182,9 +166,9 @@ void Plan::Builder::input(const Input &input) {
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.isExclusive = input.isField && !input.mayAlias;
   plan.hasExclusiveFields |= tensor.isExclusive;
-  tensor.descr = PyArray_DescrFromType(getNumpyType(layout.element.scalar));
-  plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = uint32_t(plan.tensors.size())});
-  plan.tensors.push_back(tensor);
+  tensor.descr = Ref::adopt(reinterpret_cast<PyObject *>(PyArray_DescrFromType(getNumpyType(layout.element.scalar))));
+  plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
+  plan.tensors.push_back(std::move(tensor));
   plan.tensorSlots.push_back(node->slot);
 }
 
@@ -210,11 +194,11 @@ std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roo
 
 bool Plan::fits(PyObject *const *arguments) {
   std::vector<unsigned char> block(artifact->argumentBytes + 1);
-  std::vector<PyObject *> pointers(3 * slotCount + 1);
-  PlanFrame frame{block.data(), pointers.data(), pointers.data() + slotCount, pointers.data() + 2 * slotCount};
-  Fit fit = read(arguments, frame);
-  for (size_t i = 0; i < frame.ownedCount; ++i) Py_DECREF(frame.owned[i]);
-  return fit != Fit::No;
+  std::vector<PyObject *> memory(3 * slotCount + 1);
+  PlanFrame frame;
+  frame.block = block.data();
+  frame.place(memory.data(), slotCount);
+  return read(arguments, frame) != Fit::No;
 }
 
 } // namespace qd::launch

@@ -12,8 +12,8 @@ struct Plan::TensorInput {
   uint32_t offset = 0;
   int rank = 0;
   uint64_t key = 0, stridedKey = 0; ///< type keys of containers that fit
-  PyTypeObject *type = nullptr;     ///< type of the container seen last, so that the common case is one compare; owned
-  PyArray_Descr *descr = nullptr;   ///< of NumPy arrays that fit; owned
+  Ref type{};                       ///< of the container seen last, so that the common case is one compare
+  Ref descr{};                      ///< of NumPy arrays that fit
   bool hasStrides = false;          ///< strides go into the block
   bool isStatic = false;            ///< no extent goes into the block
   bool isExclusive = false;         ///< overlaps no other input
@@ -29,8 +29,8 @@ struct Plan::Check {
   const artifact::Dependency *dependency;
   const artifact::Artifact *artifact;
   artifact::Dependency::Kind kind = artifact::Dependency::Kind::Value;
-  PyObject *held = nullptr; ///< the object seen, when the same object is enough; owned
-  PyObject *weak = nullptr; ///< Identity: weak reference to the object; owned
+  Ref held{}; ///< the object seen, when the same object is enough
+  Ref weak{}; ///< Identity: weak reference to the object
   support::Digest digest{};
   bool hasDigest = false;
 };

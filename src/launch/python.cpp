@@ -3,6 +3,7 @@
 #include "support/error.h"
 
 #include <cstdarg>
+#include <cstring>
 #include <cxxabi.h>
 #include <new>
 #include <unistd.h>
@@ -12,6 +13,18 @@ namespace qd::launch {
 Ref importAttribute(const char *module, const char *name) {
   Ref imported = Ref::adopt(PyImport_ImportModule(module));
   return Ref::adopt(PyObject_GetAttrString(imported.get(), name));
+}
+
+Ref findAttribute(PyObject *object, const char *name) {
+  PyObject *found = PyObject_GetAttrString(object, name);
+  PyErr_Clear();
+  return found ? Ref::adopt(found) : Ref();
+}
+
+PyTypeObject *addType(PyObject *module, PyType_Spec spec) {
+  Ref type = Ref::adopt(PyType_FromSpec(&spec));
+  if (PyModule_AddObjectRef(module, strrchr(spec.name, '.') + 1, type.get()) < 0) throw PythonError{};
+  return reinterpret_cast<PyTypeObject *>(type.release());
 }
 
 [[noreturn]] static void waitForProcessEnd() {

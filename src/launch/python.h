@@ -41,6 +41,27 @@ private:
   PyObject *object = nullptr;
 };
 
+/// All living objects of a type with `previous` and `next`, so that reset reaches them.
+template <typename Object> struct LiveList {
+  Object *first = nullptr;
+  void add(Object &object) {
+    object.next = std::exchange(first, &object);
+    if (object.next) object.next->previous = &object;
+  }
+  void remove(Object &object) {
+    (object.previous ? object.previous->next : first) = object.next;
+    if (object.next) object.next->previous = object.previous;
+  }
+};
+
+/// One entry of a type's slots.
+template <typename Function> PyType_Slot slot(int id, Function *function) { return {id, reinterpret_cast<void *>(function)}; }
+/// Makes a type and adds it to the module under its name.
+PyTypeObject *addType(PyObject *module, PyType_Spec spec);
+inline PyCFunction withKeywords(PyCFunctionWithKeywords function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 /// Called once. CPython unwinds with the system's libgcc, which hands its context to the copy that is linked in here; that copy prepares
 /// its tables at its first exception only, and aborts when it meets a context before.
 void prepareForcedUnwinding();
@@ -64,6 +85,20 @@ template <typename Body> PyObject *guard(Body &&body) noexcept { return guard(st
 
 /// A new reference to a Python object of a module, imported when it is first asked for.
 Ref importAttribute(const char *module, const char *name);
+/// Calls a function of a module; the arguments are those of Py_BuildValue.
+template <typename... Args> Ref call(const char *module, const char *name, const char *format, Args... args) {
+  return Ref::adopt(PyObject_CallFunction(importAttribute(module, name).get(), format, args...));
+}
+inline void append(const Ref &list, const Ref &item) {
+  if (PyList_Append(list.get(), item.get()) < 0) throw PythonError{};
+}
+inline Ref makeTuple(PyObject *const *items, Py_ssize_t count) {
+  Ref tuple = Ref::adopt(PyTuple_New(count));
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(items[i]));
+  return tuple;
+}
+/// An attribute that may be missing: empty then, without an error.
+Ref findAttribute(PyObject *object, const char *name);
 /// An exception of quadrants._errors, ready to be raised.
 [[noreturn]] void throwPython(PyObject *type, const char *format, ...);
 

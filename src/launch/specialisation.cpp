@@ -5,9 +5,7 @@
 #include "launch/numpy.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
-#include "runtime/format.h"
 #include "support/error.h"
-#include "support/half.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -32,25 +30,19 @@ static constexpr auto kSignalInterval = std::chrono::milliseconds(50);
 static uint64_t readTicks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-  uint64_t ticks;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
 #else
   return uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
 }
 
+static const std::pair<std::chrono::steady_clock::time_point, uint64_t> loadedAt{std::chrono::steady_clock::now(), readTicks()};
+
 static uint64_t getTicksPerMicrosecond() {
-#if defined(__x86_64__)
-  return 2500; // near enough for every processor that there is
-#elif defined(__aarch64__)
-  uint64_t frequency;
-  asm volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
-  return frequency / 1000000 + 1;
-#else
-  return 1000;
-#endif
+  static const uint64_t rate = [] {
+    std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - loadedAt.first;
+    return uint64_t(double(readTicks() - loadedAt.second) / passed.count()) + 1;
+  }();
+  return rate;
 }
 
 //--- Memory of a launch ---
@@ -62,21 +54,33 @@ struct Specialisation::Frame {
   alignas(64) unsigned char scratch[kBlockBytes];
   alignas(64) unsigned char result[256];
   PyObject *pointers[3 * kSlots];
-  void *spilled[4] = {};
-  size_t spilledCount = 0;
-  PlanFrame plan;
+  struct Spilled {
+    void *blocks[4];
+    size_t count = 0;
+    ~Spilled() {
+      while (count) free(blocks[--count]);
+    }
+  } spilled;
+  PlanFrame plan; ///< after the memory that lists its references
 
-  ~Frame() {
-    for (size_t i = 0; i < plan.ownedCount; ++i) Py_DECREF(plan.owned[i]);
-    for (size_t i = 0; i < spilledCount; ++i) free(spilled[i]);
-  }
   unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
     if (bytes <= capacity) return inPlace;
     void *block = aligned_alloc(64, (bytes + 63) & ~size_t(63));
     if (!block) throw std::bad_alloc();
-    return static_cast<unsigned char *>(spilled[spilledCount++] = block);
+    return static_cast<unsigned char *>(spilled.blocks[spilled.count++] = block);
   }
 };
+
+//--- Sites ---
+
+/// The arguments of quadrants._format.format_site: (pieces, values).
+static Ref makeSite(const artifact::Site &site, const uint64_t *values) {
+  Ref pieces = Ref::adopt(PyList_New(0));
+  for (const artifact::Site::Piece &piece : site.pieces)
+    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", piece.text.data(), Py_ssize_t(piece.text.size()),
+                                            piece.isOperand ? getDataType(piece.type.scalar) : Py_None, makeElementShape(piece.type))));
+  return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
+}
 
 //--- Long launches ---
 
@@ -155,15 +159,18 @@ public:
 
   /// Writes what the kernel has printed so far; false with the Python error set when sys.stdout refuses it.
   static bool writePrinted(KernelRun &run) {
-    if (!run.artifact.hasPrint) return true;
-    std::string text = run.takePrinted();
-    if (text.empty()) return true;
-    PyObject *out = PySys_GetObject("stdout");
-    if (!out || out == Py_None) return true;
-    Ref decoded = Ref::adopt(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace"));
-    PyObject *written = PyObject_CallMethod(out, "write", "O", decoded.get());
-    Py_XDECREF(written);
-    return written;
+    return guard(false, [&] {
+      std::vector<uint64_t> printed = run.takePrinted();
+      if (printed.empty()) return true;
+      Ref list = Ref::adopt(PyList_New(0));
+      for (size_t at = 0; at < printed.size();) {
+        const artifact::Site &site = run.artifact.sites[size_t(printed[at++])];
+        append(list, makeSite(site, &printed[at]));
+        at += site.countValues();
+      }
+      call("quadrants._format", "write_printed", "O", list.get());
+      return true;
+    });
   }
 
   KernelRun *run = nullptr;
@@ -199,16 +206,15 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
 Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   Frame frame;
   size_t slots = plan->getSlotCount();
-  frame.plan.slots = frame.pointers;
-  if (slots > Frame::kSlots) frame.plan.slots = reinterpret_cast<PyObject **>(frame.get(nullptr, 0, 3 * slots * sizeof(PyObject *)));
-  frame.plan.dicts = frame.plan.slots + slots;
-  frame.plan.owned = frame.plan.slots + 2 * slots;
+  unsigned char *memory =
+      frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
+  frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
   Fit fit = plan->read(arguments, frame.plan);
-  return fit == Fit::Yes ? run(kernel, arguments, frame, result) : fit;
+  return fit == Fit::Yes ? run(kernel, frame, result) : fit;
 }
 
-Fit Specialisation::run(KernelObject &kernel, PyObject *const *, Frame &frame, PyObject *&result) {
+Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   Observer observer(*this, frame.plan);
   KernelRun run(artifact, state.device->getApi(), &observer);
@@ -232,10 +238,7 @@ Fit Specialisation::run(KernelObject &kernel, PyObject *const *, Frame &frame, P
   observer.comeBack();
   // From here on the GIL is held again.
   lastMicroseconds = ticks / getTicksPerMicrosecond();
-  if (observer.wasInterrupted)
-    result = nullptr;
-  else
-    result = finish(kernel, run, run.context.result);
+  result = observer.wasInterrupted ? nullptr : finish(kernel, run, run.context.result);
   return Fit::Yes;
 }
 
@@ -251,17 +254,12 @@ void Specialisation::raiseFailure(KernelRun &run) {
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
   if (run.failedSite < 0 || size_t(run.failedSite) >= artifact.sites.size())
     throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without saying why");
-  static const char *kinds[] = {"print", "assert", "bounds", "overflow", "division_by_zero"};
   const artifact::Site &site = artifact.sites[size_t(run.failedSite)];
-  std::string message = runtime::formatSite(site, run.failedValues.data());
   Ref frames = Ref::adopt(PyList_New(0));
-  for (const artifact::SourcePlace &place : site.frames) {
-    Ref frame = Ref::adopt(
-        Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine, place.endColumn));
-    PyList_Append(frames.get(), frame.get());
-  }
-  Ref hook = importAttribute("quadrants._errors", "runtime_error");
-  Ref error = Ref::adopt(PyObject_CallFunction(hook.get(), "ssO", kinds[size_t(site.kind)], message.c_str(), frames.get()));
+  for (const artifact::SourcePlace &place : site.frames)
+    append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
+                                            place.endColumn)));
+  Ref error = call("quadrants._errors", "runtime_error", "OO", makeSite(site, run.failedValues.data()).get(), frames.get());
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
   throw PythonError{};
 }
@@ -275,15 +273,11 @@ PyObject *Specialisation::buildResult(KernelObject &kernel, const unsigned char 
   PyObject *hook = kernel.dict ? PyDict_GetItemWithError(kernel.dict, hookName) : nullptr;
   if (!hook && artifact.results.size() == 1 && artifact.results[0].type.rank == 0)
     return readResult(artifact.results[0].type.scalar, block + artifact.results[0].offset);
-  Py_ssize_t count = 0;
-  for (const artifact::Artifact::Result &result : artifact.results) count += Py_ssize_t(result.type.componentCount());
-  Ref flat = Ref::adopt(PyTuple_New(count));
-  Py_ssize_t position = 0;
+  Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::Artifact::Result &result : artifact.results)
-    for (int64_t component = 0; component < result.type.componentCount(); ++component) {
-      const unsigned char *address = block + result.offset + size_t(component) * getByteSize(result.type.scalar);
-      PyTuple_SET_ITEM(flat.get(), position++, Ref::adopt(readResult(result.type.scalar, address)).release());
-    }
+    for (int64_t component = 0; component < result.type.componentCount(); ++component)
+      append(list, Ref::adopt(readResult(result.type.scalar, block + result.offset + size_t(component) * getByteSize(result.type.scalar))));
+  Ref flat = Ref::adopt(PyList_AsTuple(list.get()));
   return hook ? PyObject_CallOneArg(hook, flat.get()) : flat.release();
 }
 

@@ -29,7 +29,7 @@ public:
 private:
   struct Frame;
   class Observer;
-  Fit run(KernelObject &kernel, PyObject *const *arguments, Frame &frame, PyObject *&result);
+  Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);
   PyObject *buildResult(KernelObject &kernel, const unsigned char *block);
   [[noreturn]] void raiseFailure(runtime::KernelRun &run);

@@ -11,8 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -27,22 +25,22 @@ static constexpr auto kMaxWait = std::chrono::seconds(60);
 
 //--- Identity of the two modules ---
 
-/// Name, size and time of change of a module's file: a module that was built or installed anew is another one.
-static std::string describeFile(const std::string &path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) return "absent";
-  return std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec);
-}
-
-/// Both modules lie in one folder under one ending.
+/// Size and time of change of both modules, which lie in one folder under one ending: a module that was built or installed anew is
+/// another one.
 static const std::string &getBuildIdentity() {
   static const auto *identity = [] {
     Dl_info info{};
     dladdr(reinterpret_cast<void *>(&getBuildIdentity), &info);
-    std::string own = info.dli_fname ? info.dli_fname : "";
-    std::string compiler = own;
-    if (size_t at = compiler.rfind("_runtime"); at != std::string::npos) compiler.replace(at, strlen("_runtime"), "_compiler");
-    return new std::string(describeFile(own) + "\n" + describeFile(compiler));
+    std::string own = info.dli_fname ? info.dli_fname : "", compiler = own;
+    if (size_t at = own.rfind("_runtime"); at != std::string::npos) compiler.replace(at, strlen("_runtime"), "_compiler");
+    auto *text = new std::string;
+    for (const std::string &path : {own, compiler}) {
+      struct stat status{};
+      stat(path.c_str(), &status);
+      *text += std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + " " + std::to_string(status.st_mtim.tv_nsec) +
+               "\n";
+    }
+    return text;
   }();
   return *identity;
 }
@@ -74,10 +72,8 @@ static void describeArgument(std::string &out, PyObject *argument) {
 /// Empty when something has no description; such kernels are not kept on disk.
 static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *arguments) {
   State &state = getState();
-  std::string text = getBuildIdentity();
-  text.append("\n").append(PY_VERSION).append("\n");
-  text.append(state.device->getTarget()).append("\n").append(state.device->describe()).append("\n");
-  text.append(state.options.describeKey());
+  std::string text = getBuildIdentity() + PY_VERSION + "\n" + std::string(state.device->getTarget()) + "\n" + state.device->describe() +
+                     "\n" + state.options.describeKey();
   if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) ||
       !describeValue(text, kernel.results))
     return std::nullopt;
@@ -123,8 +119,7 @@ static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
 }
 
 static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments) {
-  Ref hook = importAttribute("quadrants._compile", "compile_kernel");
-  Ref bytes = Ref::adopt(PyObject_CallFunctionObjArgs(hook.get(), reinterpret_cast<PyObject *>(&kernel), arguments, nullptr));
+  Ref bytes = call("quadrants._compile", "compile_kernel", "OO", &kernel, arguments);
   if (!PyBytes_Check(bytes.get())) throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
   ++getState().compiled;
   return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes.get())), size_t(PyBytes_GET_SIZE(bytes.get())));

@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
@@ -18,7 +19,7 @@ using support::Error;
 using support::ErrorKind;
 
 PyTypeObject *bufferType, *fieldType, *ndarrayType;
-static TensorObject *allTensors;
+static LiveList<TensorObject> allTensors;
 
 //--- Buffer ---
 
@@ -61,16 +62,13 @@ static PyObject *newTensor(PyTypeObject *type, PyObject *, PyObject *) {
   TensorObject &object = tensorObject(self);
   new (&object.tensor) Tensor;
   object.tensor.isField = PyType_IsSubtype(type, fieldType);
-  object.next = allTensors;
-  if (allTensors) allTensors->previous = &object;
-  allTensors = &object;
+  allTensors.add(object);
   return self;
 }
 
 static void deleteTensor(PyObject *self) {
   TensorObject &object = tensorObject(self);
-  (object.previous ? object.previous->next : allTensors) = object.next;
-  if (object.next) object.next->previous = object.previous;
+  allTensors.remove(object);
   object.tensor.~Tensor();
   PyMem_Free(object.firstIndex);
   Py_XDECREF(object.shape);
@@ -80,7 +78,7 @@ static void deleteTensor(PyObject *self) {
 }
 
 void releaseAllTensors() {
-  for (TensorObject *object = allTensors; object; object = object->next) object->tensor.release();
+  for (TensorObject *object = allTensors.first; object; object = object->next) object->tensor.release();
 }
 
 static std::vector<int64_t> readIntegers(PyObject *sequence) {
@@ -125,47 +123,8 @@ static void setFirstIndex(TensorObject &object, PyObject *offset) {
   std::copy(values.begin(), values.end(), object.firstIndex);
 }
 
-static void placeTensor(TensorObject &object, const layout::ValueType &element, PyObject *shape, PyObject *strides,
-                        PyObject *componentStride, PyObject *buffer, int64_t byteOffset) {
-  TensorLayout layout;
-  layout.element = element;
-  layout.extents = readIntegers(shape);
-  for (int64_t extent : layout.extents)
-    if (extent < 0) throw Error(ErrorKind::Value, "a container cannot have a negative extent");
-  layout.strides = strides == Py_None ? layout::computePackedStrides(element, layout.extents) : readIntegers(strides);
-  if (layout.strides.size() != layout.extents.size()) throw Error(ErrorKind::Value, "shape and strides must have the same length");
-  layout.componentStride = int64_t(getByteSize(element.scalar));
-  if (componentStride != Py_None && (layout.componentStride = PyLong_AsLongLong(componentStride)) == -1 && PyErr_Occurred())
-    throw PythonError{};
-  runtime::BufferRef memory;
-  if (buffer != Py_None) {
-    if (Py_TYPE(buffer) != bufferType) throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
-    memory = reinterpret_cast<BufferObject *>(buffer)->buffer;
-  }
-  object.tensor.place(std::move(layout), std::move(memory), byteOffset);
-  Py_CLEAR(object.shape);
-}
-
-static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
-  return guard(-1, [&] {
-    static const char *names[] = {"dtype",  "element_shape", "shape",  "strides", "component_stride",
-                                  "buffer", "byte_offset",   "offset", nullptr};
-    PyObject *dtype, *elementShape, *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
-    long long byteOffset = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOOLO", const_cast<char **>(names), &dtype, &elementShape, &shape, &strides,
-                                     &componentStride, &buffer, &byteOffset, &offset))
-      return -1;
-    TensorObject &object = tensorObject(self);
-    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is initialised once");
-    object.tensor.layout.element = readElement(dtype, elementShape);
-    if (shape == Py_None) return 0;
-    placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
-    setFirstIndex(object, offset);
-    return 0;
-  });
-}
-
-static PyObject *placeLater(PyObject *self, PyObject *args, PyObject *kwargs) {
+/// _place(shape, strides=None, component_stride=None, buffer=None, byte_offset=0, offset=None)
+static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
     static const char *names[] = {"shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
     PyObject *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
@@ -175,9 +134,36 @@ static PyObject *placeLater(PyObject *self, PyObject *args, PyObject *kwargs) {
       return nullptr;
     TensorObject &object = tensorObject(self);
     if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is placed once");
-    placeTensor(object, object.tensor.layout.element, shape, strides, componentStride, buffer, byteOffset);
+    TensorLayout layout;
+    layout.element = object.tensor.layout.element;
+    layout.extents = readIntegers(shape);
+    if (std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent < 0; }))
+      throw Error(ErrorKind::Value, "a container cannot have a negative extent");
+    layout.strides = strides == Py_None ? layout::computePackedStrides(layout.element, layout.extents) : readIntegers(strides);
+    if (layout.strides.size() != layout.extents.size()) throw Error(ErrorKind::Value, "shape and strides must have the same length");
+    layout.componentStride = int64_t(getByteSize(layout.element.scalar));
+    if (componentStride != Py_None && (layout.componentStride = PyLong_AsLongLong(componentStride)) == -1 && PyErr_Occurred())
+      throw PythonError{};
+    if (buffer != Py_None && Py_TYPE(buffer) != bufferType)
+      throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
+    object.tensor.place(std::move(layout), buffer == Py_None ? runtime::BufferRef() : reinterpret_cast<BufferObject *>(buffer)->buffer,
+                        byteOffset);
     setFirstIndex(object, offset);
     Py_RETURN_NONE;
+  });
+}
+
+/// (dtype, element_shape, shape, …): what follows the element as _place has it; without memory for the shape None.
+static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return guard(-1, [&] {
+    PyObject *dtype, *elementShape;
+    Ref head = Ref::adopt(PyTuple_GetSlice(args, 0, 2)), rest = Ref::adopt(PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)));
+    if (!PyArg_ParseTuple(head.get(), "OO", &dtype, &elementShape)) return -1;
+    TensorObject &object = tensorObject(self);
+    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is initialised once");
+    object.tensor.layout.element = readElement(dtype, elementShape);
+    if (PyTuple_GET_SIZE(rest.get()) == 0 || PyTuple_GET_ITEM(rest.get(), 0) != Py_None) Ref::adopt(placeTensor(self, rest.get(), kwargs));
+    return 0;
   });
 }
 
@@ -193,20 +179,15 @@ static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     const Tensor &tensor = getTensor(self);
     requireAlive(tensor);
-    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
-    int rank = 0;
-    auto addAxis = [&](int64_t extent, int64_t stride) {
-      if (rank == 32) throw Error(ErrorKind::Value, "NumPy arrays have at most 32 axes");
-      shape[rank] = extent;
-      strides[rank++] = stride;
-    };
     const layout::ValueType &element = tensor.layout.element;
-    for (int axis = 0; axis < tensor.layout.rank(); ++axis)
-      addAxis(tensor.layout.extents[size_t(axis)], tensor.layout.strides[size_t(axis)]);
-    if (element.rank >= 1) addAxis(element.rows, tensor.layout.componentStride * element.columns);
-    if (element.rank == 2) addAxis(element.columns, tensor.layout.componentStride);
+    std::vector<npy_intp> shape(tensor.layout.extents.begin(), tensor.layout.extents.end());
+    std::vector<npy_intp> strides(tensor.layout.strides.begin(), tensor.layout.strides.end());
+    shape.insert(shape.end(), {element.rows, element.columns});
+    strides.insert(strides.end(), {tensor.layout.componentStride * element.columns, tensor.layout.componentStride});
+    int rank = tensor.layout.rank() + element.rank; // NumPy says when that is too much
     PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
-    Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape, strides, tensor.data, NPY_ARRAY_WRITEABLE, nullptr));
+    Ref array = Ref::adopt(
+        PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), tensor.data, NPY_ARRAY_WRITEABLE, nullptr));
     Ref owner = Ref::adopt(wrapBuffer(tensor.buffer));
     if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0) return nullptr;
     PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()),
@@ -224,10 +205,9 @@ static PyObject *getShape(PyObject *self, void *) {
   });
 }
 
-static PyObject *makeElementShape(const layout::ValueType &element) {
-  std::vector<int64_t> shape;
-  if (element.rank >= 1) shape.push_back(element.rows);
-  if (element.rank == 2) shape.push_back(element.columns);
+PyObject *makeElementShape(const layout::ValueType &element) {
+  std::vector<int64_t> shape{element.rows, element.columns};
+  shape.resize(element.rank);
   return makeTuple(shape);
 }
 
@@ -274,31 +254,44 @@ static PyObject *getState(PyObject *self, void *) {
   return PyUnicode_InternFromString(names[size_t(getTensor(self).state)]);
 }
 
+bool mayOverlap(PyObject *a, PyObject *b) {
+  auto getRange = [](PyObject *object) -> std::pair<const unsigned char *, const unsigned char *> {
+    if (isTensor(object)) {
+      const Tensor &tensor = getTensor(object);
+      return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
+    }
+    auto *array = reinterpret_cast<PyArrayObject *>(object);
+    const auto *begin = static_cast<const unsigned char *>(PyArray_DATA(array)), *end = begin + PyArray_ITEMSIZE(array);
+    if (PyArray_SIZE(array) == 0) return {begin, begin};
+    for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
+      int64_t reach = PyArray_STRIDE(array, axis) * (PyArray_DIM(array, axis) - 1);
+      (reach < 0 ? begin : end) += reach;
+    }
+    return {begin, end};
+  };
+  auto first = getRange(a), second = getRange(b);
+  if (first.first >= second.second || second.first >= first.second) return false;
+  return !isTensor(a) || !isTensor(b) || mayOverlap(getTensor(a), getTensor(b));
+}
+
 static PyObject *overlap(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *objects[2];
     if (!PyArg_ParseTuple(args, "OO:may_overlap", &objects[0], &objects[1])) return nullptr;
-    auto isPlaced = [](PyObject *object) { return isTensor(object) && getTensor(object).state != Tensor::State::Unplaced; };
-    if (isPlaced(objects[0]) && isPlaced(objects[1])) return PyBool_FromLong(mayOverlap(getTensor(objects[0]), getTensor(objects[1])));
-    // NumPy's own answer by bounds, for arrays and the views of containers.
-    Ref views[2];
-    for (int i = 0; i < 2; ++i) views[i] = isPlaced(objects[i]) ? Ref::adopt(makeView(objects[i], nullptr)) : Ref::borrow(objects[i]);
-    Ref function = importAttribute("numpy", "may_share_memory");
-    return PyObject_CallFunctionObjArgs(function.get(), views[0].get(), views[1].get(), nullptr);
+    Ref arrays[2];
+    for (int i = 0; i < 2; ++i) {
+      if (isTensor(objects[i]) && !getTensor(objects[i]).data) Py_RETURN_FALSE;
+      arrays[i] = isTensor(objects[i]) ? Ref::borrow(objects[i]) : Ref::adopt(PyArray_FROM_O(objects[i]));
+    }
+    return PyBool_FromLong(mayOverlap(arrays[0].get(), arrays[1].get()));
   });
 }
 
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
-  for (TensorObject *object = allTensors; object; object = object->next)
+  for (TensorObject *object = allTensors.first; object; object = object->next)
     if (object->tensor.state == Tensor::State::Alive) ++(object->tensor.isField ? fields : ndarrays);
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
-}
-
-static PyTypeObject *makeType(PyObject *module, PyType_Spec &spec) {
-  auto *type = reinterpret_cast<PyTypeObject *>(Ref::adopt(PyType_FromSpec(&spec)).release());
-  if (PyModule_AddObjectRef(module, strrchr(spec.name, '.') + 1, reinterpret_cast<PyObject *>(type)) < 0) throw PythonError{};
-  return type;
 }
 
 void addTensorTypes(PyObject *module) {
@@ -306,13 +299,12 @@ void addTensorTypes(PyObject *module) {
   static PyGetSetDef bufferProperties[] = {{"nbytes", getBufferSize, nullptr, "Size in bytes.", nullptr},
                                            {"address", getBufferAddress, nullptr, "Address of the first byte.", nullptr},
                                            {}};
-  PyType_Slot bufferSlots[] = {{Py_tp_new, reinterpret_cast<void *>(newBuffer)},
-                               {Py_tp_dealloc, reinterpret_cast<void *>(deleteBuffer)},
-                               {Py_tp_getset, bufferProperties},
+  PyType_Slot bufferSlots[] = {slot(Py_tp_new, newBuffer),
+                               slot(Py_tp_dealloc, deleteBuffer),
+                               slot(Py_tp_getset, bufferProperties),
                                {Py_tp_doc, const_cast<char *>("Zeroed, aligned memory that several containers and views may share.")},
-                               {0, nullptr}};
-  PyType_Spec bufferSpec = {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots};
-  bufferType = makeType(module, bufferSpec);
+                               {}};
+  bufferType = addType(module, {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots});
 
   static PyGetSetDef properties[] = {
       {"shape", getShape, nullptr, "Extents.", nullptr},
@@ -325,24 +317,23 @@ void addTensorTypes(PyObject *module) {
       {"_address", getAddress, nullptr, "Address of the first element.", nullptr},
       {"_state", getState, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
       {}};
-  static PyMethodDef methods[] = {{"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
-                                  {"_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(placeLater)),
-                                   METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
-                                  {}};
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(newTensor)},
-                         {Py_tp_init, reinterpret_cast<void *>(initTensor)},
-                         {Py_tp_dealloc, reinterpret_cast<void *>(deleteTensor)},
-                         {Py_tp_getset, properties},
-                         {Py_tp_methods, methods},
-                         {Py_mp_subscript, reinterpret_cast<void *>(getElement)},
-                         {Py_mp_ass_subscript, reinterpret_cast<void *>(setElement)},
+  static PyMethodDef methods[] = {
+      {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
+      {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
+      {}};
+  PyType_Slot slots[] = {slot(Py_tp_new, newTensor),
+                         slot(Py_tp_init, initTensor),
+                         slot(Py_tp_dealloc, deleteTensor),
+                         slot(Py_tp_getset, properties),
+                         slot(Py_tp_methods, methods),
+                         slot(Py_mp_subscript, getElement),
+                         slot(Py_mp_ass_subscript, setElement),
                          {Py_tp_doc, const_cast<char *>("(dtype, element_shape, shape, strides=None, component_stride=None, buffer=None, "
                                                         "byte_offset=0, offset=None): elements in memory. Strides are in bytes.")},
-                         {0, nullptr}};
-  PyType_Spec fieldSpec = {"quadrants._runtime.FieldBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  PyType_Spec ndarraySpec = {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  fieldType = makeType(module, fieldSpec);
-  ndarrayType = makeType(module, ndarraySpec);
+                         {}};
+  unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  fieldType = addType(module, {"quadrants._runtime.FieldBase", sizeof(TensorObject), 0, flags, slots});
+  ndarrayType = addType(module, {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, flags, slots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},

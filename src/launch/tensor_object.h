@@ -25,6 +25,11 @@ inline bool isTensor(PyObject *object) {
 }
 inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<TensorObject *>(object)->tensor; }
 
+/// The shape of an element as a tuple; a new reference.
+PyObject *makeElementShape(const layout::ValueType &element);
+/// Whether elements of two containers or NumPy arrays may share memory: by their bounds, of two containers by their layouts, too.
+bool mayOverlap(PyObject *a, PyObject *b);
+
 void addTensorTypes(PyObject *module);
 /// Takes the memory of every container away; views keep theirs.
 void releaseAllTensors();

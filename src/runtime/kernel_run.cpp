@@ -1,7 +1,5 @@
 #include "runtime/kernel_run.h"
 
-#include "runtime/format.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -25,18 +23,18 @@ KernelRun::~KernelRun() {
 void KernelRun::fail(int32_t site, const uint64_t *values) {
   if (!hasFailed.exchange(true)) {
     failedSite = site;
-    if (size_t(site) < artifact.sites.size()) failedValues.assign(values, values + countValues(artifact.sites[size_t(site)]));
+    if (size_t(site) < artifact.sites.size()) failedValues.assign(values, values + artifact.sites[size_t(site)].countValues());
   }
   cancel();
 }
 
 void KernelRun::print(int32_t site, const uint64_t *values) {
-  std::string text = formatSite(artifact.sites[size_t(site)], values);
   std::lock_guard lock(printing);
-  printed += text;
+  printed.push_back(uint64_t(site));
+  printed.insert(printed.end(), values, values + artifact.sites[size_t(site)].countValues());
 }
 
-std::string KernelRun::takePrinted() {
+std::vector<uint64_t> KernelRun::takePrinted() {
   std::lock_guard lock(printing);
   return std::exchange(printed, {});
 }

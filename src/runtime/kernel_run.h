@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <string>
 #include <vector>
 
 namespace qd::runtime {
@@ -35,8 +34,8 @@ public:
   void *allocateTemporary(int64_t bytes);
   /// Makes the kernel stop soon without a failure of its own.
   void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
-  /// Text printed since the last call.
-  std::string takePrinted();
+  /// What was printed since the last call: for each print its site and the values of the operands.
+  std::vector<uint64_t> takePrinted();
 
   QdKernelContext context{};
   const artifact::Artifact &artifact;
@@ -53,7 +52,7 @@ private:
   std::atomic<bool> hasFailed{false};
   std::atomic<Temporary *> temporaries{nullptr};
   std::mutex printing;
-  std::string printed;
+  std::vector<uint64_t> printed;
 };
 
 } // namespace qd::runtime

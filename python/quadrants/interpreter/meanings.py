@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _runtime
+from quadrants import _format, _runtime
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
@@ -213,11 +213,7 @@ def format_value(value: Any, spec: str) -> str:
         value = typed(value)
     if not isinstance(value, np.generic):
         return format(value, spec)
-    if not spec:
-        return f"{value:f}" if value.dtype.kind == "f" else str(int(value))
-    kind = spec[-1]
-    number = float(value) if kind in "eEfFgGa" else int(value)
-    return ("%" + (spec[:-1] + "d" if kind in "iu" else spec)) % number if kind.isalpha() else format(number, spec)
+    return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
 _AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique ndrange no_activate static_print"
