@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from ._error_codes import find_family
 from ._format import format_site
 
 Frame = tuple[str, str, int, int, int, int]
@@ -53,7 +55,8 @@ class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
 
 
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
-_MAX_FRAMES = 3  # with two lines of source each and the text, a message stays within twelve lines
+_PACKAGE = str(Path(__file__).parent)
+_MAX_LINES = 12
 _MAX_SOURCE_LINES = 3
 _BLOCK_HEADS = ("for ", "while ", "if ", "def ", "with ", "match ", "async ", "class ", "else", "elif ")
 
@@ -86,14 +89,16 @@ def _source_block(frame: Frame) -> list[str]:
 
 
 def _format(message: str, frames: Sequence[Frame]) -> str:
-    shown = list(frames)
-    lines: list[str] = []
-    if len(shown) > _MAX_FRAMES:
-        lines = _source_block(shown[0]) + [f"... ({len(shown) - _MAX_FRAMES} more calls)"]
-        shown = shown[1 - _MAX_FRAMES :]
-    for frame in shown:
-        lines += _source_block(frame)
-    return "\n".join([*lines, message])
+    """Source lines of the frames and the message: the outermost frame and as many of the innermost as twelve lines have room for."""
+    blocks, text = [_source_block(frame) for frame in frames], message.split("\n")
+    kept = len(blocks)
+    while kept > 1:
+        left_out = [f"... ({len(blocks) - kept} more calls)"] if kept < len(blocks) else []
+        lines = [*blocks[0], *left_out, *(line for block in blocks[len(blocks) - kept + 1 :] for line in block), *text]
+        if len(lines) <= _MAX_LINES:
+            return "\n".join(lines)
+        kept -= 1
+    return "\n".join([line for block in blocks[-kept:] for line in block] + text)
 
 
 def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
@@ -115,9 +120,17 @@ def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
 
 
 def compile_error(class_name: str, message: str, frames: Sequence[Frame]) -> Exception:
-    """The exception for a mistake found at ``frames`` (outermost first): source lines with carets, then ``message``."""
-    kind = _CLASSES.get(class_name, QuadrantsCompilationError)
-    return _with_place(kind(_format(message, frames)), frames)
+    """The exception for a mistake found at ``frames`` (outermost first): source lines with carets, ``message``, and what to do about it.
+
+    Its attribute ``code`` names the page of docs/errors that explains mistakes of this family; None where there is none.
+    """
+    of_user = [frame for frame in frames if not frame[0].startswith(_PACKAGE)] or frames  # a library's own lines explain nothing
+    family = find_family(message)
+    if family is not None:
+        message += f"\nhelp: {family.remedy} [{family.code}]"
+    error = _with_place(_CLASSES.get(class_name, QuadrantsCompilationError)(_format(message, of_user)), of_user)
+    error.code = family.code if family else None  # type: ignore[attr-defined]
+    return error
 
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
