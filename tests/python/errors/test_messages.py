@@ -51,7 +51,7 @@ def test_statements_with_a_body_show_their_header():
 
 
 def test_run_time_errors_are_assertions():
-    error = _errors.runtime_error("Bounds", "out of range", [])
+    error = _errors.runtime_error(([("out of range", None, ())], b""), [])
     assert isinstance(error, qd.QuadrantsAssertionError) and isinstance(error, AssertionError) and str(error) == "out of range"
 
 
