@@ -115,7 +115,8 @@ class Evaluator:
             return base.members[index]
         if is_place(base) or isinstance(base, (np.generic, int, float)):
             raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
-        return self.captured(base[index])
+        item = base[index]
+        return item if is_runtime(item) else self.captured(item)
 
     def binary(self, name: str, left: Any, right: Any) -> Any:
         """A binary operator; between compile-time values it is Python's."""

@@ -180,7 +180,8 @@ class Rewriter(ast.NodeTransformer):
         return self.helper("end_choice", *arguments, self.helper("other_choice", at=node), self.visit(node.orelse), at=node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
-        return _place(ast.NamedExpr(ast.Name(node.target.id, ast.Store()), self.stored_value(node.target, self.visit(node.value))), node)
+        value = self.stored_value(node.target, self.visit(node.value))
+        return self.helper("read", ast.NamedExpr(ast.Name(node.target.id, ast.Store()), value), at=node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         callee = self.resolve(node.func)

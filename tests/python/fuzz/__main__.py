@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .compare import BACKENDS, check, difference, generate, options_of, reduce, run_apart
+from .program import Program
+
+
+def run_batch(first: int, count: int, batch: int, folder: Path) -> tuple[dict[int, Program], list[int], list[str]]:
+    """Runs some programs in a process of their own: the programs, those of them to look at closer, and what was refused."""
+    options = options_of(first // batch)
+    programs = {seed: generate(seed, options) for seed in range(first, first + count)}
+    paths = {seed: folder / f"program_{seed}.py" for seed in programs}
+    for seed, program in programs.items():
+        paths[seed].write_text(program.source())
+    found = run_apart(options, list(paths.values()), 60 + 4 * count)
+    for path in paths.values():
+        path.unlink()
+    if isinstance(found, str):
+        return programs, list(programs), []
+    pairs = dict(zip(programs, zip(*(found[backend] for backend in BACKENDS), strict=True), strict=True))
+    refused = [f"program {seed} is refused: {pair[0]}" for seed, pair in pairs.items() if all(isinstance(one, str) for one in pair)]
+    return programs, [seed for seed, pair in pairs.items() if difference(*pair)], refused
 
 
 def main() -> int:
@@ -17,39 +37,29 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="programs to run")
     parser.add_argument("--seed", type=int, default=0, help="number of the first program")
     parser.add_argument("--batch", type=int, default=25, help="programs in one process")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many failures")
     parser.add_argument("--no-reduce", action="store_true", help="print failing programs whole")
-    arguments = parser.parse_args()
-    begin, failures, refused, done = time.monotonic(), 0, 0, 0
-    with tempfile.TemporaryDirectory() as name:
+    given = parser.parse_args()
+    begin, failures, refused, done, end = time.monotonic(), 0, 0, 0, given.seed + given.count
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(given.jobs) as pool:
         folder = Path(name)
-        for first in range(arguments.seed, arguments.seed + arguments.count, arguments.batch):
-            seeds = range(first, min(first + arguments.batch, arguments.seed + arguments.count))
-            options = options_of(first // arguments.batch)
-            programs = {seed: generate(seed, options) for seed in seeds}
-            paths = {seed: folder / f"program_{seed}.py" for seed in seeds}
-            for seed, program in programs.items():
-                paths[seed].write_text(program.source())
-            found = run_apart(options, list(paths.values()), 60 + 4 * len(seeds))
-            suspects = list(seeds)
-            if not isinstance(found, str):
-                pairs = dict(zip(seeds, zip(*(found[backend] for backend in BACKENDS), strict=True), strict=True))
-                suspects = [seed for seed, pair in pairs.items() if difference(*pair)]
-                for seed, pair in pairs.items():
-                    if all(isinstance(outcome, str) for outcome in pair):
-                        refused += 1
-                        print(f"program {seed} is refused: {pair[0]}", file=sys.stderr)
+        batches = [(first, min(given.batch, end - first)) for first in range(given.seed, end, given.batch)]
+        for programs, suspects, refusals in pool.map(lambda work: run_batch(*work, given.batch, folder), batches):
+            refused += len(refusals)
+            print(*refusals, sep="\n", end="\n" * bool(refusals), file=sys.stderr)
             for seed in suspects:
                 kind, text = check(programs[seed], folder)
                 if kind in (None, "refused"):
                     continue
                 failures += 1
-                small = programs[seed] if arguments.no_reduce else reduce(programs[seed], folder, kind)
+                small = programs[seed] if given.no_reduce else reduce(programs[seed], folder, kind)
                 text = check(small, folder)[1] or text
-                print(f"=== program {seed} with {options} {kind}:\n{small.source()}\n{text}\n", flush=True)
-                if failures >= arguments.failures:
+                print(f"=== program {seed} with {small.options} {kind}:\n{small.source()}\n{text}\n", flush=True)
+                if failures >= given.failures:
+                    pool.shutdown(cancel_futures=True)
                     return 1
-            done += len(seeds)
+            done += len(programs)
             print(f"{done} programs, {failures} failures, {refused} refused, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     if refused * 20 > done:
         print("more than one program in twenty is refused: the generator is wrong", file=sys.stderr)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .program import Program, Statement
-from .statements import ProgramGenerator
+from .surroundings import ProgramGenerator
 
 ROOT = Path(__file__).parents[3]
 BACKENDS = ("cpu", "python")
@@ -42,14 +42,17 @@ def outcome(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
         module.setup()
-        return [plain(result) for result in module.run()]
+        return plain(module.run())
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[-400:]}"
 
 
-def plain(result: Any) -> Any:
-    """A result without the package's types."""
-    return np.asarray(result.to_list()) if hasattr(result, "to_list") else result
+def plain(result: Any) -> list[np.ndarray]:
+    """The arrays and numbers of a result, without the package's types."""
+    result = result.to_dict() if hasattr(result, "to_dict") else result.to_list() if hasattr(result, "to_list") else result
+    if isinstance(result, (list, tuple, dict)):
+        return [part for item in (result.values() if isinstance(result, dict) else result) for part in plain(item)]
+    return [np.asarray(result)]
 
 
 def run_on(backend: str, options: dict[str, str], paths: list[Path], verbose: bool = False) -> list[Any]:

@@ -1,8 +1,8 @@
 """Random typed programs of the kernel language whose results do not depend on the order of parallel iterations.
 
-What is kept out, because the language leaves it open: conversions of floats out of the integer range, the sign of zero of `max` and `min`,
-bits of a NaN, transcendental functions, float sums across parallel iterations. In a parallel loop an iteration writes elements of its own
-index only; what iterations share is changed by commutative integer atomics whose results nobody reads.
+What is kept out, because the language leaves it open: the sign of zero of `max` and `min`, bits of a NaN, transcendental functions, float
+sums across parallel iterations. In a parallel loop an iteration writes elements of its own index only; what iterations share is changed by
+commutative integer atomics whose results nobody reads.
 """
 
 from __future__ import annotations
@@ -54,12 +54,25 @@ class Variable:
 
 @dataclass
 class Container:
-    """A field or array of the program, with the axes of its shape."""
+    """A field or array of the program, with the axes of its shape. `text` is how the kernel calls it, `make` what it is in Python."""
 
     name: str
     kind: Kind
     shape: tuple[int, ...]
+    make: str = "field"
+    text: str = ""
     use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic
+
+
+@dataclass(frozen=True)
+class Function:
+    """A func: the types of its parameters, which of them it takes by reference, and whether it has a compile-time one called `c`, too."""
+
+    name: str
+    kinds: list[Kind]
+    by_reference: list[bool]
+    result: Kind | tuple[Kind, ...]
+    constant: bool = False
 
 
 STRUCT = Kind("struct")
@@ -74,16 +87,15 @@ class Generator:
         self.program = Program(options)
         self.scopes: list[list[Variable]] = [[]]
         self.containers: list[Container] = []
-        self.functions: list[tuple[str, list[Kind], list[bool], Kind]] = []
+        self.functions: list[Function] = []
         self.members: dict[str, Kind] = {}
-        self.struct_container: Container | None = None
         self.names = 0
         self.own_index: str | None = None  # set in parallel loops
         self.own_shape: tuple[int, ...] = ()
         self.loops: list[str] = []
         self.returns: Kind | None = None
         self.returned: list[str] = []  # types of the returns of the func that is being made
-        self.depth = 0
+        self.passing = "plain"  # how the kernel gets its containers: by name, in a dataclass, in an object whose method it is
 
     # types
 
@@ -173,7 +185,8 @@ class Generator:
             return self.leaf()
         make = self.random.choice(
             (self.arithmetic, self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.unary, self.conversion,
-             self.choice, self.logic, self.of_vector, self.extreme, self.call, self.power, self.counting)
+             self.choice, self.logic, self.of_vector, self.of_vector, self.extreme, self.call, self.power, self.counting,
+             self.in_python, self.truncating)
         )  # fmt: skip
         return make(depth - 1)
 
@@ -193,6 +206,18 @@ class Generator:
             if element is not None:
                 return self.component(element)
         return self.typed_literal(self.any_dtype()) if roll > 0.93 else self.literal(self.random.random() < 0.4)
+
+    def fresh_vector(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        """A vector or matrix of new scalars."""
+        raise NotImplementedError
+
+    def vector(self, depth: int, shape: tuple[int, ...] | None = None) -> Expression:
+        """A vector or matrix expression."""
+        raise NotImplementedError
+
+    def of_vector(self, depth: int) -> Expression:
+        """A scalar of vectors."""
+        raise NotImplementedError
 
     def component(self, expression: Expression) -> Expression:
         """A scalar of a vector or matrix."""
@@ -218,10 +243,21 @@ class Generator:
         allowed = [c for c in self.containers if self.may_access(c, write)]
         if not allowed:
             return None
-        container = self.random.choice(allowed)
+        text, kind = self.whole_element(self.random.choice(allowed))
+        if kind != STRUCT:
+            return Expression(text, kind)
+        name, kind = self.random.choice(list(self.members.items()))
+        return Expression(f"{text}.{name}", kind)
+
+    def whole_element(self, container: Container) -> tuple[str, Kind]:
+        """Text and type of an element of a container."""
         if self.own_index is not None and container.use == "own":
-            return Expression(f"{container.name}[{self.own_index}]", container.kind)
-        return Expression(f"{container.name}[{', '.join(self.index(extent) for extent in container.shape)}]", container.kind)
+            return f"{container.text}[{self.own_index}]", container.kind
+        return f"{container.text}[{', '.join(self.index(extent) for extent in container.shape) or 'None'}]", container.kind
+
+    def struct_elements(self, write: bool = False) -> list[str]:
+        """Elements of struct fields that this place may read, or write."""
+        return [self.whole_element(c)[0] for c in self.containers if c.kind == STRUCT and self.may_access(c, write)]
 
     def may_access(self, container: Container, write: bool) -> bool:
         if self.own_index is None:
@@ -267,6 +303,39 @@ class Generator:
 
     def counting(self, depth: int) -> Expression:
         return Expression(f"qd.math.{self.random.choice(('popcnt', 'clz', 'ffs'))}({self.integer(depth).text})", Kind("i32"))
+
+    def in_python(self, depth: int) -> Expression:
+        """A call of a function of Python's own."""
+        word = self.random.choice(("int", "float", "bool", "sum", "max", "min", "any", "divmod", "abs", "round"))
+        if word in ("int", "float", "bool"):
+            made = self.runtime(depth)
+            if word == "int":
+                made = self.assignable(made, "i32")
+            default = self.options["default_fp" if word == "float" else "default_ip"]
+            return Expression(f"{word}({made.text})", Kind("u1" if word == "bool" else default))
+        if word == "divmod":
+            left, right = self.integer(depth), self.integer(depth)
+            return Expression(f"divmod({left.text}, {right.text})[{self.random.randrange(2)}]", Kind(self.promote(left.dtype, right.dtype)))
+        if word == "round":
+            return Expression(f"round({self.clamped(self.floating(depth)).text})", Kind(self.options["default_ip"]))
+        if word == "abs":
+            made = self.integer(depth)
+            return Expression(f"abs({made.text})", made.kind)
+        items = [self.integer(depth) for _ in range(self.random.choice((2, 3)))]
+        texts = ", ".join(item.text for item in items)
+        dtype = items[0].dtype
+        for item in items[1:]:
+            dtype = self.promote(dtype, item.dtype)
+        if word in ("max", "min"):
+            return Expression(f"{word}({texts})", Kind(dtype))
+        return Expression(f"{word}([{texts}])", Kind("u1" if word == "any" else dtype))
+
+    def truncating(self, depth: int) -> Expression:
+        """A division that rounds toward zero."""
+        left, right = self.integer(depth), self.integer(depth)
+        return Expression(
+            f"qd.raw_{self.random.choice(('div', 'mod'))}({left.text}, {right.text})", Kind(self.promote(left.dtype, right.dtype))
+        )
 
     def comparison(self, depth: int) -> Expression:
         left, right = self.runtime(depth), self.scalar(depth)
@@ -315,74 +384,31 @@ class Generator:
             left, right = self.floating(depth), self.literal(True)
         return Expression(f"{word}({left.text}, {right.text})", Kind(self.promote(left.dtype, right.dtype)))
 
-    def vector(self, depth: int, shape: tuple[int, ...] | None = None) -> Expression:
-        """A vector or matrix expression."""
-        known = [Expression(v.name, v.kind) for v in self.visible() if v.kind.shape and shape in (None, v.kind.shape)]
-        element = self.element()
-        if element is not None and element.kind.shape and shape in (None, element.kind.shape):
-            known.append(element)
-        if known and (depth <= 0 or self.random.random() < 0.4):
-            return self.random.choice(known)
-        shape = shape or (self.random.choice((2, 3, 4)),)
-        if depth <= 0 or self.random.random() < 0.3:
-            return self.fresh_vector(depth, shape)
-        left = self.vector(depth - 1, shape)
-        roll = self.random.random()
-        if roll < 0.15:
-            return Expression(f"(-{left.text})", Kind(self.promote(left.dtype, left.dtype), shape))
-        if roll < 0.25:
-            return self.to_dtype(left, self.any_dtype())
-        if roll < 0.32 and len(shape) == 1:
-            letters = "".join(self.random.choice("xyzw"[: shape[0]]) for _ in range(shape[0]))
-            return Expression(f"{left.text}.{letters}", left.kind) if left.text.isidentifier() else left
-        if roll < 0.4 and len(shape) == 2 and shape[0] == shape[1]:
-            right = self.vector(depth - 1, shape)
-            return Expression(f"({left.text} @ {right.text})", Kind(self.promote(left.dtype, right.dtype), shape))
-        right = self.vector(depth - 1, shape) if self.random.random() < 0.6 else self.scalar(depth - 1)
-        op = self.random.choice("+ - * / // %".split())
-        dtype = self.promote(self.real(left.dtype), self.real(right.dtype)) if op == "/" else self.promote(left.dtype, right.dtype)
-        return Expression(f"({left.text} {op} {right.text})", Kind(dtype, shape))
-
-    def fresh_vector(self, depth: int, shape: tuple[int, ...]) -> Expression:
-        dtype = self.any_dtype()
-        count = 1
-        for extent in shape:
-            count *= extent
-        items = [self.scalar(min(depth, 1), dtype).text for _ in range(count)]
-        if len(shape) == 1:
-            return Expression(f"qd.Vector([{', '.join(items)}])", Kind(dtype, shape))
-        rows = [f"[{', '.join(items[k : k + shape[1]])}]" for k in range(0, count, shape[1])]
-        return Expression(f"qd.Matrix([{', '.join(rows)}])", Kind(dtype, shape))
-
-    def of_vector(self, depth: int) -> Expression:
-        """A scalar of vectors."""
-        vector = self.vector(depth)
-        numeric = self.promote(vector.dtype, vector.dtype)
-        roll = self.random.random()
-        if roll < 0.35:
-            return self.component(vector)
-        if roll < 0.6:
-            return Expression(f"{vector.text}.sum()", Kind(numeric))
-        if roll < 0.75 and len(vector.kind.shape) == 1:
-            other = self.vector(depth, vector.kind.shape)
-            return Expression(f"{vector.text}.dot({other.text})", Kind(self.promote(vector.dtype, other.dtype)))
-        if roll < 0.85 and vector.dtype in INTEGERS:
-            return Expression(f"{vector.text}.{self.random.choice(('max', 'min'))}()", Kind(vector.dtype))
-        return Expression(f"{vector.text}.norm_sqr()", Kind(numeric))
-
     def call(self, depth: int) -> Expression:
         """A call of a func with a scalar result."""
-        callable_ = [f for f in self.functions if not f[3].shape and f[3] != STRUCT and not any(f[2])]
+        callable_ = [
+            f
+            for f in self.functions
+            if isinstance(f.result, Kind) and not f.result.shape and f.result != STRUCT and not any(f.by_reference)
+        ]
         if not callable_:
             return self.arithmetic(depth)
-        name, parameters, _, result = self.random.choice(callable_)
-        arguments = [self.of_kind(parameter, depth) for parameter in parameters]
-        return Expression(f"{name}({', '.join(arguments)})", result)
+        function = self.random.choice(callable_)
+        return Expression(f"{function.name}({', '.join(self.arguments_of(function, depth))})", function.result)
+
+    def arguments_of(self, function: Function, depth: int) -> list[str]:
+        """Arguments of a func that takes all by value, some by name."""
+        given = [self.of_kind(parameter, depth) for parameter in function.kinds]
+        if function.constant:
+            return [*given, str(self.random.randrange(4))]
+        if self.random.random() < 0.15:
+            given[-1] = f"p{len(given) - 1}={given[-1]}"
+        return given
 
     def of_kind(self, kind: Kind, depth: int) -> str:
         """Text of a value of this type."""
         if kind == STRUCT:
-            structs = [variable.name for variable in self.visible() if variable.kind == STRUCT]
+            structs = [variable.name for variable in self.visible() if variable.kind == STRUCT] + self.struct_elements()
             if structs and self.random.random() < 0.6:
                 return self.random.choice(structs)
             return f"S({', '.join(self.of_kind(member, min(depth, 1)) for member in self.members.values())})"

@@ -34,7 +34,7 @@ class Program:
 
     options: dict[str, str]
     types: list[str] = field(default_factory=list)
-    containers: list[tuple[str, str]] = field(default_factory=list)
+    containers: list[tuple[str, list[str]]] = field(default_factory=list)
     functions: list[Statement] = field(default_factory=list)
     launches: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
@@ -50,14 +50,12 @@ class Program:
     def source(self) -> str:
         """The module as text; it needs nothing but the package."""
         names = ", ".join(name for name, _ in self.containers)
-        lines = ["import numpy as np", "import quadrants as qd", "", *self.types, ""]
+        lines = ["import dataclasses", "import numpy as np", "import quadrants as qd", "", *self.types, ""]
         lines += [f"{name} = None" for name, _ in self.containers]
         for function in self.functions:
             lines += [*([""] if function.text.startswith("@") else []), *function.lines(0)]
         lines += ["", "def setup():", *([f"    global {names}"] if names else []), "    values = np.random.default_rng(1)"]
-        for name, expression in self.containers:
-            lines += [f"    {name} = {expression.split(' <- ')[0]}"]
-            lines += [f"    {name}.from_numpy({expression.split(' <- ')[1]})"]
+        lines += [f"    {line}" for _, setup in self.containers for line in setup]
         lines += ["", "def run():", "    results = []"]
         lines += [f"    results.append({launch})" for launch in self.launches]
         lines += [f"    results.append({result})" for result in self.results]

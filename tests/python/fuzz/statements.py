@@ -1,97 +1,14 @@
-"""Statements, funcs and whole programs for the generator."""
+"""Statements for the generator."""
 
 from __future__ import annotations
 
-from .generator import FLOATS, INTEGERS, STRUCT, Container, Generator, Kind, Variable
-from .program import Program, Statement
+from .generator import INTEGERS, STRUCT, Function, Kind, Variable
+from .program import Statement
+from .vectors import VectorGenerator
 
 
-class ProgramGenerator(Generator):
-    """Adds control flow and everything around it."""
-
-    def make(self) -> Program:
-        """The whole program."""
-        self.make_types()
-        self.make_containers()
-        for _ in range(self.random.choice((0, 1, 1, 2, 3))):
-            self.make_function()
-        self.make_kernel()
-        return self.program
-
-    # surroundings
-
-    def make_types(self) -> None:
-        self.members = {
-            "a": Kind(self.any_dtype()),
-            "b": Kind(self.any_dtype()),
-            "v": Kind(self.any_dtype(), (self.random.choice((2, 3)),)),
-        }
-        lines = ["@qd.dataclass", "class S:", *(f"    {name}: {self.annotation(kind)}" for name, kind in self.members.items())]
-        self.program.types = [*lines, "    @qd.func", "    def grow(self, k):", "        self.a += k", "        return self.v.sum()"]
-
-    def make_containers(self) -> None:
-        length = self.random.choice((1, 5, 16, 17, 33, 64))
-        for number in range(self.random.choice((2, 3, 4))):
-            kind = Kind(self.any_dtype()) if self.random.random() < 0.7 else Kind(self.any_dtype(), (self.random.choice((2, 3)),))
-            shape = (length,) if number == 0 or self.random.random() < 0.6 else (length, self.random.choice((2, 3, 7)))
-            name = f"x{number}"
-            self.containers.append(Container(name, kind, shape))
-            data = self.data_of(kind.dtype, (*shape, *kind.shape))
-            make = self.random.choice(("field", "ndarray")) if not kind.shape else "field"
-            element = f"qd.{kind.dtype}" if not kind.shape else f"{kind.shape[0]}, qd.{kind.dtype}"
-            maker = f"qd.{make}" if not kind.shape else "qd.Vector.field"
-            self.program.containers.append((name, f"{maker}({element}, shape={shape}) <- {data}"))
-            self.program.results.append(f"{name}.to_numpy()")
-
-    def data_of(self, dtype: str, shape: tuple[int, ...]) -> str:
-        numpy = f"np.{'float' if dtype in FLOATS else 'uint' if dtype[0] == 'u' else 'int'}{dtype[1:]}"
-        if dtype in FLOATS:
-            return f"(values.integers(-40, 40, {shape}) / 8).astype({numpy})"
-        if self.random.random() < 0.5:
-            return f"values.integers({0 if dtype[0] == 'u' else -9}, 9, {shape}).astype({numpy})"
-        return f"values.integers(np.iinfo({numpy}).min, np.iinfo({numpy}).max, {shape}, {numpy}, endpoint=True)"
-
-    def make_function(self) -> None:
-        name = self.fresh("f")
-        kinds = [self.any_kind(1) if self.random.random() < 0.85 else STRUCT for _ in range(self.random.choice((1, 2, 2, 3)))]
-        by_reference = [self.random.random() < 0.2 for _ in kinds]
-        if any(by_reference):
-            by_reference = [flag and kind != STRUCT for flag, kind in zip(by_reference, kinds, strict=True)]
-        result = Kind(self.any_dtype()) if self.random.random() < 0.75 else self.any_kind(1)
-        parameters = [Variable(f"p{k}", kind) for k, kind in enumerate(kinds)]
-        texts = []
-        for parameter, reference in zip(parameters, by_reference, strict=True):
-            annotated = not reference and self.random.random() < 0.3
-            texts.append(parameter.name + (": qd.template()" if reference else f": {self.annotation(parameter.kind)}" if annotated else ""))
-        hidden, self.containers = self.containers, []
-        self.scopes, self.returns = [list(parameters)], result
-        body = self.block(self.random.choice((1, 2, 3)), 1)
-        body.append(Statement(f"return {self.of_kind(result, 2)}"))
-        for dtype in self.returned:  # returns of other types promote the result
-            result = Kind(self.promote(result.dtype, dtype, numeric=False))
-        self.scopes, self.returns, self.containers, self.returned = [[]], None, hidden, []
-        self.program.functions += [Statement("@qd.func"), Statement(f"def {name}({', '.join(texts)}):", body)]
-        self.functions.append((name, kinds, by_reference, result))
-
-    def make_kernel(self) -> None:
-        parameters = [Variable(f"n{k}", Kind(self.any_dtype()), writable=False) for k in range(self.random.choice((1, 2, 3)))]
-        arrays = [name for name, expression in self.program.containers if expression.startswith("qd.ndarray")]
-        signature = [f"{v.name}: qd.{v.kind.dtype}" for v in parameters]
-        kinds = {c.name: c for c in self.containers}
-        signature += [f"{name}: qd.types.ndarray(dtype=qd.{kinds[name].kind.dtype}, ndim={len(kinds[name].shape)})" for name in arrays]
-        result = Kind(self.any_dtype()) if self.random.random() < 0.8 else Kind(self.any_dtype(), (2,))
-        self.scopes = [list(parameters)]
-        body: list[Statement] = []
-        for _ in range(self.random.choice((2, 3, 4))):
-            body += self.parallel_loop() if self.random.random() < 0.5 else self.statement(2)
-            if self.random.random() < 0.1:
-                body.append(Statement(f"if {self.comparison(2).text}:", [Statement(f"return {self.of_kind(result, 1)}")]))
-        body.append(Statement(f"return {self.of_kind(result, 2)}"))
-        head = f"def k({', '.join(signature)}) -> {self.annotation(result)}:"
-        self.program.functions += [Statement("@qd.kernel"), Statement(head, body)]
-        for values in ((3, 5, 2), (-7, 100, 1)):
-            given = [str(value if v.kind.dtype in INTEGERS else value / 4) for v, value in zip(parameters, values, strict=False)]
-            self.program.launches.append(f"k({', '.join([*given, *arrays])})")
+class StatementGenerator(VectorGenerator):
+    """Adds assignments and control flow."""
 
     # statements
 
@@ -104,7 +21,8 @@ class ProgramGenerator(Generator):
 
     def statement(self, depth: int) -> list[Statement]:
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
-        nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop]
+        simple += [self.several_targets, self.part_of_vector]
+        nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
 
     def joined(self, depth: int) -> list[Statement]:
@@ -137,6 +55,53 @@ class ProgramGenerator(Generator):
         self.scopes[-1].append(Variable(name, kind))
         return [Statement(f"{name} = {text}")]
 
+    def several_targets(self, depth: int) -> list[Statement]:
+        """Chained, unpacking and starred assignments; a swap; a func with several results."""
+        roll = self.random.random()
+        if roll < 0.25:
+            made, names = self.runtime(2), [self.fresh("y"), self.fresh("y")]
+            self.scopes[-1] += [Variable(name, made.kind) for name in names]
+            return [Statement(f"{names[0]} = {names[1]} = {made.text}")]
+        if roll < 0.45:
+            scalars = [v for v in self.visible(writable=True) if v.kind != STRUCT and not v.kind.shape]
+            pairs = [(a.name, b.name) for a in scalars for b in scalars if a.name < b.name and a.kind == b.kind]
+            if pairs:
+                left, right = self.random.choice(pairs)
+                return [Statement(f"{left}, {right} = {right}, {left}")]
+        several = [f for f in self.functions if isinstance(f.result, tuple)]
+        if roll < 0.75 and several:
+            function = self.random.choice(several)
+            names = [self.fresh("y") for _ in function.result]
+            text = f"{', '.join(names)} = {function.name}({', '.join(self.arguments_of(function, 1))})"
+            self.scopes[-1] += [Variable(name, kind) for name, kind in zip(names, function.result, strict=True)]
+            return [Statement(text)]
+        first, rest = self.runtime(1), self.vector(1, (3,))
+        names = [self.fresh("y") for _ in range(4)]
+        text = f"{names[0]}, ({', '.join(names[1:])}) = {first.text}, {rest.text}"
+        if self.random.random() < 0.3:
+            text = f"{names[0]}, {names[1]}, *{names[2]} = {first.text}, *{rest.text}"
+            self.scopes[-1] += [Variable(names[0], first.kind), Variable(names[1], Kind(rest.dtype))]
+            return [Statement(text)]
+        self.scopes[-1] += [Variable(names[0], first.kind)] + [Variable(name, Kind(rest.dtype)) for name in names[1:]]
+        return [Statement(text)]
+
+    def part_of_vector(self, depth: int) -> list[Statement]:
+        """Stores to some components: by letters, or to a slice."""
+        places = [(target, kind) for target, kind in self.targets() if kind != STRUCT and len(kind.shape) == 1]
+        if not places:
+            return self.declare(depth)
+        target, kind = self.random.choice(places)
+        extent = kind.shape[0]
+        count = self.random.randrange(1, extent + 1)
+        if self.random.random() < 0.6:
+            part = "." + "".join(self.random.sample("xyzw"[:extent], count))
+        else:
+            first = self.random.randrange(extent - count + 1)
+            part = f"[{first}:{first + count}]"
+        shape = (count,) if count > 1 or part[0] == "[" else ()
+        value = self.of_kind(Kind(kind.dtype, shape), 1)
+        return [Statement(f"{target}{part} {self.random.choice(('=', '=', '+=', '*='))} {value}")]
+
     def targets(self) -> list[tuple[str, Kind]]:
         """Places that may be written here."""
         places = [(variable.name, variable.kind) for variable in self.visible(writable=True)]
@@ -151,6 +116,9 @@ class ProgramGenerator(Generator):
         if not places:
             return self.declare(depth)
         target, kind = self.random.choice(places)
+        elements = self.struct_elements(write=True)
+        if elements and self.random.random() < 0.2:
+            target, kind = self.random.choice(elements), STRUCT
         if kind == STRUCT:
             return [Statement(f"{target} = {self.of_kind(STRUCT, 2)}")]
         if kind.shape and self.random.random() < 0.6:
@@ -180,34 +148,43 @@ class ProgramGenerator(Generator):
         op = self.random.choice(ops)
         if right.dtype != kind.dtype or right.literal:
             right = self.to_dtype(right, kind.dtype)
+        if len(kind.shape) == 2 and kind.shape[0] == kind.shape[1] and self.random.random() < 0.2:
+            op, right = "@=", self.to_dtype(self.vector(1, kind.shape), kind.dtype)
         return [Statement(f"{target} {op} {right.text}")]
 
     def effect(self, depth: int) -> list[Statement]:
         """A call for its effect: an atomic, a method, a func that writes its argument."""
         roll = self.random.random()
         structs = [variable.name for variable in self.visible(writable=True) if variable.kind == STRUCT]
+        structs += self.struct_elements(write=True)
         if roll < 0.3 and structs:
             name = self.fresh("y")
             numeric = self.promote(self.members["v"].dtype, self.members["v"].dtype)
             argument = self.scalar(1, self.members["a"].dtype).text
             self.scopes[-1].append(Variable(name, Kind(numeric)))
             return [Statement(f"{name} = {self.random.choice(structs)}.grow({argument})")]
-        writers = [f for f in self.functions if any(f[2]) and f[3] != STRUCT]
+        writers = [f for f in self.functions if any(f.by_reference) and isinstance(f.result, Kind) and f.result != STRUCT]
         if roll < 0.6 and writers:
-            return self.call_writer(*self.random.choice(writers)) or self.assign(depth)
-        places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS and not kind.shape]
+            return self.call_writer(self.random.choice(writers)) or self.assign(depth)
+        places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS]
         if not places:
             return self.assign(depth)
         target, kind = self.random.choice(places)
         name = self.fresh("y")
-        word = self.random.choice(("add", "sub", "min", "max", "and", "or", "xor", "exchange"))
-        value = self.scalar(1, kind.dtype).text
+        word = self.random.choice(("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas"))
+        value = self.of_kind(kind, 1)
+        if word == "cas":
+            if kind.shape or kind.dtype in ("i8", "i16", "u8", "u16"):
+                return self.assign(depth)
+            value = f"{self.random.choice((target, self.of_kind(kind, 0)))}, {value}"
+        if self.random.random() < 0.2:
+            return [Statement(f"qd.atomic_{word}({target}, {value})")]
         self.scopes[-1].append(Variable(name, kind))
         return [Statement(f"{name} = qd.atomic_{word}({target}, {value})")]
 
-    def call_writer(self, function: str, kinds: list[Kind], by_reference: list[bool], result: Kind) -> list[Statement] | None:
+    def call_writer(self, function: Function) -> list[Statement] | None:
         arguments, taken = [], set()
-        for kind, reference in zip(kinds, by_reference, strict=True):
+        for kind, reference in zip(function.kinds, function.by_reference, strict=True):
             if not reference:
                 arguments.append(self.of_kind(kind, 1))
                 continue
@@ -217,11 +194,17 @@ class ProgramGenerator(Generator):
             arguments.append(self.random.choice(places))
             taken.add(arguments[-1].split("[")[0].split(".")[0])
         name = self.fresh("y")
-        self.scopes[-1].append(Variable(name, result))
-        return [Statement(f"{name} = {function}({', '.join(arguments)})")]
+        arguments += ["2"] * function.constant
+        self.scopes[-1].append(Variable(name, function.result))
+        return [Statement(f"{name} = {function.name}({', '.join(arguments)})")]
 
     def branch(self, depth: int) -> list[Statement]:
-        out = [Statement(f"if {self.condition(2).text}:", self.block(self.random.choice((1, 2)), depth - 1) + self.leave())]
+        test = self.condition(2).text
+        if self.random.random() < 0.1:
+            name, made = self.fresh("y"), self.integer(1)
+            test = f"({name} := {made.text}) > {self.literal(False).text}"
+            self.scopes[-1].append(Variable(name, made.kind))
+        out = [Statement(f"if {test}:", self.block(self.random.choice((1, 2)), depth - 1) + self.leave())]
         if self.random.random() < 0.3:
             out.append(Statement(f"elif {self.condition(1).text}:", self.block(1, depth - 1)))
         if self.random.random() < 0.5:
@@ -245,7 +228,8 @@ class ProgramGenerator(Generator):
         """A loop that runs in order. Where it may stand at the top of the kernel, also through a call, it has to be told so."""
         name = self.fresh("i")
         serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
-        bounds = self.random.choice(("4", "2, 5", "6, 0, -2", "3", "-2, 2"))
+        bounds = self.random.choice(("4", "2, 5", "6, 0, -2", "3", "-2, 2", "{}", "{}, 3"))
+        bounds = bounds.format(f"qd.cast({self.integer(1).text} & 3, qd.i32)")
         self.loops.append("sequential")
         body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
         self.loops.pop()
@@ -256,8 +240,29 @@ class ProgramGenerator(Generator):
         self.loops.append("sequential")
         body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
         self.loops.pop()
-        head = f"while {name} < {self.random.choice((2, 4))} and {self.comparison(1).text}:"
-        return [Statement(f"{name}: qd.i32 = 0"), Statement(head, [Statement(f"{name} += 1"), *body])]
+        head, limit = [Statement(f"{name} += 1")], self.random.choice((2, 4))
+        if self.random.random() < 0.3:
+            head.append(Statement(f"if {name} > {limit}:", [Statement("break")]))
+            return [Statement(f"{name}: qd.i32 = 0"), Statement("while True:", [*head, *body])]
+        return [Statement(f"{name}: qd.i32 = 0"), Statement(f"while {name} < {limit} and {self.comparison(1).text}:", [*head, *body])]
+
+    def nested_ndrange(self, depth: int) -> list[Statement]:
+        """A product of ranges that runs in order, and its forms."""
+        names = [self.fresh("i"), self.fresh("i")]
+        serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
+        axes = self.random.choice(("", "", ", axes=(1, 0)"))
+        text = f"qd.ndrange({self.random.choice(('2', '(1, 3)', '(-1, 1)'))}, {self.random.choice(('3', '(0, 2)'))}{axes})"
+        grouped = self.random.random() < 0.3
+        variables = (
+            [Variable(names[0], Kind("i32", (2,)), writable=False)]
+            if grouped
+            else [Variable(name, Kind("i32"), writable=False) for name in names]
+        )
+        self.loops.append("sequential")
+        body = self.block(self.random.choice((1, 2)), depth - 1, *variables)
+        self.loops.pop()
+        head = f"for {names[0]} in qd.grouped({text}):" if grouped else f"for {', '.join(names)} in {text}:"
+        return [*serial, Statement(head, body)]
 
     def unrolled_loop(self, depth: int) -> list[Statement]:
         name = self.fresh("s")
@@ -267,31 +272,39 @@ class ProgramGenerator(Generator):
         self.loops.pop()
         if self.random.random() < 0.3:
             body.append(Statement(f"if qd.static({name} % 2 == 0):", self.block(1, 0)))
-        return [Statement(f"for {name} in qd.static(range({self.random.choice((2, 3))})):", body)]
+        items = self.random.choice(("range(2)", "range(3)", "(3, 1)", "[0, 5, 2]", "range(4, 0, -2)"))
+        return [Statement(f"for {name} in qd.static({items}):", body)]
 
     def parallel_loop(self) -> list[Statement]:
         """A loop at the top of the kernel; decides first what its iterations may do with each container and variable."""
-        driver = self.random.choice(self.containers)
+        driver = self.random.choice([container for container in self.containers if container.shape])
         rank = len(driver.shape)
         names = [self.fresh("i") for _ in range(rank)]
         for container in self.containers:
             same = container.shape == driver.shape
-            integer = container.kind.dtype in INTEGERS
+            integer = container.kind.dtype in INTEGERS  # of structs nothing is shared
             container.use = self.random.choice(("own", "own", "read") if same else ("read", "atomic") if integer else ("read",))
+        ranges = ", ".join(f"(0, {extent})" for extent in driver.shape)
         forms = {
-            "struct": f"for {', '.join(names)} in {driver.name}:",
+            "struct": f"for {', '.join(names)} in {driver.text}:",
             "ndrange": f"for {', '.join(names)} in qd.ndrange({', '.join(map(str, driver.shape))}):",
             "range": f"for {names[0]} in range({driver.shape[0]}):",
-            "grouped": f"for {names[0]} in qd.grouped({driver.name}):",
+            "grouped": f"for {names[0]} in qd.grouped({driver.text}):",
+            "grouped ndrange": f"for {names[0]} in qd.grouped(qd.ndrange({', '.join(map(str, driver.shape))})):",
+            "turned ndrange": f"for {', '.join(names)} in qd.ndrange({ranges}, axes=(1, 0)):",
         }
-        form = self.random.choice([form for form in forms if form != "range" or rank == 1])
-        kind = Kind("i32", (rank,)) if form == "grouped" else Kind("i32")
-        variables = [Variable(name, kind, writable=False) for name in (names[:1] if form == "grouped" else names)]
+        left_out = {"range"} if rank == 2 else {"turned ndrange"} if rank == 1 else {"range", "turned ndrange"}
+        if driver.make == "numpy":
+            left_out |= {"struct", "grouped"}
+        form = self.random.choice([form for form in forms if form not in left_out])
+        grouped = form.startswith("grouped")
+        kind = Kind("i32", (rank,)) if grouped else Kind("i32")
+        variables = [Variable(name, kind, writable=False) for name in (names[:1] if grouped else names)]
         total = Variable(self.fresh("t"), Kind(self.random.choice(("i32", "i64", "u32"))))
         shared = [variable for scope in self.scopes for variable in scope]
         for variable in shared:
             variable.shared = True
-        self.own_index = variables[0].name if form == "grouped" else ", ".join(names)
+        self.own_index = variables[0].name if grouped else ", ".join(names)
         self.loops.append("parallel")
         body = self.block(self.random.choice((1, 2, 3)), 2, *variables)
         self.scopes.append(variables)
@@ -311,10 +324,10 @@ class ProgramGenerator(Generator):
         atomics = [container for container in self.containers if container.use == "atomic"]
         if atomics and self.random.random() < 0.6:
             container = self.random.choice(atomics)
-            target, kind = f"{container.name}[{', '.join(self.index(extent) for extent in container.shape)}]", container.kind
+            target, kind = self.whole_element(container)
         else:
             target, kind = total.name, total.kind
-        value = self.scalar(2, kind.dtype).text
+        value = self.of_kind(kind, 2)
         if kind.shape or self.random.random() < 0.5:
             return Statement(f"{target} {self.random.choice(('+=', '-='))} {value}")
         return Statement(f"qd.atomic_{self.random.choice(('add', 'max', 'min', 'xor'))}({target}, {value})")

@@ -157,3 +157,17 @@ def test_random_numbers_have_their_range_and_mean():
 def test_nan_is_unequal_to_itself(on_every_backend):
     on_every_backend(fast_math=False)
     assert evaluate("(a == a) + 2 * (a != a)", a=("qd.f32", math.nan)) == 2
+
+
+def test_items_of_a_tuple_of_run_time_values_keep_their_types():
+    assert run("return divmod(a, b)[1] - 200", "qd.i64", a=("qd.u8", 7), b=("qd.u8", 9)) == -193
+    assert run("return qd.cast(divmod(a, b)[1] - a - a, qd.u64)", "qd.u64", a=("qd.u8", 7), b=("qd.u8", 9)) == 249
+
+
+def test_a_walrus_gives_the_value_of_a_variable_that_atomics_change():
+    body = """
+if (y := a + 1) > 0:
+    qd.atomic_add(y, 5)
+return y
+"""
+    assert run(body, a=("qd.i32", 1)) == 7
