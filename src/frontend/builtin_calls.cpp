@@ -289,7 +289,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     Value member = getAttributeOf(given[0], given[1].object);
     return isAsked ? makeObject(nb::bool_(true)) : member;
   }
-  if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findBinary(name), arguments, name);
+  if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
   if (is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
   if (isKnown && !hasMatrix) return callPython(callee, arguments);
   if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);
