@@ -20,8 +20,8 @@ using launch::Ref;
 
 // The operators of the language, a line for each row of the table, its columns separated by tabs.
 static const char *operators =
-#define QD_UNARY(name, operand, result, numpy, doc) "unary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
-#define QD_BINARY(name, operand, result, numpy, doc) "binary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
+#define QD_UNARY(name, operand, result, numpy, cost, doc) "unary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
+#define QD_BINARY(name, operand, result, numpy, cost, doc) "binary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
 #define QD_ATOMIC(name, operand, numpy, doc) "atomic\t" #name "\t" #operand "\tSame\t" numpy "\t" doc "\n"
 #include "ir/builtins.def"
     ;

@@ -21,6 +21,21 @@ QD_INLINE F64 rsqrt(F64 x) {
 /// Halves away from zero. What is added is the largest number below one half: one half itself would carry 0.49999997 to 1.
 template <class F> QD_INLINE F round(F x) { return trunc(x + copysign(pick<F>(F(0x1.fffffep-2f), F(0x1.fffffffffffffp-2)), x)); }
 
+/// frexp: the mantissa in [0.5, 1), and the exponent as a number. Zero, infinities and NaN are their own mantissa, with exponent 0.
+template <class F> QD_INLINE Pair<F> splitExponent(F x) {
+  using M = Format<F>;
+  constexpr BitsOf<F> mask = BitsOf<F>{} + (2 * M::kBias + 1), half = BitsOf<F>{} + (M::kBias - 1);
+  constexpr int lift = M::kFractionBits + 2;
+  auto isSmall = abs(x) < M::kSmallestNormal;
+  BitsOf<F> bits = toBits(select(isSmall, x * powerOfTwo<F>(BitsOf<F>{} + lift), x));
+  F mantissa = fromBits((bits & ~(mask << M::kFractionBits)) | (half << M::kFractionBits));
+  F exponent = convert<F>((bits >> M::kFractionBits & mask) - half) - select(isSmall, F{} + lift, F{});
+  auto ifPlain = [&](F part, F other) { return select(abs(x) > 0, select(abs(x) < M::kInfinity, part, other), other); };
+  return {ifPlain(mantissa, x), ifPlain(exponent, F{})};
+}
+template <class F> QD_INLINE F mantissa(F x) { return splitExponent(x).high; }
+template <class F> QD_INLINE F exponent(F x) { return splitExponent(x).low; }
+
 template <class F> QD_INLINE F floorDivide(F x, F y) { return floor(x / y); }
 template <class F> QD_INLINE F modulo(F x, F y) { return x - y * floor(x / y); }
 

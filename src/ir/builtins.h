@@ -13,11 +13,11 @@ enum class UnaryResult : uint8_t { Same, U1, I32 };
 enum class BinaryResult : uint8_t { Promoted, Left, Compare, RealPromoted, Power };
 
 enum class UnaryKind : uint32_t {
-#define QD_UNARY(name, operand, result, numpy, doc) name,
+#define QD_UNARY(name, operand, result, numpy, cost, doc) name,
 #include "ir/builtins.def"
 };
 enum class BinaryKind : uint32_t {
-#define QD_BINARY(name, operand, result, numpy, doc) name,
+#define QD_BINARY(name, operand, result, numpy, cost, doc) name,
 #include "ir/builtins.def"
 };
 enum class AtomicKind : uint32_t {
@@ -30,18 +30,19 @@ template <typename Result> struct Row {
   std::string_view name;
   OperandClass operand;
   Result result{};
+  int cost = 1;
 };
 
 /// The rows of a kind, in the order of its enum.
 template <typename Kind> inline constexpr std::nullptr_t kRows = nullptr;
 template <>
 inline constexpr Row<UnaryResult> kRows<UnaryKind>[] = {
-#define QD_UNARY(name, operand, result, numpy, doc) {#name, OperandClass::operand, UnaryResult::result},
+#define QD_UNARY(name, operand, result, numpy, cost, doc) {#name, OperandClass::operand, UnaryResult::result, cost},
 #include "ir/builtins.def"
 };
 template <>
 inline constexpr Row<BinaryResult> kRows<BinaryKind>[] = {
-#define QD_BINARY(name, operand, result, numpy, doc) {#name, OperandClass::operand, BinaryResult::result},
+#define QD_BINARY(name, operand, result, numpy, cost, doc) {#name, OperandClass::operand, BinaryResult::result, cost},
 #include "ir/builtins.def"
 };
 template <>

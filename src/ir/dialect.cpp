@@ -47,6 +47,14 @@ int64_t getComponentCount(Type value) {
   return vector ? vector.getNumElements() : 1;
 }
 
+std::optional<int64_t> findInteger(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+  if (!integer || integer.getType().isInteger(1)) return std::nullopt;
+  APInt bits = integer.getValue();
+  return integer.getType().isUnsignedInteger() ? int64_t(bits.getLimitedValue(INT64_MAX)) : bits.getSExtValue();
+}
+
 support::ScalarType getScalarType(Type scalar) {
   using support::ScalarType;
   if (isa<Float16Type>(scalar)) return ScalarType::F16;

@@ -31,6 +31,8 @@ mlir::Type withScalar(mlir::Type value, mlir::Type scalar);
 /// 0 for a scalar, 1 for a vector, 2 for a matrix.
 int64_t getAxisCount(mlir::Type value);
 int64_t getComponentCount(mlir::Type value);
+/// The value of an integer constant; nothing for u1.
+std::optional<int64_t> findInteger(mlir::Value value);
 
 support::ScalarType getScalarType(mlir::Type scalar);
 mlir::Type getType(mlir::MLIRContext *ctx, support::ScalarType type);

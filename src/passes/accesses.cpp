@@ -15,26 +15,15 @@ static uint64_t getTensorId(TensorArgumentOp argument) {
 }
 
 Root findRoot(Value place) {
-  for (;;) {
-    Operation *definition = place.getDefiningOp();
-    if (!definition) return {};
-    if (auto component = dyn_cast<ComponentOp>(definition))
-      place = component.getRef();
-    else if (auto element = dyn_cast<ElementOp>(definition))
-      place = element.getTensor();
-    else if (auto accumulator = dyn_cast<AccumulatorOp>(definition))
-      place = accumulator.getTarget();
-    else if (auto copy = dyn_cast<PrivateCopyOp>(definition))
-      place = copy.getTarget();
-    else if (auto argument = dyn_cast<TensorArgumentOp>(definition))
-      return {Root::Kind::Tensor, getTensorId(argument)};
-    else if (auto scratch = dyn_cast<ScratchOp>(definition))
-      return {Root::Kind::Scratch, scratch.getOffset()};
-    else if (isa<LocalOp>(definition))
-      return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
-    else
-      return {};
+  while (Operation *definition = place.getDefiningOp()) {
+    if (auto argument = dyn_cast<TensorArgumentOp>(definition)) return {Root::Kind::Tensor, getTensorId(argument)};
+    if (auto scratch = dyn_cast<ScratchOp>(definition)) return {Root::Kind::Scratch, scratch.getOffset()};
+    if (isa<LocalOp>(definition)) return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
+    if (!isa<ComponentOp, ElementOp, AccumulatorOp, PrivateCopyOp>(definition)) break;
+    // All of these are part of their first operand.
+    place = definition->getOperand(0);
   }
+  return {};
 }
 
 ElementOp findElement(Value place) {
@@ -70,7 +59,18 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
   return summaries[name] = std::move(summary);
 }
 
+void forEachParallelLoop(ModuleOp module, llvm::function_ref<void(ForOp)> visit) {
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    for (TaskOp task : kernel.getBody().front().getOps<TaskOp>())
+      for (ForOp loop : task.getBody().front().getOps<ForOp>())
+        if (loop.getParallel()) visit(loop);
+}
+
 LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
+  auto exchange = [&](Root root) {
+    touched.insert(root);
+    exchanged.insert(root);
+  };
   loop.getBody().walk([&](Operation *op) {
     if (auto load = dyn_cast<LoadOp>(op)) {
       touched.insert(findRoot(load.getRef()));
@@ -78,18 +78,14 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
       touched.insert(findRoot(store.getRef()));
     } else if (auto atomic = dyn_cast<AtomicOp>(op)) {
       atomics[findRoot(atomic.getRef())].push_back(atomic);
-    } else if (auto exchange = dyn_cast<CompareExchangeOp>(op)) {
-      touched.insert(findRoot(exchange.getRef()));
-      exchanged.insert(findRoot(exchange.getRef()));
+    } else if (auto swap = dyn_cast<CompareExchangeOp>(op)) {
+      exchange(findRoot(swap.getRef()));
     } else if (auto call = dyn_cast<CallOp>(op)) {
       const FunctionAccesses::Summary &callee = functions.get(call.getCallee());
       for (uint64_t offset : callee.touched) touched.insert({Root::Kind::Tensor, offset});
       for (uint64_t offset : callee.atomics) exchanged.insert({Root::Kind::Tensor, offset});
       for (Value operand : call.getArguments())
-        if (isa<RefType, ir::TensorType>(operand.getType())) {
-          touched.insert(findRoot(operand));
-          exchanged.insert(findRoot(operand));
-        }
+        if (isa<RefType, ir::TensorType>(operand.getType())) exchange(findRoot(operand));
     }
   });
 }

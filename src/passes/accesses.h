@@ -58,6 +58,9 @@ private:
   llvm::StringMap<Summary> summaries;
 };
 
+/// Calls `visit` for the loop of each parallel task.
+void forEachParallelLoop(mlir::ModuleOp module, llvm::function_ref<void(ir::ForOp)> visit);
+
 /// What one loop does to memory.
 struct LoopAccesses {
   LoopAccesses(ir::ForOp loop, FunctionAccesses &functions);

@@ -21,14 +21,6 @@ namespace qd::passes {
 
 namespace {
 
-std::optional<int64_t> findConstant(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
-  if (!integer || integer.getType().isInteger(1)) return std::nullopt;
-  APInt bits = integer.getValue();
-  return integer.getType().isUnsignedInteger() ? int64_t(bits.getLimitedValue(INT64_MAX)) : bits.getSExtValue();
-}
-
 /// The text of an assertion: literals and operands in turn.
 struct Text {
   SmallVector<Attribute> pieces;
@@ -50,13 +42,6 @@ struct Text {
     for (auto [i, item] : llvm::enumerate(items)) *this << (i == 0 ? "" : ", ") << item;
     return *this << right;
   }
-};
-
-/// One axis of what is indexed: its extent, and whether that is known.
-struct Axis {
-  Value index;
-  int64_t extent = layout::kDynamic;
-  Value dynamicExtent;
 };
 
 class Checker {
@@ -83,56 +68,57 @@ public:
   }
 
 private:
-  /// Whether the loop that the index belongs to keeps it within the axis.
-  bool isWithin(Axis axis, Value tensor, unsigned number) const {
-    if (auto constant = findConstant(axis.index)) return *constant >= 0 && axis.extent != layout::kDynamic && *constant < axis.extent;
-    auto argument = dyn_cast<BlockArgument>(axis.index);
+  /// Whether a constant, or the loop that the index belongs to, keeps it within the axis.
+  static bool isWithin(Value index, int64_t extent, Value tensor, unsigned axis) {
+    if (auto constant = findInteger(index)) return *constant >= 0 && extent != layout::kDynamic && *constant < extent;
+    auto argument = dyn_cast<BlockArgument>(index);
     auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
     if (!loop || !loop.getStep().empty()) return false;
-    std::optional<int64_t> lower = findConstant(loop.getLower()[argument.getArgNumber()]);
+    std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
     Value upper = loop.getUpper()[argument.getArgNumber()];
     if (!lower || *lower < 0) return false;
-    if (auto extent = upper.getDefiningOp<ExtentOp>(); extent && extent.getTensor() == tensor && extent.getAxis() == number) return true;
-    std::optional<int64_t> last = findConstant(upper);
-    return last && axis.extent != layout::kDynamic && *last <= axis.extent;
+    if (auto whole = upper.getDefiningOp<ExtentOp>(); whole && whole.getTensor() == tensor && whole.getAxis() == axis) return true;
+    std::optional<int64_t> last = findInteger(upper);
+    return last && extent != layout::kDynamic && *last <= extent;
   }
 
-  /// `0 <= index < extent` as one comparison of unsigned numbers.
-  Value checkAxis(Location loc, const Axis &axis) {
-    auto type = cast<IntegerType>(axis.index.getType());
-    bool isNarrow = type.getWidth() <= 32 && axis.extent != layout::kDynamic && axis.extent <= INT32_MAX;
-    auto wide = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);
-    Value index = type == wide ? axis.index : CastOp::create(builder, loc, wide, axis.index);
-    Value extent = axis.dynamicExtent ? CastOp::create(builder, loc, wide, axis.dynamicExtent).getResult()
-                                      : ConstantOp::create(builder, loc, builder.getIntegerAttr(wide, axis.extent)).getResult();
-    return BinaryOp::create(builder, loc, BinaryKind::lt, index, extent);
+  Value convert(Location loc, Value value, Type type) {
+    return value.getType() == type ? value : CastOp::create(builder, loc, type, value).getResult();
   }
 
-  Value combine(Location loc, Value all, Value one) { return all ? BinaryOp::create(builder, loc, BinaryKind::bit_and, all, one) : one; }
+  Value getExtent(Location loc, IntegerType type, int64_t extent, Value tensor, unsigned axis) {
+    if (extent != layout::kDynamic) return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
+    return convert(loc, ExtentOp::create(builder, loc, IntegerType::get(builder.getContext(), 64, IntegerType::Signed), tensor, axis),
+                   type);
+  }
+
+  /// `0 <= index < extent` on each axis where it is not known, as one comparison of unsigned numbers. Null when all is known.
+  Value checkIndices(Location loc, ValueRange indices, ArrayRef<int64_t> extents, Value tensor) {
+    Value isGood;
+    for (auto [axis, index] : llvm::enumerate(indices)) {
+      int64_t extent = extents[axis];
+      if (isWithin(index, extent, tensor, unsigned(axis))) continue;
+      bool isNarrow = index.getType().getIntOrFloatBitWidth() <= 32 && extent != layout::kDynamic && extent <= INT32_MAX;
+      auto type = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);
+      Value unsignedIndex = convert(loc, index, type);
+      Value isBelow = BinaryOp::create(builder, loc, BinaryKind::lt, unsignedIndex, getExtent(loc, type, extent, tensor, unsigned(axis)));
+      isGood = isGood ? BinaryOp::create(builder, loc, BinaryKind::bit_and, isGood, isBelow) : isBelow;
+    }
+    return isGood;
+  }
 
   void checkElement(ElementOp element) {
     auto tensor = cast<ir::TensorType>(element.getTensor().getType());
     Location loc = element.getLoc();
-    auto getExtent = [&](unsigned axis) -> Value {
-      auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
-      int64_t extent = tensor.getExtents()[axis];
-      if (extent != layout::kDynamic) return ConstantOp::create(builder, loc, builder.getIntegerAttr(type, extent));
-      return ExtentOp::create(builder, loc, type, element.getTensor(), axis);
-    };
-    Value isGood;
-    for (auto [number, index] : llvm::enumerate(element.getIndices())) {
-      Axis axis{index, tensor.getExtents()[number], Value()};
-      if (isWithin(axis, element.getTensor(), unsigned(number))) continue;
-      if (axis.extent == layout::kDynamic) axis.dynamicExtent = getExtent(unsigned(number));
-      isGood = combine(loc, isGood, checkAxis(loc, axis));
-    }
+    Value isGood = checkIndices(loc, element.getIndices(), tensor.getExtents(), element.getTensor());
     if (!isGood) return;
     SmallVector<Value> extents;
-    for (unsigned axis = 0; axis < tensor.getRank(); ++axis) extents.push_back(getExtent(axis));
+    auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
+    for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
+      extents.push_back(getExtent(loc, type, tensor.getExtents()[axis], element.getTensor(), axis));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    bool isArray = llvm::is_contained(tensor.getExtents(), layout::kDynamic);
     Text text(builder.getContext());
-    if (isArray) {
+    if (llvm::is_contained(tensor.getExtents(), layout::kDynamic)) {
       text << "Out of bound access to ndarray";
       if (argument) text << " at arg " + Twine(argument.getPosition());
       text.list(element.getIndices(), " with indices [", "]").list(extents, " of shape [", "]");
@@ -144,19 +130,14 @@ private:
   }
 
   void checkComponent(Operation *op, VectorType type, ValueRange indices) {
-    Location loc = op->getLoc();
-    Value isGood;
-    for (auto [number, index] : llvm::enumerate(indices)) {
-      Axis axis{index, type.getDimSize(unsigned(number)), Value()};
-      if (!isWithin(axis, Value(), unsigned(number))) isGood = combine(loc, isGood, checkAxis(loc, axis));
-    }
+    Value isGood = checkIndices(op->getLoc(), indices, type.getShape(), Value());
     if (!isGood) return;
     std::string shape = std::to_string(type.getDimSize(0));
     if (type.getRank() == 2) shape += ", " + std::to_string(type.getDimSize(1));
     Text text(builder.getContext());
     text << "Out of bound access to a [" + shape + "] matrix";
     text.list(indices, " with index [", "]");
-    addAssert(loc, isGood, artifact::Site::Kind::Bounds, text);
+    addAssert(op->getLoc(), isGood, artifact::Site::Kind::Bounds, text);
   }
 
   void checkDivision(BinaryOp binary) {
@@ -165,7 +146,7 @@ private:
     bool isDivision = isRemainder || kind == BinaryKind::floor_div || kind == BinaryKind::raw_div;
     Type type = binary.getRhs().getType(), scalar = getScalar(type);
     if (!isDivision || !isIntegerScalar(scalar)) return;
-    if (std::optional<int64_t> divisor = findConstant(binary.getRhs()); divisor && *divisor != 0) return;
+    if (std::optional<int64_t> divisor = findInteger(binary.getRhs()); divisor && *divisor != 0) return;
     Location loc = binary.getLoc();
     Attribute zero = builder.getIntegerAttr(scalar, 0);
     auto vector = dyn_cast<VectorType>(type);

@@ -52,13 +52,10 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
       continue;
     }
     auto binary = dyn_cast<BinaryOp>(definition);
-    auto constant = binary ? binary.getRhs().getDefiningOp<ConstantOp>() : ConstantOp();
-    auto shift = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
-    if (!shift || (binary.getBinaryKind() != BinaryKind::add && binary.getBinaryKind() != BinaryKind::sub) ||
-        shift.getValue().getBitWidth() > 32)
-      return std::nullopt;
-    int64_t amount = shift.getValue().getSExtValue();
-    result.shift += binary.getBinaryKind() == BinaryKind::add ? amount : -amount;
+    std::optional<int64_t> amount = binary ? findInteger(binary.getRhs()) : std::nullopt;
+    if (!amount || *amount != int32_t(*amount)) return std::nullopt;
+    if (binary.getBinaryKind() != BinaryKind::add && binary.getBinaryKind() != BinaryKind::sub) return std::nullopt;
+    result.shift += binary.getBinaryKind() == BinaryKind::add ? *amount : -*amount;
     value = binary.getLhs();
   }
 }
@@ -89,12 +86,10 @@ bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
 struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
-    for (KernelOp kernel : getOperation().getOps<KernelOp>())
-      for (TaskOp task : kernel.getBody().front().getOps<TaskOp>()) {
-        if (!task.getParallel()) task.walk(demote);
-        for (ForOp loop : task.getBody().front().getOps<ForOp>())
-          if (loop.getParallel()) demoteInLoop(loop, functions);
-      }
+    getOperation().walk([](TaskOp task) {
+      if (!task.getParallel()) task.walk(demote);
+    });
+    forEachParallelLoop(getOperation(), [&](ForOp loop) { demoteInLoop(loop, functions); });
   }
 
   static void demoteInLoop(ForOp loop, FunctionAccesses &functions) {

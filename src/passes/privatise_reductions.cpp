@@ -136,10 +136,7 @@ private:
 struct PrivatiseReductionsPass : impl::PrivatiseReductionsBase<PrivatiseReductionsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
-    for (KernelOp kernel : getOperation().getOps<KernelOp>())
-      for (TaskOp task : kernel.getBody().front().getOps<TaskOp>())
-        for (ForOp loop : task.getBody().front().getOps<ForOp>())
-          if (loop.getParallel()) Privatiser(loop, functions).run();
+    forEachParallelLoop(getOperation(), [&](ForOp loop) { Privatiser(loop, functions).run(); });
   }
 };
 

@@ -34,7 +34,7 @@ qd.kernel @select [] attributes {argument_bytes = 8 : i32} {
 // CHECK: br i1 %{{.*}}, label %masked, label %masked.end
 // CHECK: masked:
 // CHECK: call void @llvm.masked.store.v4i32
-// CHECK: br i1 %{{.*}}, label %then, label %if.end
+// CHECK: br i1 %{{.*}}, label %if, label %if.end
 qd.kernel @branches [] attributes {argument_bytes = 16 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
   %n = qd.argument 8 : si32

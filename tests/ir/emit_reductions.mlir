@@ -5,7 +5,7 @@
 // CHECK: count:
 // CHECK: fadd {{.*}}float
 // CHECK-LABEL: define internal void @qd_task_0_loop
-// CHECK: %accumulator = alloca <4 x float>
+// CHECK: %sum = alloca <4 x float>
 // CHECK-NOT: atomicrmw
 // CHECK: fadd {{.*}}<4 x float>
 // CHECK: fadd {{.*}}<2 x float>

@@ -5,46 +5,61 @@
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
+namespace {
+
+/// What LLVM has for a row of builtins.def, for one class of types: its own instruction (BAD_BINOP: none), and the reduction of a vector.
+struct AtomicRule {
+  llvm::AtomicRMWInst::BinOp instruction = llvm::AtomicRMWInst::BAD_BINOP;
+  llvm::Intrinsic::ID reduction = llvm::Intrinsic::not_intrinsic;
+};
+
+AtomicRule getRule(ir::AtomicKind kind, Type type) {
+  using I = llvm::AtomicRMWInst;
+  namespace R = llvm::Intrinsic;
+  // Floats, signed integers, unsigned integers; in the order of builtins.def.
+  static constexpr AtomicRule kRules[][3] = {
+      /* add */ {{I::FAdd, R::vector_reduce_fadd}, {I::Add, R::vector_reduce_add}, {I::Add, R::vector_reduce_add}},
+      /* sub */ {{I::FSub, R::vector_reduce_fadd}, {I::Sub, R::vector_reduce_add}, {I::Sub, R::vector_reduce_add}},
+      /* mul */ {{I::BAD_BINOP, R::vector_reduce_fmul}, {I::BAD_BINOP, R::vector_reduce_mul}, {I::BAD_BINOP, R::vector_reduce_mul}},
+      /* min */ {{I::FMin, R::vector_reduce_fmin}, {I::Min, R::vector_reduce_smin}, {I::UMin, R::vector_reduce_umin}},
+      /* max */ {{I::FMax, R::vector_reduce_fmax}, {I::Max, R::vector_reduce_smax}, {I::UMax, R::vector_reduce_umax}},
+      /* bit_and */ {{}, {I::And, R::vector_reduce_and}, {I::And, R::vector_reduce_and}},
+      /* bit_or */ {{}, {I::Or, R::vector_reduce_or}, {I::Or, R::vector_reduce_or}},
+      /* bit_xor */ {{}, {I::Xor, R::vector_reduce_xor}, {I::Xor, R::vector_reduce_xor}},
+      /* exchange */ {{I::Xchg}, {I::Xchg}, {I::Xchg}},
+  };
+  return kRules[size_t(kind)][isa<FloatType>(type) ? 0 : type.isSignedInteger() ? 1 : 2];
+}
+
+} // namespace
+
 llvm::Value *BodyEmitter::emitAtomicCombine(ir::AtomicKind kind, Type type, llvm::Value *old, llvm::Value *value) {
-  using A = ir::AtomicKind;
-  using B = ir::BinaryKind;
-  switch (kind) {
-  case A::add: return emitBinary(B::add, type, type, old, value);
-  case A::sub: return emitBinary(B::sub, type, type, old, value);
-  case A::mul: return emitBinary(B::mul, type, type, old, value);
-  case A::min: return emitBinary(B::min, type, type, old, value);
-  case A::max: return emitBinary(B::max, type, type, old, value);
-  case A::bit_and: return emitBinary(B::bit_and, type, type, old, value);
-  case A::bit_or: return emitBinary(B::bit_or, type, type, old, value);
-  case A::bit_xor: return emitBinary(B::bit_xor, type, type, old, value);
-  case A::exchange: return value;
+  std::optional<ir::BinaryKind> binary = ir::findKind<ir::BinaryKind>(ir::getRow(kind).name);
+  return binary ? emitBinary(*binary, type, type, old, value) : value;
+}
+
+Components BodyEmitter::combineAll(ir::AtomicKind kind, Type type, const Components &old, const Components &value) {
+  Components next;
+  for (auto [a, b] : llvm::zip(old, value)) {
+    if (a.kind.isUniform() && b.kind.isUniform())
+      next.push_back({emitAtomicCombine(kind, type, a.value, b.value)});
+    else
+      next.push_back(makeVarying(emitAtomicCombine(kind, type, toVector(a), toVector(b))));
   }
-  llvm_unreachable("all rows of builtins.def are listed");
+  return next;
 }
 
 llvm::Constant *BodyEmitter::getIdentity(ir::AtomicKind kind, Type type) {
-  llvm::Type *llvmType = module.getType(type);
-  bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
-  unsigned bits = type.getIntOrFloatBitWidth();
-  switch (kind) {
-  case ir::AtomicKind::mul: return isFloat ? llvm::ConstantFP::get(llvmType, 1.0) : llvm::ConstantInt::get(llvmType, 1);
-  case ir::AtomicKind::min:
-    if (isFloat) return llvm::ConstantFP::getInfinity(llvmType);
-    return llvm::ConstantInt::get(llvmType, isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
-  case ir::AtomicKind::max:
-    if (isFloat) return llvm::ConstantFP::getInfinity(llvmType, /*Negative=*/true);
-    return llvm::ConstantInt::get(llvmType, isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
-  case ir::AtomicKind::bit_and: return llvm::Constant::getAllOnesValue(llvmType);
-  case ir::AtomicKind::add:
-    // -0 and not 0: -0 + -0 is -0.
-    return isFloat ? llvm::ConstantFP::getNegativeZero(llvmType) : llvm::Constant::getNullValue(llvmType);
-  default: return llvm::Constant::getNullValue(llvmType);
-  }
+  // Infinities and no NaN for min and max.
+  llvm::FastMathFlags flags;
+  flags.setNoNaNs();
+  return cast<llvm::Constant>(llvm::getReductionIdentity(getRule(kind, type).reduction, module.getType(type), flags));
 }
 
 llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Value *vector) {
@@ -52,32 +67,11 @@ llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Valu
   // What was subtracted lane by lane is added up.
   if (kind == ir::AtomicKind::sub) kind = ir::AtomicKind::add;
   for (unsigned width = lanes / 2; width > 0; width /= 2) {
-    llvm::SmallVector<int, 16> low, high;
-    for (unsigned i = 0; i < width; ++i) {
-      low.push_back(int(i));
-      high.push_back(int(i + width));
-    }
-    vector = emitAtomicCombine(kind, type, builder.CreateShuffleVector(vector, low), builder.CreateShuffleVector(vector, high));
+    auto *half = llvm::FixedVectorType::get(module.getType(type), width);
+    vector = emitAtomicCombine(kind, type, builder.CreateExtractVector(half, vector, uint64_t(0)),
+                               builder.CreateExtractVector(half, vector, uint64_t(width)));
   }
   return builder.CreateExtractElement(vector, uint64_t(0));
-}
-
-/// What LLVM's own instruction does; BAD_BINOP where it has none.
-static llvm::AtomicRMWInst::BinOp getInstruction(ir::AtomicKind kind, Type type) {
-  using I = llvm::AtomicRMWInst;
-  bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
-  if (type.isInteger(1)) return I::BAD_BINOP;
-  switch (kind) {
-  case ir::AtomicKind::add: return isFloat ? I::FAdd : I::Add;
-  case ir::AtomicKind::sub: return isFloat ? I::FSub : I::Sub;
-  case ir::AtomicKind::min: return isFloat ? I::FMin : isSigned ? I::Min : I::UMin;
-  case ir::AtomicKind::max: return isFloat ? I::FMax : isSigned ? I::Max : I::UMax;
-  case ir::AtomicKind::bit_and: return I::And;
-  case ir::AtomicKind::bit_or: return I::Or;
-  case ir::AtomicKind::bit_xor: return I::Xor;
-  case ir::AtomicKind::exchange: return I::Xchg;
-  default: return I::BAD_BINOP;
-  }
 }
 
 llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value, const Place &place) {
@@ -88,8 +82,8 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
     builder.CreateAlignedStore(toMemory(type, emitAtomicCombine(kind, type, old, value)), pointer, align);
     return old;
   }
-  llvm::AtomicRMWInst::BinOp instruction = getInstruction(kind, type);
-  if (instruction != llvm::AtomicRMWInst::BAD_BINOP)
+  llvm::AtomicRMWInst::BinOp instruction = getRule(kind, type).instruction;
+  if (instruction != llvm::AtomicRMWInst::BAD_BINOP && !type.isInteger(1))
     return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic);
   // Compute, and try again when somebody else was faster.
   llvm::Type *bits = builder.getIntNTy(unsigned(memoryType->getPrimitiveSizeInBits()));
@@ -109,78 +103,54 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
   return old;
 }
 
-Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Type type, const Component &value) {
-  ir::AtomicKind kind = op.getAtomicKind();
-  bool wantsOld = !op.getResult().use_empty();
-  if (lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
-  if (place.lanes.isUniform() && !wantsOld) {
-    llvm::Value *all = toVector(value);
-    if (kind == ir::AtomicKind::exchange) {
-      all = builder.CreateExtractElement(all, getLastLane(getMask()));
-    } else {
-      if (mask) all = builder.CreateSelect(mask, all, splat(getIdentity(kind == ir::AtomicKind::sub ? ir::AtomicKind::add : kind, type)));
-      all = reduceLanes(kind, type, all);
-    }
-    emitAtomicAt(kind, type, place.base, all, place);
-    return {llvm::PoisonValue::get(widen(module.getType(type))), LaneKind::varying()};
-  }
+/// Updates the places of all active lanes, one after the other. Gives the old values, where somebody wants them.
+Component BodyEmitter::updateLanes(const Place &place, Type type, bool wantsOld,
+                                   llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update) {
   llvm::Type *resultType = widen(module.getType(type));
   llvm::Value *slot = wantsOld ? makeSlot(resultType, "old") : nullptr;
   if (slot) builder.CreateStore(llvm::Constant::getNullValue(resultType), slot);
   llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr;
-  auto updateLane = [&](llvm::Value *lane) {
-    llvm::Value *offset =
-        offsets ? builder.CreateExtractElement(offsets, lane)
-                : builder.CreateMul(builder.CreateZExt(lane, builder.getInt64Ty()), builder.getInt64(uint64_t(place.lanes.getStride())));
-    llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
-    llvm::Value *old = emitAtomicAt(kind, type, pointer, getLane(value, lane), place);
+  forEachActiveLane([&](llvm::Value *lane) {
+    llvm::Value *offset = offsets ? builder.CreateExtractElement(offsets, lane) : getLane({builder.getInt64(0), place.lanes}, lane);
+    llvm::Value *old = update(builder.CreateGEP(builder.getInt8Ty(), place.base, offset), lane);
     if (slot) builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(resultType, slot), old, lane), slot);
-  };
-  if (!mask)
-    forEachActiveLane(updateLane);
-  else
-    forEachSetLane(mask, updateLane);
-  if (!slot) return {llvm::PoisonValue::get(resultType), LaneKind::varying()};
-  return {builder.CreateLoad(resultType, slot), LaneKind::varying()};
+  });
+  return makeVarying(slot ? builder.CreateLoad(resultType, slot) : static_cast<llvm::Value *>(llvm::PoisonValue::get(resultType)));
 }
 
-/// A loop over the lanes of a mask: smaller than one branch for each lane.
-void BodyEmitter::forEachSetLane(llvm::Value *lanesMask, llvm::function_ref<void(llvm::Value *)> body) {
-  llvm::Type *bitsType = builder.getInt32Ty();
-  llvm::Value *bits = builder.CreateZExt(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)), bitsType);
-  llvm::BasicBlock *before = builder.GetInsertBlock(), *loop = makeBlock("lanes"), *done = makeBlock("lanes.end");
-  builder.CreateCondBr(builder.CreateIsNotNull(bits), loop, done);
-  moveTo(loop);
-  llvm::PHINode *rest = builder.CreatePHI(bitsType, 2);
-  rest->addIncoming(bits, before);
-  llvm::Value *lane = builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, rest, builder.getFalse());
-  body(builder.CreateAnd(lane, builder.getInt32(lanes - 1)));
-  llvm::Value *next = builder.CreateAnd(rest, builder.CreateSub(rest, builder.getInt32(1)));
-  rest->addIncoming(next, builder.GetInsertBlock());
-  builder.CreateCondBr(builder.CreateIsNotNull(next), loop, done);
-  moveTo(done);
+Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Type type, const Component &value) {
+  ir::AtomicKind kind = op.getAtomicKind();
+  bool wantsOld = !op.getResult().use_empty();
+  if (lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
+  if (!place.lanes.isUniform() || wantsOld)
+    return updateLanes(place, type, wantsOld, [&](llvm::Value *pointer, llvm::Value *lane) {
+      return emitAtomicAt(kind, type, pointer, getLane(value, lane), place);
+    });
+  llvm::Value *all = toVector(value);
+  if (kind == ir::AtomicKind::exchange) {
+    all = builder.CreateExtractElement(all, getLastLane(getMask()));
+  } else {
+    if (mask) all = builder.CreateSelect(mask, all, splat(getIdentity(kind, type)));
+    all = reduceLanes(kind, type, all);
+  }
+  emitAtomicAt(kind, type, place.base, all, place);
+  return makeVarying(llvm::PoisonValue::get(widen(module.getType(type))));
 }
 
 Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
   Place place = getPlace(op.getRef());
   Components value = getValue(op.getValue());
   Type scalar = ir::getScalar(place.pointee);
-  Components result;
   if (place.local) {
-    Components old = load(place), next;
-    for (auto [a, b] : llvm::zip(old, value)) {
-      if (a.kind.isUniform() && b.kind.isUniform())
-        next.push_back({emitAtomicCombine(op.getAtomicKind(), scalar, a.value, b.value)});
-      else
-        next.push_back(makeVarying(emitAtomicCombine(op.getAtomicKind(), scalar, toVector(a), toVector(b))));
-    }
+    Components old = load(place);
     // Accumulators stand outside of the loop whose lanes the mask tells apart.
-    store(place, next, place.isPrivate || facts->divergent.contains(op));
+    store(place, combineAll(op.getAtomicKind(), scalar, old, value), place.isPrivate || facts->divergent.contains(op));
     return old;
   }
+  Components result;
   for (auto [i, component] : llvm::enumerate(value)) {
     Place part = place;
-    if (i > 0) part.base = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(int64_t(i) * place.componentStride));
+    if (i > 0) part.base = offsetBy(place.base, int64_t(i) * place.componentStride);
     result.push_back(emitAtomicScalar(op, part, scalar, component));
   }
   return result;
@@ -192,32 +162,23 @@ Component BodyEmitter::emitCompareExchange(ir::CompareExchangeOp op) {
   Type type = op.getType();
   if (place.local) {
     Component old = load(place)[0];
-    bool uniform = old.kind.isUniform() && expected.kind.isUniform() && value.kind.isUniform();
-    auto as = [&](const Component &component) { return uniform ? component.value : toVector(component); };
-    llvm::Value *isSame = emitBinary(ir::BinaryKind::eq, type, type, as(old), as(expected));
-    llvm::Value *next = builder.CreateSelect(isSame, as(value), as(old));
-    store(place, {{next, uniform ? LaneKind::uniform() : LaneKind::varying()}}, facts->divergent.contains(op));
-    return uniform ? old : makeVarying(toVector(old));
+    store(place, {select(combine(ir::BinaryKind::eq, type, old, expected), value, old)}, facts->divergent.contains(op));
+    return old;
   }
   llvm::Type *memoryType = module.getMemoryType(type);
   llvm::Type *bits = builder.getIntNTy(unsigned(memoryType->getPrimitiveSizeInBits()));
-  llvm::Align align(uint64_t(module.getByteSize(type)));
-  auto exchange = [&](llvm::Value *pointer, llvm::Value *wanted, llvm::Value *stored) {
-    llvm::Value *pair = builder.CreateAtomicCmpXchg(
-        pointer, builder.CreateBitCast(toMemory(type, wanted), bits), builder.CreateBitCast(toMemory(type, stored), bits), align,
-        llvm::AtomicOrdering::SequentiallyConsistent, llvm::AtomicOrdering::SequentiallyConsistent);
+  auto exchange = [&](llvm::Value *pointer, llvm::Value *lane) {
+    auto toBits = [&](const Component &part) {
+      return builder.CreateBitCast(toMemory(type, lanes == 1 ? part.value : getLane(part, lane)), bits);
+    };
+    llvm::Value *wanted = toBits(expected), *stored = toBits(value);
+    llvm::Value *pair =
+        builder.CreateAtomicCmpXchg(pointer, wanted, stored, llvm::Align(uint64_t(module.getByteSize(type))),
+                                    llvm::AtomicOrdering::SequentiallyConsistent, llvm::AtomicOrdering::SequentiallyConsistent);
     return fromMemory(type, builder.CreateBitCast(builder.CreateExtractValue(pair, 0), memoryType));
   };
-  if (lanes == 1) return {exchange(place.base, expected.value, value.value)};
-  llvm::Type *resultType = widen(module.getType(type));
-  llvm::Value *slot = makeSlot(resultType, "old");
-  builder.CreateStore(llvm::Constant::getNullValue(resultType), slot);
-  llvm::Value *pointers = getPointers(place, 0);
-  forEachActiveLane([&](llvm::Value *lane) {
-    llvm::Value *old = exchange(builder.CreateExtractElement(pointers, lane), getLane(expected, lane), getLane(value, lane));
-    builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(resultType, slot), old, lane), slot);
-  });
-  return {builder.CreateLoad(resultType, slot), LaneKind::varying()};
+  if (lanes == 1) return {exchange(place.base, nullptr)};
+  return updateLanes(place, type, /*wantsOld=*/true, exchange);
 }
 
 } // namespace qd::codegen

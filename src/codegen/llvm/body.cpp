@@ -8,7 +8,8 @@ using namespace mlir;
 namespace qd::codegen {
 
 BodyEmitter::BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsigned lanes, const BodyFacts &facts)
-    : module(module), function(function), lanes(lanes), facts(&facts), builder(module.ctx) {
+    : module(module), function(function), lanes(lanes), manyLanes(lanes == 1 ? LaneKind::uniform() : LaneKind::varying()), facts(&facts),
+      builder(module.ctx) {
   llvm::FastMathFlags flags;
   if (module.options.fastMath) {
     flags.setAllowReassoc();
@@ -21,11 +22,11 @@ BodyEmitter::BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsign
   builder.SetInsertPoint(makeBlock("entry"));
 }
 
-LogicalResult BodyEmitter::emitBlock(Block &block) {
+void BodyEmitter::emitBlock(Block &block) {
   // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
-    if (failed(emitOp(&op))) return failure();
+    emitOp(&op);
     if (isTerminated()) {
       if (&op == &block.back()) break;
       // What follows is never reached, but must be emitted to keep every value defined.
@@ -38,143 +39,108 @@ LogicalResult BodyEmitter::emitBlock(Block &block) {
       moveTo(rest);
     }
   }
-  if (end) {
-    branchTo(end);
-    moveTo(end);
-  }
-  return success();
+  if (end) continueAt(end);
 }
 
-LogicalResult BodyEmitter::emitOp(Operation *op) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp>([&](Operation *op) {
-        setValue(op->getResult(0), emitElementwise(op));
-        return success();
+void BodyEmitter::emitOp(Operation *op) {
+  auto give = [&](Components components) { setValue(op->getResult(0), std::move(components)); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp>([&](Operation *) { give(emitElementwise(op)); })
+      .Case([&](ir::ConstantOp constant) { give(emitConstant(constant.getValue())); })
+      .Case([&](ir::ArgumentOp argument) {
+        give(loadPacked(argument.getType(), offsetBy(getContextField(kArguments), argument.getOffset()), /*invariant=*/true));
       })
-      .Case<ir::ConstantOp>([&](ir::ConstantOp constant) {
-        setValue(constant, emitConstant(constant.getValue()));
-        return success();
+      .Case([&](ir::TensorArgumentOp argument) {
+        llvm::Value *descriptor = offsetBy(getContextField(kArguments), argument.getOffset());
+        llvm::Value *data = loadInvariant(builder.getPtrTy(), descriptor);
+        setTensor(argument, {cast<ir::TensorType>(argument.getType()), descriptor, data, module.getAliasScope(argument)});
       })
-      .Case<ir::ArgumentOp>([&](ir::ArgumentOp argument) {
-        llvm::Value *block = getContextField(kArguments);
-        Type scalar = ir::getScalar(argument.getType());
-        Components components;
-        for (int64_t i = 0; i < ir::getComponentCount(argument.getType()); ++i) {
-          llvm::Value *pointer =
-              builder.CreateConstGEP1_64(builder.getInt8Ty(), block, argument.getOffset() + i * module.getByteSize(scalar));
-          components.push_back({loadPlain(scalar, pointer, /*invariant=*/true)});
-        }
-        setValue(argument, std::move(components));
-        return success();
-      })
-      .Case<ir::TensorArgumentOp>([&](ir::TensorArgumentOp argument) {
-        Tensor tensor;
-        tensor.type = cast<ir::TensorType>(argument.getType());
-        tensor.descriptor = builder.CreateConstGEP1_64(builder.getInt8Ty(), getContextField(kArguments), argument.getOffset());
-        llvm::LoadInst *data = builder.CreateAlignedLoad(builder.getPtrTy(), tensor.descriptor, llvm::Align(8), "data");
-        data->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
-        tensor.data = data;
-        tensor.scope = module.getAliasScope(argument);
-        setTensor(argument, tensor);
-        return success();
-      })
-      .Case<ir::ScratchOp>([&](ir::ScratchOp scratch) {
+      .Case([&](ir::ScratchOp scratch) {
         Place place;
         place.pointee = cast<ir::RefType>(scratch.getType()).getPointee();
-        place.base = builder.CreateConstGEP1_64(builder.getInt8Ty(), getContextField(kScratch), scratch.getOffset());
+        place.base = offsetBy(getContextField(kScratch), scratch.getOffset());
         place.componentStride = module.getByteSize(ir::getScalar(place.pointee));
         place.scope = module.getScratchScope();
         setPlace(scratch, place);
-        return success();
       })
-      .Case<ir::LocalOp>([&](ir::LocalOp local) {
-        auto kinds = facts->locals.find(local);
+      .Case([&](ir::LocalOp local) {
         Place place;
         place.pointee = cast<ir::RefType>(local.getType()).getPointee();
-        place.local =
-            makeLocal(place.pointee, kinds == facts->locals.end() ? ArrayRef<LaneKind>() : ArrayRef<LaneKind>(kinds->second), "local");
+        place.local = makeLocal(place.pointee, facts->locals.lookup(local), "local");
         setPlace(local, place);
         // Nothing is carried over from the last time round a loop, so no register is kept for it.
+        if (place.local->array) return;
         for (llvm::Value *slot : place.local->slots)
           builder.CreateStore(llvm::UndefValue::get(cast<llvm::AllocaInst>(slot)->getAllocatedType()), slot);
-        return success();
       })
-      .Case<ir::ElementOp>([&](ir::ElementOp element) {
-        llvm::SmallVector<Component, 4> indices;
-        for (Value index : element.getIndices()) indices.push_back(getScalar(index));
-        Place place = getElement(getTensor(element.getTensor()), indices, element.getIndices().getTypes());
-        setPlace(element, place);
-        return success();
+      .Case([&](ir::ElementOp element) {
+        Components indices = getScalars(element.getIndices());
+        setPlace(element, getElement(getTensor(element.getTensor()), indices, element.getIndices().getTypes()));
       })
-      .Case<ir::ComponentOp>([&](ir::ComponentOp component) {
-        llvm::SmallVector<Component, 4> indices;
-        for (Value index : component.getIndices()) indices.push_back(getScalar(index));
-        Place place = getComponent(getPlace(component.getRef()), indices, component.getIndices().getTypes());
-        setPlace(component, place);
-        return success();
+      .Case([&](ir::ComponentOp component) {
+        Components indices = getScalars(component.getIndices());
+        setPlace(component, getComponent(getPlace(component.getRef()), indices, component.getIndices().getTypes()));
       })
-      .Case<ir::ExtentOp>([&](ir::ExtentOp extent) {
+      .Case([&](ir::ExtentOp extent) {
         llvm::Value *value = getExtent(getTensor(extent.getTensor()), extent.getAxis());
-        setValue(extent, {{builder.CreateIntCast(value, module.getType(extent.getType()), /*isSigned=*/true)}});
-        return success();
+        give({{builder.CreateIntCast(value, module.getType(extent.getType()), /*isSigned=*/true)}});
       })
-      .Case<ir::LoadOp>([&](ir::LoadOp loadOp) {
-        Components components = load(getPlace(loadOp.getRef()));
-        setValue(loadOp, std::move(components));
-        return success();
-      })
-      .Case<ir::StoreOp>([&](ir::StoreOp storeOp) {
-        store(getPlace(storeOp.getRef()), Components(getValue(storeOp.getValue())), facts->divergent.contains(storeOp));
-        return success();
-      })
-      .Case<ir::AtomicOp>([&](ir::AtomicOp atomic) {
-        setValue(atomic, emitAtomic(atomic));
-        return success();
-      })
-      .Case<ir::CompareExchangeOp>([&](ir::CompareExchangeOp exchange) {
-        setValue(exchange, {emitCompareExchange(exchange)});
-        return success();
-      })
-      .Case<ir::RandomOp>([&](ir::RandomOp random) {
-        setValue(random, {emitRandom(random.getType())});
-        return success();
-      })
+      .Case([&](ir::LoadOp op) { give(load(getPlace(op.getRef()))); })
+      .Case([&](ir::StoreOp op) { store(getPlace(op.getRef()), Components(getValue(op.getValue())), facts->divergent.contains(op)); })
+      .Case([&](ir::AtomicOp op) { give(emitAtomic(op)); })
+      .Case([&](ir::CompareExchangeOp op) { give({emitCompareExchange(op)}); })
+      .Case([&](ir::RandomOp op) { give({emitRandom(op.getType())}); })
       .Case<ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::ExtractAtOp, ir::ReduceOp, ir::MatmulOp, ir::TransposeOp>(
-          [&](Operation *op) { return emitVectorOp(op); })
-      .Case<ir::IfOp>([&](ir::IfOp op) { return emitIf(op); })
-      .Case<ir::ForOp>([&](ir::ForOp op) { return emitFor(op); })
-      .Case<ir::WhileOp>([&](ir::WhileOp op) { return emitWhile(op); })
-      .Case<ir::BreakOp>([&](ir::BreakOp op) {
-        emitDeparture(op, Scope::Kind::Loop);
-        return success();
-      })
-      .Case<ir::ContinueOp>([&](ir::ContinueOp op) {
-        emitDeparture(op, Scope::Kind::Iteration);
-        return success();
-      })
-      .Case<ir::ReturnOp>([&](ir::ReturnOp op) { return emitReturn(op); })
-      .Case<ir::YieldOp, ir::ConditionOp>([](Operation *) { return success(); })
-      .Case<ir::CallOp>([&](ir::CallOp op) { return emitCall(op); })
-      .Case<ir::PrintOp>([&](ir::PrintOp op) { return emitPrint(op); })
-      .Case<ir::AssertOp>([&](ir::AssertOp op) { return emitAssert(op); })
-      .Default([](Operation *op) { return op->emitError() << "the LLVM emitter does not know " << op->getName(); });
+          [&](Operation *) { give(emitVectorOp(op)); })
+      .Case([&](ir::IfOp op) { emitIf(op); })
+      .Case([&](ir::ForOp op) { emitFor(op); })
+      .Case([&](ir::WhileOp op) { emitWhile(op); })
+      .Case([&](ir::BreakOp op) { emitDeparture(op, Scope::Kind::Loop); })
+      .Case([&](ir::ContinueOp op) { emitDeparture(op, Scope::Kind::Iteration); })
+      .Case([&](ir::ReturnOp op) { emitReturn(op); })
+      .Case<ir::YieldOp, ir::ConditionOp>([](Operation *) {})
+      .Case([&](ir::CallOp op) { emitCall(op); })
+      .Case([&](ir::PrintOp op) { emitPrint(op); })
+      .Case([&](ir::AssertOp op) { emitAssert(op); })
+      .Default([&](Operation *op) { module.reportError(op->getLoc()) << "the LLVM emitter does not know " << op->getName(); });
 }
 
 //--- Values ---
 
+template <typename T> bool BodyEmitter::isKnown(llvm::DenseMap<Value, T> &map, Value value) {
+  if (map.contains(value) || (resolve && resolve(value))) return true;
+  module.reportError(value.getLoc()) << "the LLVM emitter has nothing for a value here; this is a bug of the compiler";
+  return false;
+}
+
 const Components &BodyEmitter::getValue(Value value) {
-  auto found = values.find(value);
-  if (found == values.end()) {
-    bool found = resolve && succeeded(resolve(value));
-    if (!found) {
-      emitError(value.getLoc(), "the LLVM emitter has no value here; this is a bug of the compiler");
-      module.hasFailed = true;
-      values[value] = Components(size_t(ir::getComponentCount(value.getType())),
-                                 {llvm::PoisonValue::get(module.getType(ir::getScalar(value.getType()))), LaneKind::uniform()});
-    }
-    return values[value];
+  if (!isKnown(values, value)) {
+    auto *poison = llvm::PoisonValue::get(module.getType(ir::getScalar(value.getType())));
+    setValue(value, Components(size_t(ir::getComponentCount(value.getType())), {poison}));
   }
-  return found->second;
+  return values[value];
+}
+
+Components BodyEmitter::getScalars(ValueRange range) {
+  Components scalars;
+  for (Value value : range) scalars.push_back(getScalar(value));
+  return scalars;
+}
+
+Place BodyEmitter::getPlace(Value ref) {
+  if (!isKnown(places, ref)) {
+    Place none;
+    none.pointee = cast<ir::RefType>(ref.getType()).getPointee();
+    none.base = llvm::PoisonValue::get(builder.getPtrTy());
+    setPlace(ref, none);
+  }
+  return places[ref];
+}
+
+Tensor BodyEmitter::getTensor(Value tensor) {
+  llvm::Value *none = llvm::PoisonValue::get(builder.getPtrTy());
+  if (!isKnown(tensors, tensor)) setTensor(tensor, {cast<ir::TensorType>(tensor.getType()), none, none});
+  return tensors[tensor];
 }
 
 llvm::Value *BodyEmitter::getUniform(Value value) {
@@ -214,12 +180,29 @@ Component BodyEmitter::castIndex(const Component &component, Type from, llvm::Ty
   return {builder.CreateIntCast(component.value, to, isSigned), component.kind};
 }
 
-llvm::Value *BodyEmitter::getContextField(unsigned index) {
+//--- The context ---
+
+llvm::Value *BodyEmitter::getContextField(ContextField field) {
   // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
-  llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), context, uint64_t(index) * 8);
-  if (index == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
-  llvm::Type *type = index == kRandomSeed || index == kLaunchIndex ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy();
-  llvm::LoadInst *load = builder.CreateAlignedLoad(type, pointer, llvm::Align(8));
+  llvm::Value *pointer = offsetBy(context, int64_t(field) * 8);
+  if (field == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
+  bool isNumber = field == kRandomSeed || field == kLaunchIndex;
+  return loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
+}
+
+llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *> operands) {
+  llvm::Value *member = builder.CreateConstGEP1_64(builder.getPtrTy(), getContextField(kApi), field);
+  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), member, llvm::Align(8));
+  llvm::SmallVector<llvm::Value *, 5> all = {context};
+  llvm::SmallVector<llvm::Type *, 5> types;
+  all.append(operands.begin(), operands.end());
+  for (llvm::Value *operand : all) types.push_back(operand->getType());
+  llvm::Type *result = field == kAllocateTemporary ? static_cast<llvm::Type *>(builder.getPtrTy()) : builder.getVoidTy();
+  return builder.CreateCall(llvm::FunctionType::get(result, types, false), routine, all);
+}
+
+llvm::LoadInst *BodyEmitter::loadInvariant(llvm::Type *type, llvm::Value *pointer, llvm::Align align) {
+  llvm::LoadInst *load = builder.CreateAlignedLoad(type, pointer, align);
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
   return load;
 }

@@ -23,20 +23,22 @@ class BodyEmitter {
 public:
   BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsigned lanes, const BodyFacts &facts);
 
-  mlir::LogicalResult emitBlock(mlir::Block &block);
-  mlir::LogicalResult emitOp(mlir::Operation *op);
+  void emitBlock(mlir::Block &block);
+  void emitOp(mlir::Operation *op);
 
   //--- Values ---
   const Components &getValue(mlir::Value value);
   Component getScalar(mlir::Value value) { return getValue(value)[0]; }
+  Components getScalars(mlir::ValueRange values);
   void setValue(mlir::Value value, Components components) { values[value] = std::move(components); }
   /// A scalar that all lanes share; the value must be uniform.
   llvm::Value *getUniform(mlir::Value value);
   llvm::Type *widen(llvm::Type *scalar) const;
+  llvm::Type *widen(llvm::Type *scalar, LaneKind kind) const { return kind.isVarying() ? widen(scalar) : scalar; }
   /// The component in every lane, as a vector (one lane: the scalar).
   llvm::Value *toVector(const Component &component);
   /// A component of which lane i holds element i of `value`.
-  Component makeVarying(llvm::Value *value) { return {value, lanes == 1 ? LaneKind::uniform() : LaneKind::varying()}; }
+  Component makeVarying(llvm::Value *value) { return {value, manyLanes}; }
   /// One lane of a component.
   llvm::Value *getLane(const Component &component, llvm::Value *lane);
   llvm::Value *splat(llvm::Value *scalar);
@@ -52,12 +54,18 @@ public:
   Place getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   llvm::Value *getExtent(const Tensor &tensor, int64_t axis);
-  Components load(const Place &place);
+  Components load(const Place &place) { return place.local ? loadLocal(place) : loadMemory(place); }
   void store(const Place &place, const Components &value, bool masked);
-  /// A scalar in memory that is no container: arguments, captured values.
-  llvm::Value *loadPlain(mlir::Type scalar, llvm::Value *pointer, bool invariant);
-  void storePlain(mlir::Type scalar, llvm::Value *value, llvm::Value *pointer);
-  llvm::Value *getContextField(unsigned index);
+  llvm::Value *offsetBy(llvm::Value *pointer, int64_t bytes) {
+    return bytes == 0 ? pointer : builder.CreateConstGEP1_64(builder.getInt8Ty(), pointer, bytes);
+  }
+  /// What no store of the kernel changes: members of the context, arguments, captured values.
+  llvm::LoadInst *loadInvariant(llvm::Type *type, llvm::Value *pointer, llvm::Align align = llvm::Align(8));
+  /// Components of a value in memory that is no container, packed.
+  Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
+  void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
+  llvm::Value *getContextField(ContextField field);
+  llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
 
   //--- Operators on LLVM values (scalars or vectors) of the language's types ---
   llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
@@ -65,28 +73,34 @@ public:
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
   llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
+  Components combineAll(ir::AtomicKind kind, mlir::Type type, const Components &old, const Components &value);
   llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
   Component combine(ir::BinaryKind kind, mlir::Type type, const Component &lhs, const Component &rhs);
   Component select(const Component &condition, const Component &a, const Component &b);
   /// All lanes combined, in a fixed order.
   llvm::Value *reduceLanes(ir::AtomicKind kind, mlir::Type type, llvm::Value *vector);
 
-  //--- Masks ---
+  //--- Masks and control ---
   llvm::Value *getMask(); ///< never null
   llvm::Value *isAny(llvm::Value *mask);
   llvm::Value *getFirstLane(llvm::Value *mask);
   llvm::Value *getLastLane(llvm::Value *mask);
-  /// Emits `body` once for each active lane, in order; `body` gets the lane's number (a constant with one lane).
+  /// Emits `body` for each active lane, in order; `body` gets the lane's number (a constant with one lane).
   void forEachActiveLane(llvm::function_ref<void(llvm::Value *lane)> body);
-  void forEachSetLane(llvm::Value *lanesMask, llvm::function_ref<void(llvm::Value *lane)> body);
-  llvm::BasicBlock *makeBlock(const llvm::Twine &name);
+  llvm::BasicBlock *makeBlock(const llvm::Twine &name) { return llvm::BasicBlock::Create(module.ctx, name, function); }
   bool isTerminated() const { return builder.GetInsertBlock()->getTerminator() != nullptr; }
   /// Jumps to `target` unless the block has ended already.
   void branchTo(llvm::BasicBlock *target);
   void moveTo(llvm::BasicBlock *block) { builder.SetInsertPoint(block); }
+  /// Ends the block with a jump to `target`, where the walk goes on.
+  void continueAt(llvm::BasicBlock *target);
+  /// `if (condition) body(); else otherwise();`
+  void emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
+                llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
+  void leaveIfFailed();
 
   /// One iteration of a loop: `next` is where `continue` goes.
-  mlir::LogicalResult emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
+  void emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
   /// A scalar loop over 0 … count - 1.
   void emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
 
@@ -94,6 +108,7 @@ public:
   ModuleEmitter &module;
   llvm::Function *function;
   const unsigned lanes;
+  const LaneKind manyLanes; ///< the kind of what differs between lanes: uniform where there is only one
   const BodyFacts *facts;
   llvm::IRBuilder<> builder;
   llvm::Value *context = nullptr;
@@ -102,8 +117,8 @@ public:
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
   int task = 0;
-  /// Supplies what is defined outside of this function: places, containers and values of the enclosing task.
-  std::function<mlir::LogicalResult(mlir::Value)> resolve;
+  /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False: it does not know.
+  std::function<bool(mlir::Value)> resolve;
   /// Ends the function early, after a failed check.
   std::function<void()> leaveFailed;
   /// Ends the kernel at a qd.return of its own.
@@ -116,17 +131,22 @@ private:
     llvm::Value *live = nullptr; ///< slot of the mask of lanes that are still in the scope, when lanes leave it one by one
   };
 
+  /// Whether `map` has the value, if need be from the enclosing task.
+  template <typename T> bool isKnown(llvm::DenseMap<mlir::Value, T> &map, mlir::Value value);
+
   // control.cpp
-  mlir::LogicalResult emitIf(ir::IfOp op);
-  mlir::LogicalResult emitFor(ir::ForOp op);
-  mlir::LogicalResult emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
-  mlir::LogicalResult emitWhile(ir::WhileOp op);
+  void emitIf(ir::IfOp op);
+  void emitFor(ir::ForOp op);
+  void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
+  void emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);
-  void leaveIfFailed();
-  mlir::LogicalResult emitReturn(ir::ReturnOp op);
-  mlir::LogicalResult emitMasked(llvm::Value *condition, mlir::Region &region);
+  void emitReturn(ir::ReturnOp op);
+  void emitMasked(llvm::Value *condition, mlir::Region &region);
+  bool expectUniform(mlir::Operation *op, const Component &condition);
   void narrowAfter(mlir::Operation *op, llvm::Value *before);
   llvm::Value *makeLive(llvm::StringRef name);
+  llvm::Value *loadMask(llvm::Value *slot) { return builder.CreateLoad(widen(builder.getInt1Ty()), slot); }
+  bool isDivergent(mlir::Operation *op) const { return lanes > 1 && facts->divergent.contains(op); }
   bool isCheap(mlir::Region &region);
 
   // memory.cpp
@@ -140,17 +160,22 @@ private:
   llvm::Value *toMemory(mlir::Type scalar, llvm::Value *value);
 
   // vectors.cpp
-  mlir::LogicalResult emitVectorOp(mlir::Operation *op);
+  Components emitVectorOp(mlir::Operation *op);
   Components emitMatmul(ir::MatmulOp op);
+  /// The number of a component, counted row by row.
+  Component getPosition(mlir::VectorType shape, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
+  /// Whether an index is `position`.
+  Component isAt(const Component &index, size_t position);
   Component choose(llvm::ArrayRef<Component> components, const Component &index);
 
   // operators.cpp, math.cpp
   Components emitConstant(mlir::TypedAttr value);
   Components emitElementwise(mlir::Operation *op);
+  Component apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute);
   llvm::Value *callDevlib(llvm::StringRef name, mlir::Type type, llvm::ArrayRef<llvm::Value *> operands);
   llvm::Value *emitMath(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
   llvm::Value *emitDivision(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
-  llvm::Value *emitFloatParts(bool mantissa, llvm::Value *value);
+  llvm::Value *emitPower(mlir::Type type, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   Component emitRandom(mlir::Type type);
 
   // atomics.cpp
@@ -158,15 +183,17 @@ private:
   Component emitCompareExchange(ir::CompareExchangeOp op);
   Component emitAtomicScalar(ir::AtomicOp op, const Place &place, mlir::Type type, const Component &value);
   llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
+  Component updateLanes(const Place &place, mlir::Type type, bool wantsOld,
+                        llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update);
 
   // functions.cpp
-  mlir::LogicalResult emitCall(ir::CallOp op);
-  mlir::LogicalResult emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
-  mlir::LogicalResult emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
+  void emitCall(ir::CallOp op);
+  Components emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
+  Components emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
 
   // sites.cpp
-  mlir::LogicalResult emitPrint(ir::PrintOp op);
-  mlir::LogicalResult emitAssert(ir::AssertOp op);
+  void emitPrint(ir::PrintOp op);
+  void emitAssert(ir::AssertOp op);
   llvm::Value *packOperands(mlir::ValueRange operands, llvm::Value *lane);
 
   llvm::DenseMap<mlir::Value, Components> values;
@@ -182,7 +209,8 @@ public:
     Components *values = nullptr;  ///< the only return stands at the end: its values
   };
   LocalStorage *makeResults(ir::FuncOp callee, const BodyFacts &calleeFacts);
-  mlir::LogicalResult emitFunctionBody(ir::FuncOp callee, Returns returns, llvm::BasicBlock *exit);
+  Components loadResults(const LocalStorage &results);
+  void emitFunctionBody(ir::FuncOp callee, Returns returns, llvm::BasicBlock *exit);
 
 private:
   Returns returns;

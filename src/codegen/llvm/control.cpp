@@ -16,10 +16,28 @@ constexpr int64_t kCheapComponents = 12;
 
 //--- Masks ---
 
-llvm::BasicBlock *BodyEmitter::makeBlock(const llvm::Twine &name) { return llvm::BasicBlock::Create(module.ctx, name, function); }
-
 void BodyEmitter::branchTo(llvm::BasicBlock *target) {
   if (!isTerminated()) builder.CreateBr(target);
+}
+
+void BodyEmitter::continueAt(llvm::BasicBlock *target) {
+  branchTo(target);
+  moveTo(target);
+}
+
+void BodyEmitter::emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
+                           llvm::function_ref<void()> otherwise, llvm::MDNode *weights) {
+  llvm::BasicBlock *yes = makeBlock(name), *join = makeBlock(name + ".end"), *no = otherwise ? makeBlock(name + ".else") : join;
+  builder.CreateCondBr(condition, yes, no, weights);
+  moveTo(yes);
+  body();
+  branchTo(join);
+  if (otherwise) {
+    moveTo(no);
+    otherwise();
+    branchTo(join);
+  }
+  moveTo(join);
 }
 
 llvm::Value *BodyEmitter::getMask() { return mask ? mask : llvm::Constant::getAllOnesValue(widen(builder.getInt1Ty())); }
@@ -29,35 +47,40 @@ llvm::Value *BodyEmitter::isAny(llvm::Value *lanesMask) {
   return builder.CreateIsNotNull(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)));
 }
 
+/// The mask as the low bits of a word.
+static llvm::Value *getBits(llvm::IRBuilder<> &builder, llvm::Value *lanesMask, unsigned lanes) {
+  return builder.CreateZExt(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)), builder.getInt32Ty());
+}
+
+// The lanes found are within bounds even for an empty mask, whose result nobody uses.
 llvm::Value *BodyEmitter::getFirstLane(llvm::Value *lanesMask) {
-  llvm::Value *bits = builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes));
-  llvm::Value *lane =
-      builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, builder.CreateZExt(bits, builder.getInt32Ty()), builder.getFalse());
-  // Within bounds even for an empty mask, whose result nobody uses.
+  llvm::Value *lane = builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, getBits(builder, lanesMask, lanes), builder.getFalse());
   return builder.CreateAnd(lane, builder.getInt32(lanes - 1));
 }
 
 llvm::Value *BodyEmitter::getLastLane(llvm::Value *lanesMask) {
-  llvm::Value *bits = builder.CreateZExt(builder.CreateBitCast(lanesMask, builder.getIntNTy(lanes)), builder.getInt32Ty());
-  llvm::Value *zeros = builder.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, builder.getFalse());
+  llvm::Value *zeros = builder.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, getBits(builder, lanesMask, lanes), builder.getFalse());
   return builder.CreateAnd(builder.CreateSub(builder.getInt32(31), zeros), builder.getInt32(lanes - 1));
 }
 
 void BodyEmitter::forEachActiveLane(llvm::function_ref<void(llvm::Value *)> body) {
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    llvm::BasicBlock *next = nullptr;
-    if (mask) {
-      llvm::BasicBlock *active = makeBlock("lane");
-      next = makeBlock("lane.next");
-      builder.CreateCondBr(builder.CreateExtractElement(mask, uint64_t(lane)), active, next);
-      moveTo(active);
-    }
-    body(builder.getInt32(lane));
-    if (next) {
-      branchTo(next);
-      moveTo(next);
-    }
+  if (!mask) {
+    for (unsigned lane = 0; lane < lanes; ++lane) body(builder.getInt32(lane));
+    return;
   }
+  // A loop over the bits that are set: smaller than one branch for each lane.
+  llvm::Value *bits = getBits(builder, mask, lanes);
+  llvm::BasicBlock *before = builder.GetInsertBlock(), *loop = makeBlock("lanes"), *done = makeBlock("lanes.end");
+  builder.CreateCondBr(builder.CreateIsNotNull(bits), loop, done);
+  moveTo(loop);
+  llvm::PHINode *rest = builder.CreatePHI(bits->getType(), 2);
+  rest->addIncoming(bits, before);
+  llvm::Value *lane = builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, rest, builder.getFalse());
+  body(builder.CreateAnd(lane, builder.getInt32(lanes - 1)));
+  llvm::Value *next = builder.CreateAnd(rest, builder.CreateSub(rest, builder.getInt32(1)));
+  rest->addIncoming(next, builder.GetInsertBlock());
+  builder.CreateCondBr(builder.CreateIsNotNull(next), loop, done);
+  moveTo(done);
 }
 
 llvm::Value *BodyEmitter::makeLive(llvm::StringRef name) {
@@ -71,12 +94,19 @@ void BodyEmitter::narrowAfter(Operation *op, llvm::Value *before) {
   if (lanes == 1 || !facts->loseLanes.contains(op)) return;
   for (const Scope &scope : llvm::reverse(scopes)) {
     if (scope.live) {
-      llvm::Value *live = builder.CreateLoad(widen(builder.getInt1Ty()), scope.live);
+      llvm::Value *live = loadMask(scope.live);
       mask = before ? builder.CreateAnd(before, live) : live;
       return;
     }
     if (scope.kind == Scope::Kind::Function) return;
   }
+}
+
+bool BodyEmitter::expectUniform(Operation *op, const Component &condition) {
+  if (!condition.kind.isVarying()) return true;
+  module.reportError(op->getLoc()) << "the LLVM emitter found a condition that varies where the analysis says that it does not; this is "
+                                      "a bug of the compiler";
+  return false;
 }
 
 //--- Ifs ---
@@ -87,75 +117,47 @@ bool BodyEmitter::isCheap(Region &region) {
   int64_t cost = 0;
   for (Operation &op : region.front()) {
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      using K = ir::UnaryKind;
-      if (!llvm::is_contained({K::neg, K::abs, K::bit_not, K::logical_not, K::floor, K::ceil, K::isnan, K::isinf}, unary.getUnaryKind()))
-        return false;
+      if (ir::getRow(unary.getUnaryKind()).cost > 1) return false;
     } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      using K = ir::BinaryKind;
-      if (llvm::is_contained({K::div, K::floor_div, K::mod, K::raw_div, K::raw_mod, K::pow, K::atan2}, binary.getBinaryKind()))
-        return false;
+      if (ir::getRow(binary.getBinaryKind()).cost > 1) return false;
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {
-      Value ref = op.getOperand(op.getNumOperands() - 1);
-      auto place = places.find(ref);
+      auto place = places.find(op.getOperand(op.getNumOperands() - 1));
       if (place == places.end() || !place->second.local || place->second.chosen.value) return false;
     } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::YieldOp,
                     ir::BreakOp, ir::ContinueOp>(op)) {
       return false;
     }
-    if (op.getNumResults() && !isa<ir::ConstantOp, ir::VectorOp, ir::ExtractOp, ir::BroadcastOp, ir::LoadOp>(op))
+    if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp>(op))
       cost += ir::getComponentCount(op.getResult(0).getType());
   }
   return cost <= kCheapComponents;
 }
 
-LogicalResult BodyEmitter::emitMasked(llvm::Value *condition, Region &region) {
-  if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front())) return success();
+void BodyEmitter::emitMasked(llvm::Value *condition, Region &region) {
+  if (region.empty() || region.front().empty() || isa<ir::YieldOp>(region.front().front())) return;
   llvm::Value *before = mask;
   mask = before ? builder.CreateAnd(before, condition) : condition;
-  llvm::BasicBlock *join = nullptr;
-  if (!isCheap(region)) {
-    llvm::BasicBlock *body = makeBlock("masked");
-    join = makeBlock("masked.end");
-    builder.CreateCondBr(isAny(mask), body, join);
-    moveTo(body);
-  }
-  if (failed(emitBlock(region.front()))) return failure();
-  if (join) {
-    branchTo(join);
-    moveTo(join);
-  }
+  auto emit = [&] { emitBlock(region.front()); };
+  isCheap(region) ? emit() : emitWhen(isAny(mask), "masked", emit);
   mask = before;
-  return success();
 }
 
-LogicalResult BodyEmitter::emitIf(ir::IfOp op) {
+void BodyEmitter::emitIf(ir::IfOp op) {
   Component condition = getScalar(op.getCondition());
   llvm::Value *before = mask;
-  if (lanes > 1 && facts->divergent.contains(op)) {
+  if (isDivergent(op)) {
     llvm::Value *chooser = toVector(condition);
-    if (failed(emitMasked(chooser, op.getThenRegion())) || failed(emitMasked(builder.CreateNot(chooser), op.getElseRegion())))
-      return failure();
-    narrowAfter(op, before);
-    return success();
+    emitMasked(chooser, op.getThenRegion());
+    emitMasked(builder.CreateNot(chooser), op.getElseRegion());
+  } else if (expectUniform(op, condition)) {
+    auto otherwise = [&] {
+      mask = before;
+      emitBlock(op.getElseRegion().front());
+    };
+    llvm::function_ref<void()> none = nullptr;
+    emitWhen(condition.value, "if", [&] { emitBlock(op.getThenRegion().front()); }, op.getElseRegion().empty() ? none : otherwise);
   }
-  if (condition.kind.isVarying())
-    return op.emitError(
-        "the LLVM emitter found a condition that varies where the analysis says that it does not; this is a bug of the compiler");
-  llvm::BasicBlock *thenBlock = makeBlock("then"), *join = makeBlock("if.end");
-  llvm::BasicBlock *elseBlock = op.getElseRegion().empty() ? join : makeBlock("else");
-  builder.CreateCondBr(condition.value, thenBlock, elseBlock);
-  moveTo(thenBlock);
-  if (failed(emitBlock(op.getThenRegion().front()))) return failure();
-  branchTo(join);
-  if (elseBlock != join) {
-    mask = before;
-    moveTo(elseBlock);
-    if (failed(emitBlock(op.getElseRegion().front()))) return failure();
-    branchTo(join);
-  }
-  moveTo(join);
   narrowAfter(op, before);
-  return success();
 }
 
 //--- Loops ---
@@ -175,28 +177,26 @@ void BodyEmitter::emitCountedLoop(llvm::Value *count, llvm::function_ref<void(ll
   moveTo(done);
 }
 
-LogicalResult BodyEmitter::emitLoopBody(Operation *op, Region &body, llvm::BasicBlock *next) {
+void BodyEmitter::emitLoopBody(Operation *op, Region &body, llvm::BasicBlock *next) {
   scopes.push_back({Scope::Kind::Iteration, next});
   if (lanes > 1 && facts->divergentContinue.contains(op)) scopes.back().live = makeLive("live.iteration");
-  if (failed(emitBlock(body.front()))) return failure();
+  emitBlock(body.front());
   scopes.pop_back();
   branchTo(next);
-  return success();
 }
 
-LogicalResult BodyEmitter::emitFor(ir::ForOp op) {
+void BodyEmitter::emitFor(ir::ForOp op) {
   llvm::Value *before = mask;
   llvm::BasicBlock *exit = makeBlock("for.end");
   scopes.push_back({Scope::Kind::Loop, exit});
-  if (lanes > 1 && facts->divergent.contains(op)) scopes.back().live = makeLive("live.loop");
-  if (failed(emitForAxis(op, 0, exit))) return failure();
+  if (isDivergent(op)) scopes.back().live = makeLive("live.loop");
+  emitForAxis(op, 0, exit);
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
-  return success();
 }
 
-LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) {
+void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) {
   Type type = op.getLower()[axis].getType();
   llvm::Type *llvmType = module.getType(type);
   Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
@@ -204,17 +204,15 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   LaneKind kind = step.kind.isUniform() ? lower.kind : LaneKind::varying();
   bool uniformTest = lower.kind.isUniform() && upper.kind.isUniform() && step.kind.isUniform();
   auto asKind = [&](const Component &component) { return kind.isVarying() ? toVector(component) : component.value; };
-  llvm::Type *slotType = kind.isVarying() ? widen(llvmType) : llvmType;
-  llvm::Value *slot = makeSlot(slotType, "index");
+  llvm::Value *slot = makeSlot(widen(llvmType, kind), "index");
   builder.CreateStore(asKind(lower), slot);
   llvm::Value *live = scopes.back().live, *before = mask;
 
   llvm::BasicBlock *header = makeBlock("for"), *body = makeBlock("for.body"), *latch = makeBlock("for.next");
-  builder.CreateBr(header);
-  moveTo(header);
-  Component index = {builder.CreateLoad(slotType, slot), kind};
+  continueAt(header);
+  Component index = {builder.CreateLoad(widen(llvmType, kind), slot), kind};
   if (live) {
-    llvm::Value *alive = builder.CreateLoad(widen(builder.getInt1Ty()), live);
+    llvm::Value *alive = loadMask(live);
     mask = axis > 0 && before ? builder.CreateAnd(before, alive) : alive;
   }
   // A step that is no constant may go either way.
@@ -224,30 +222,31 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
     if (constantStep && (type.isUnsignedInteger() || !constantStep->isNegative())) return isBelow;
     llvm::Value *isAbove = emitBinary(ir::BinaryKind::gt, type, type, at, end);
     if (constantStep) return isAbove;
-    return builder.CreateSelect(builder.CreateICmpSLT(by, llvm::Constant::getNullValue(by->getType())), isAbove, isBelow);
+    return builder.CreateSelect(builder.CreateIsNeg(by), isAbove, isBelow);
   };
+  llvm::Value *goesOn;
   if (uniformTest) {
-    llvm::Value *goesOn = test(index.value, upper.value, step.value);
-    builder.CreateCondBr(live ? builder.CreateAnd(goesOn, isAny(mask)) : goesOn, body, done);
+    goesOn = test(index.value, upper.value, step.value);
+    if (live) goesOn = builder.CreateAnd(goesOn, isAny(mask));
   } else {
     mask = builder.CreateAnd(getMask(), test(toVector(index), toVector(upper), toVector(step)));
-    builder.CreateCondBr(isAny(mask), body, done);
+    goesOn = isAny(mask);
   }
+  builder.CreateCondBr(goesOn, body, done);
   moveTo(body);
   setValue(op.getBody().getArgument(axis), {index});
   // Serial code may run long, and someone may press Ctrl-C.
   if (lanes == 1 && axis == 0 && scopes.size() == 1) leaveIfFailed();
-  if (axis + 1 == op.getRank()) {
-    if (failed(emitLoopBody(op, op.getBody(), latch))) return failure();
-  } else if (failed(emitForAxis(op, axis + 1, latch))) {
-    return failure();
-  }
+  if (axis + 1 == op.getRank())
+    emitLoopBody(op, op.getBody(), latch);
+  else
+    emitForAxis(op, axis + 1, latch);
   moveTo(latch);
   llvm::Value *by = asKind(step), *next = builder.CreateAdd(index.value, by);
   // With a longer step the next index may not be representable: then the loop ends at its bound.
   if (!(constantStep && (constantStep->isOne() || constantStep->isMinusOne())) && (uniformTest || kind.isVarying())) {
     llvm::Value *end = asKind(upper);
-    llvm::Value *isDown = builder.CreateICmpSLT(by, llvm::Constant::getNullValue(by->getType()));
+    llvm::Value *isDown = builder.CreateIsNeg(by);
     if (type.isUnsignedInteger()) isDown = llvm::Constant::getNullValue(isDown->getType());
     llvm::Value *distance = builder.CreateSelect(isDown, builder.CreateSub(index.value, end), builder.CreateSub(end, index.value));
     llvm::Value *length = builder.CreateSelect(isDown, builder.CreateNeg(by), by);
@@ -256,68 +255,54 @@ LogicalResult BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicB
   builder.CreateStore(next, slot);
   builder.CreateBr(header);
   mask = before;
-  return success();
 }
 
-LogicalResult BodyEmitter::emitWhile(ir::WhileOp op) {
+void BodyEmitter::emitWhile(ir::WhileOp op) {
   llvm::Value *before = mask;
-  bool divergent = lanes > 1 && facts->divergent.contains(op);
+  bool divergent = isDivergent(op);
   llvm::BasicBlock *header = makeBlock("while"), *body = makeBlock("while.body"), *exit = makeBlock("while.end");
   scopes.push_back({Scope::Kind::Loop, exit});
   if (divergent) scopes.back().live = makeLive("live.loop");
   llvm::Value *live = scopes.back().live;
-  builder.CreateBr(header);
-  moveTo(header);
+  continueAt(header);
   if (divergent) {
     // All lanes may have left: then the condition must not be computed again.
-    mask = builder.CreateLoad(widen(builder.getInt1Ty()), live);
+    mask = loadMask(live);
     llvm::BasicBlock *test = makeBlock("while.test");
     builder.CreateCondBr(isAny(mask), test, exit);
     moveTo(test);
   }
-  if (failed(emitBlock(op.getConditionRegion().front()))) return failure();
+  emitBlock(op.getConditionRegion().front());
   Component condition = getScalar(cast<ir::ConditionOp>(op.getConditionRegion().front().getTerminator()).getCondition());
-  if (condition.kind.isUniform()) {
-    builder.CreateCondBr(condition.value, body, exit);
-  } else if (!divergent) {
-    return op.emitError(
-        "the LLVM emitter found a condition that varies where the analysis says that it does not; this is a bug of the compiler");
-  } else {
-    mask = builder.CreateAnd(mask, toVector(condition));
+  llvm::Value *goesOn = condition.value;
+  if (divergent && condition.kind.isVarying()) {
+    mask = builder.CreateAnd(mask, condition.value);
     builder.CreateStore(mask, live);
-    builder.CreateCondBr(isAny(mask), body, exit);
+    goesOn = isAny(mask);
+  } else if (!expectUniform(op, condition)) {
+    goesOn = builder.getFalse();
   }
+  builder.CreateCondBr(goesOn, body, exit);
   moveTo(body);
   // It may never end by itself.
   leaveIfFailed();
-  if (failed(emitLoopBody(op, op.getBody(), header))) return failure();
+  emitLoopBody(op, op.getBody(), header);
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
-  return success();
 }
 
-void BodyEmitter::leaveIfFailed() {
-  llvm::BasicBlock *stop = makeBlock("failed"), *next = makeBlock("passed");
-  builder.CreateCondBr(builder.CreateIsNotNull(getContextField(kFailed)), stop, next);
-  moveTo(stop);
-  leaveFailed();
-  moveTo(next);
-}
+void BodyEmitter::leaveIfFailed() { emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leaveFailed); }
 
 void BodyEmitter::emitDeparture(Operation *op, Scope::Kind target) {
-  bool divergent = lanes > 1 && facts->divergent.contains(op);
+  bool divergent = isDivergent(op);
   for (Scope &scope : llvm::reverse(scopes)) {
-    if (divergent && scope.live) {
-      llvm::Value *live = builder.CreateLoad(widen(builder.getInt1Ty()), scope.live);
-      builder.CreateStore(builder.CreateAnd(live, builder.CreateNot(getMask())), scope.live);
-    }
+    if (divergent && scope.live) builder.CreateStore(builder.CreateAnd(loadMask(scope.live), builder.CreateNot(getMask())), scope.live);
     if (scope.kind != target) continue;
     if (!divergent) builder.CreateBr(scope.exit);
     return;
   }
-  op->emitError("stands outside of what it leaves");
-  module.hasFailed = true;
+  module.reportError(op->getLoc()) << "stands outside of what it leaves";
 }
 
 } // namespace qd::codegen

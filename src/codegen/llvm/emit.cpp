@@ -19,9 +19,7 @@ constexpr unsigned kInlinedCalls = 6;
 uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> &results) {
   uint32_t offset = 0;
   for (Type type : types) {
-    artifact::Artifact::Result &result = results.emplace_back();
-    result.type = ir::getValueType(type);
-    result.offset = offset;
+    const artifact::Artifact::Result &result = results.emplace_back(ir::getValueType(type), offset);
     offset += uint32_t(result.type.componentCount() * int64_t(support::getByteSize(result.type.scalar)) + 7) / 8 * 8;
   }
   return offset;
@@ -47,16 +45,13 @@ uint32_t ModuleEmitter::addScratch(uint32_t bytes) {
   return offset;
 }
 
-llvm::FunctionType *ModuleEmitter::getApiType(ApiField field) const {
-  llvm::Type *none = llvm::Type::getVoidTy(ctx), *pointer = llvm::PointerType::get(ctx, 0);
-  llvm::Type *i32 = llvm::Type::getInt32Ty(ctx), *i64 = llvm::Type::getInt64Ty(ctx);
-  switch (field) {
-  case kParallelFor: return llvm::FunctionType::get(none, {pointer, pointer, i64, i64, i32}, false);
-  case kFail:
-  case kPrint: return llvm::FunctionType::get(none, {pointer, i32, pointer}, false);
-  case kAllocateTemporary: return llvm::FunctionType::get(pointer, {pointer, i64}, false);
-  }
-  llvm_unreachable("all members are listed");
+llvm::Function *ModuleEmitter::makeFunction(llvm::Type *result, ArrayRef<llvm::Type *> parameters, const llvm::Twine &name) {
+  return llvm::Function::Create(llvm::FunctionType::get(result, parameters, false), llvm::GlobalValue::InternalLinkage, name, *module);
+}
+
+InFlightDiagnostic ModuleEmitter::reportError(Location loc) {
+  hasFailed = true;
+  return emitError(loc);
 }
 
 llvm::Function *ModuleEmitter::getDevlib(StringRef name, Type type, unsigned lanes, llvm::Type *result, ArrayRef<llvm::Type *> operands) {
@@ -122,29 +117,26 @@ static void limitInlining(llvm::Module &module) {
 
 //--- The kernel ---
 
-LogicalResult ModuleEmitter::emit() {
-  ir::KernelOp kernel;
-  for (Operation &op : *source.getBody())
-    if (auto found = dyn_cast<ir::KernelOp>(op)) kernel = found;
-  if (!kernel) return source.emitError("has no kernel");
-  llvm::SmallVector<Type, 4> resultTypes;
-  for (Attribute type : kernel.getResultTypes()) resultTypes.push_back(cast<TypeAttr>(type).getValue());
+void ModuleEmitter::emit() {
+  auto kernels = source.getOps<ir::KernelOp>();
+  if (kernels.empty()) return void(reportError(source.getLoc()) << "has no kernel");
+  ir::KernelOp kernel = *kernels.begin();
+  llvm::SmallVector<Type, 4> resultTypes(kernel.getResultTypes().getAsValueRange<TypeAttr>());
   artifact.resultBytes = layoutResults(resultTypes, artifact.results);
   artifact.scratchBytes = kernel.getScratchBytes();
   collectAliasScopes();
   countCalls();
 
-  llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
-  auto *entry = llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {pointer}, false),
-                                       llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, 0)}, false);
+  auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module);
   llvm::IRBuilder<> builder(llvm::BasicBlock::Create(ctx, "entry", entry));
   llvm::BasicBlock *exit = llvm::BasicBlock::Create(ctx, "exit", entry);
   int index = 0;
   for (Operation &op : kernel.getBody().front()) {
     auto task = dyn_cast<ir::TaskOp>(op);
-    if (!task) return op.emitError("stands in a kernel outside of a task");
+    if (!task) return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
     llvm::Function *function = emitTask(*this, task, index++);
-    if (!function || hasFailed) return failure();
+    if (hasFailed) return;
     llvm::BasicBlock *next = llvm::BasicBlock::Create(ctx, "next", entry, exit);
     builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
     builder.SetInsertPoint(next);
@@ -153,13 +145,13 @@ LogicalResult ModuleEmitter::emit() {
   builder.SetInsertPoint(exit);
   builder.CreateRetVoid();
   limitInlining(*module);
-  return success();
 }
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact) {
   ModuleEmitter emitter(module, ctx, traits, options, artifact);
-  return succeeded(emitter.emit()) ? std::move(emitter.module) : nullptr;
+  emitter.emit();
+  return emitter.hasFailed ? nullptr : std::move(emitter.module);
 }
 
 } // namespace qd::codegen

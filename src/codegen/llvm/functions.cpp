@@ -15,8 +15,9 @@ constexpr int64_t kInlineTotal = 2500;
 /// Below this a function of its own costs more than it saves.
 constexpr int64_t kOutlineSize = 48;
 
-ir::FuncOp ModuleEmitter::lookup(ir::CallOp call) const {
-  return dyn_cast_or_null<ir::FuncOp>(SymbolTable::lookupSymbolIn(source, call.getCalleeAttr()));
+ir::FuncOp ModuleEmitter::lookup(Operation *op) const {
+  auto call = dyn_cast<ir::CallOp>(op);
+  return call ? dyn_cast_or_null<ir::FuncOp>(SymbolTable::lookupSymbolIn(source, call.getCalleeAttr())) : ir::FuncOp();
 }
 
 void ModuleEmitter::countCalls() {
@@ -28,15 +29,13 @@ void ModuleEmitter::countCalls() {
 int64_t ModuleEmitter::getSize(Region &region) {
   int64_t size = 0;
   region.walk([&](Operation *op) {
-    auto call = dyn_cast<ir::CallOp>(op);
-    ir::FuncOp callee = call ? lookup(call) : ir::FuncOp();
+    ir::FuncOp callee = lookup(op);
     if (!callee) {
       for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
       size += op->getNumResults() == 0;
       return;
     }
-    if (!functionSizes.contains(callee)) {
-      functionSizes[callee] = 1;
+    if (functionSizes.try_emplace(callee, 1).second) {
       int64_t calleeSize = getSize(callee.getBody());
       functionSizes[callee] = calleeSize;
     }
@@ -50,10 +49,9 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
   std::function<bool(Region &)> search = [&](Region &body) {
     return body
         .walk([&](Operation *op) {
-          if (matches(op)) return WalkResult::interrupt();
-          auto call = dyn_cast<ir::CallOp>(op);
-          ir::FuncOp callee = call ? lookup(call) : ir::FuncOp();
-          return callee && seen.insert(callee).second && search(callee.getBody()) ? WalkResult::interrupt() : WalkResult::advance();
+          ir::FuncOp callee = lookup(op);
+          bool found = matches(op) || (callee && seen.insert(callee).second && search(callee.getBody()));
+          return found ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   };
@@ -63,20 +61,16 @@ bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operati
 bool ModuleEmitter::isRecursive(ir::FuncOp function) {
   auto found = recursive.find(function);
   if (found != recursive.end()) return found->second;
-  return recursive[function] = containsDeep(function.getBody(), [&](Operation *op) {
-           auto call = dyn_cast<ir::CallOp>(op);
-           return call && lookup(call) == function;
-         });
+  return recursive[function] = containsDeep(function.getBody(), [&](Operation *op) { return lookup(op) == function; });
 }
 
 bool ModuleEmitter::isOutlined(ir::FuncOp function) {
   auto [entry, isNew] = outlined.try_emplace(function, false);
   if (!isNew) return entry->second;
-  if (isRecursive(function)) return outlined[function] = true;
-  int64_t size = getSize(function.getBody());
-  bool result = size >= kOutlineSize && size * int64_t(callCounts[function]) > kInlineTotal && callCounts[function] > 1 &&
-                llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
-                !containsDeep(function.getBody(), [](Operation *op) { return isa<ir::RandomOp, ir::PrintOp>(op); });
+  int64_t size = getSize(function.getBody()), calls = callCounts[function];
+  bool result = isRecursive(function) || (size >= kOutlineSize && size * calls > kInlineTotal && calls > 1 &&
+                                          llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
+                                          !containsDeep(function.getBody(), llvm::IsaPred<ir::RandomOp, ir::PrintOp>));
   return outlined[function] = result;
 }
 
@@ -92,32 +86,36 @@ LocalStorage *BodyEmitter::makeResults(ir::FuncOp callee, const BodyFacts &calle
       LaneKind kind = lanes == 1 ? LaneKind::uniform() : getResultKind(calleeFacts, storage.kinds.size());
       llvm::Type *scalar = module.getType(ir::getScalar(type));
       storage.kinds.push_back(kind);
-      storage.slots.push_back(makeSlot(kind.isVarying() ? widen(scalar) : scalar, "returned"));
+      storage.slots.push_back(makeSlot(widen(scalar, kind), "returned"));
     }
   return &storage;
 }
 
+Components BodyEmitter::loadResults(const LocalStorage &results) {
+  Components components;
+  for (auto [slot, kind] : llvm::zip(results.slots, results.kinds))
+    components.push_back({builder.CreateLoad(cast<llvm::AllocaInst>(slot)->getAllocatedType(), slot), kind});
+  return components;
+}
+
 /// Emits the body; the parameters have their values and places. Afterwards the walk stands in `exit`.
-LogicalResult BodyEmitter::emitFunctionBody(ir::FuncOp callee, Returns into, llvm::BasicBlock *exit) {
+void BodyEmitter::emitFunctionBody(ir::FuncOp callee, Returns into, llvm::BasicBlock *exit) {
   Returns outer = std::exchange(returns, into);
   llvm::Value *before = mask;
   scopes.push_back({Scope::Kind::Function, exit});
   if (lanes > 1 && facts->divergentReturn) scopes.back().live = makeLive("live.function");
-  if (failed(emitBlock(callee.getBody().front()))) return failure();
-  branchTo(exit);
+  emitBlock(callee.getBody().front());
   scopes.pop_back();
-  moveTo(exit);
+  continueAt(exit);
   mask = before;
   returns = outer;
-  return success();
 }
 
-LogicalResult BodyEmitter::emitReturn(ir::ReturnOp op) {
-  bool inFunction = llvm::any_of(scopes, [](const Scope &scope) { return scope.kind == Scope::Kind::Function; });
-  if (!inFunction) {
-    if (!leaveKernel) return op.emitError("a parallel loop cannot return from the kernel");
-    leaveKernel(op);
-    return success();
+void BodyEmitter::emitReturn(ir::ReturnOp op) {
+  if (llvm::none_of(scopes, [](const Scope &scope) { return scope.kind == Scope::Kind::Function; })) {
+    if (leaveKernel) return leaveKernel(op);
+    module.reportError(op.getLoc()) << "a parallel loop cannot return from the kernel";
+    return;
   }
   Components components;
   for (Value value : op.getValues()) llvm::append_range(components, getValue(value));
@@ -132,12 +130,14 @@ LogicalResult BodyEmitter::emitReturn(ir::ReturnOp op) {
     }
   }
   emitDeparture(op, Scope::Kind::Function);
-  return success();
 }
 
-LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
+void BodyEmitter::emitCall(ir::CallOp op) {
   ir::FuncOp callee = module.lookup(op);
-  if (!callee) return op.emitError() << "calls unknown " << op.getCallee();
+  if (!callee) {
+    module.reportError(op.getLoc()) << "calls unknown " << op.getCallee();
+    return;
+  }
   LaneKinds kinds;
   bool hasMemoryPlace = false;
   for (Value argument : op.getArguments()) {
@@ -151,25 +151,36 @@ LogicalResult BodyEmitter::emitCall(ir::CallOp op) {
     }
   }
   const BodyFacts &calleeFacts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeFunction(callee, kinds);
-  if (!hasMemoryPlace && module.isOutlined(callee)) return emitOutlined(op, callee, calleeFacts, kinds);
-  if (llvm::is_contained(inlinedFunctions, callee.getOperation()))
-    return op.emitError("a recursive function cannot take containers, or references to their elements");
-  inlinedFunctions.push_back(callee);
-  LogicalResult result = emitInlined(op, callee, calleeFacts);
-  inlinedFunctions.pop_back();
-  return result;
+  Components results;
+  if (!hasMemoryPlace && module.isOutlined(callee)) {
+    results = emitOutlined(op, callee, calleeFacts, kinds);
+  } else if (llvm::is_contained(inlinedFunctions, callee.getOperation())) {
+    module.reportError(op.getLoc()) << "a recursive function cannot take containers, or references to their elements";
+    return;
+  } else {
+    inlinedFunctions.push_back(callee);
+    results = emitInlined(op, callee, calleeFacts);
+    inlinedFunctions.pop_back();
+  }
+  ArrayRef<Component> rest = results;
+  for (Value output : op.getOutputs()) {
+    ArrayRef<Component> own = rest.take_front(size_t(ir::getComponentCount(output.getType())));
+    setValue(output, Components(own));
+    rest = rest.drop_front(own.size());
+  }
 }
 
-LogicalResult BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts) {
+Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts) {
   for (auto [parameter, argument] : llvm::zip(callee.getBody().getArguments(), op.getArguments())) {
     if (isa<ir::RefType>(argument.getType())) {
       Place place = getPlace(argument);
       place.isReference = place.local != nullptr;
       setPlace(parameter, place);
-    } else if (isa<ir::TensorType>(argument.getType()))
+    } else if (isa<ir::TensorType>(argument.getType())) {
       setTensor(parameter, getTensor(argument));
-    else
+    } else {
       setValue(parameter, Components(getValue(argument)));
+    }
   }
   // A single return at the end hands its values over as they are.
   unsigned returnCount = 0;
@@ -181,52 +192,37 @@ LogicalResult BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const B
     into.values = &direct;
   else
     into.slots = makeResults(callee, calleeFacts);
-
   const BodyFacts *outer = std::exchange(facts, &calleeFacts);
-  llvm::BasicBlock *exit = makeBlock("call.end");
-  if (failed(emitFunctionBody(callee, into, exit))) return failure();
+  emitFunctionBody(callee, into, makeBlock("call.end"));
   facts = outer;
-  if (into.slots)
-    for (auto [slot, kind] : llvm::zip(into.slots->slots, into.slots->kinds))
-      direct.push_back({builder.CreateLoad(cast<llvm::AllocaInst>(slot)->getAllocatedType(), slot), kind});
-  size_t position = 0;
-  for (Value output : op.getOutputs()) {
-    size_t count = size_t(ir::getComponentCount(output.getType()));
-    setValue(output, Components(direct.begin() + ptrdiff_t(position), direct.begin() + ptrdiff_t(position + count)));
-    position += count;
-  }
-  return success();
+  return into.slots ? loadResults(*into.slots) : direct;
 }
 
-LogicalResult BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
+Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
   llvm::Function *instance = module.getInstance(callee, kinds, lanes);
-  if (!instance) return failure();
   llvm::SmallVector<llvm::Value *, 16> operands = {context};
   if (lanes > 1) operands.push_back(getMask());
   for (Value argument : op.getArguments()) {
     if (isa<ir::RefType>(argument.getType())) {
       Place place = getPlace(argument);
-      llvm::Type *type = module.getMemoryType(ir::getScalar(place.pointee));
-      for (size_t i = 0; i < place.local->kinds.size(); ++i) {
-        if (place.component >= 0 && size_t(place.component) != i) continue;
-        llvm::Value *slot = place.local->array ? builder.CreateConstGEP1_64(widen(type), place.local->array, i) : place.local->slots[i];
-        operands.push_back(slot);
-      }
+      if (place.component >= 0)
+        operands.push_back(place.local->slots[size_t(place.component)]);
+      else
+        llvm::append_range(operands, place.local->slots);
     } else {
       for (const Component &component : getValue(argument)) operands.push_back(component.value);
     }
   }
   llvm::Value *result = builder.CreateCall(instance, operands);
-  if (module.containsDeep(callee.getBody(), [](Operation *nested) { return isa<ir::AssertOp, ir::WhileOp>(nested); })) leaveIfFailed();
-  unsigned position = 0;
-  for (Value output : op.getOutputs()) {
-    Components components;
-    for (int64_t i = 0; i < ir::getComponentCount(output.getType()); ++i, ++position)
+  if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::AssertOp, ir::WhileOp>)) leaveIfFailed();
+  Components components;
+  for (Value output : op.getOutputs())
+    for (int64_t i = 0; i < ir::getComponentCount(output.getType()); ++i) {
+      auto position = unsigned(components.size());
       components.push_back(
           {builder.CreateExtractValue(result, position), lanes == 1 ? LaneKind::uniform() : getResultKind(calleeFacts, position)});
-    setValue(output, std::move(components));
-  }
-  return success();
+    }
+  return components;
 }
 
 llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind> kinds, unsigned lanes) {
@@ -235,7 +231,8 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   llvm::Function *&instance = instances[name];
   if (instance) return instance;
   const BodyFacts &facts = lanes == 1 ? uniformity.getScalarFacts() : uniformity.analyzeFunction(callee, kinds);
-  auto widen = [&](llvm::Type *type, LaneKind kind) -> llvm::Type * {
+  auto widen = [&](Type scalar, LaneKind kind) -> llvm::Type * {
+    llvm::Type *type = getType(scalar);
     return lanes > 1 && kind.isVarying() ? llvm::FixedVectorType::get(type, lanes) : type;
   };
   llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
@@ -243,18 +240,15 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   if (lanes > 1) parameters.push_back(llvm::FixedVectorType::get(llvm::Type::getInt1Ty(ctx), lanes));
   size_t position = 0;
   for (Type type : callee.getArgumentTypes()) {
-    if (auto ref = dyn_cast<ir::RefType>(type)) {
-      parameters.append(size_t(ir::getComponentCount(ref.getPointee())), pointer);
-      continue;
-    }
-    for (int64_t i = 0; i < ir::getComponentCount(type); ++i) parameters.push_back(widen(getType(ir::getScalar(type)), kinds[position++]));
+    auto ref = dyn_cast<ir::RefType>(type);
+    for (int64_t i = 0; i < ir::getComponentCount(ref ? ref.getPointee() : type); ++i)
+      parameters.push_back(ref ? pointer : widen(ir::getScalar(type), kinds[position++]));
   }
   for (Type type : callee.getResultTypes())
     for (int64_t i = 0; i < ir::getComponentCount(type); ++i)
-      results.push_back(widen(getType(ir::getScalar(type)), getResultKind(facts, results.size())));
-  llvm::Type *resultType = results.empty() ? llvm::Type::getVoidTy(ctx) : static_cast<llvm::Type *>(llvm::StructType::get(ctx, results));
-  instance =
-      llvm::Function::Create(llvm::FunctionType::get(resultType, parameters, false), llvm::GlobalValue::InternalLinkage, name, *module);
+      results.push_back(widen(ir::getScalar(type), getResultKind(facts, results.size())));
+  llvm::Type *resultType = llvm::StructType::get(ctx, results);
+  instance = makeFunction(resultType, parameters, name);
   // The point of it is that its code is there once.
   instance->addFnAttr(llvm::Attribute::NoInline);
 
@@ -268,7 +262,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
       LocalStorage &storage = references.emplace_back();
       for (int64_t i = 0; i < ir::getComponentCount(ref.getPointee()); ++i) {
         storage.slots.push_back(instance->getArg(next++));
-        storage.kinds.push_back(lanes == 1 ? LaneKind::uniform() : LaneKind::varying());
+        storage.kinds.push_back(body.manyLanes);
       }
       Place place;
       place.pointee = ref.getPointee();
@@ -283,25 +277,12 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
       components.push_back({instance->getArg(next++), kinds[position++]});
     body.setValue(parameter, std::move(components));
   }
-  body.leaveFailed = [&] {
-    if (resultType->isVoidTy())
-      body.builder.CreateRetVoid();
-    else
-      body.builder.CreateRet(llvm::Constant::getNullValue(resultType));
-  };
+  body.leaveFailed = [&] { body.builder.CreateRet(llvm::Constant::getNullValue(resultType)); };
   LocalStorage *slots = body.makeResults(callee, facts);
-  llvm::BasicBlock *exit = body.makeBlock("return");
-  if (failed(body.emitFunctionBody(callee, {slots, nullptr}, exit))) {
-    hasFailed = true;
-    return nullptr;
-  }
-  if (resultType->isVoidTy()) {
-    body.builder.CreateRetVoid();
-    return instance;
-  }
+  body.emitFunctionBody(callee, {slots, nullptr}, body.makeBlock("return"));
   llvm::Value *result = llvm::PoisonValue::get(resultType);
-  for (auto [i, slot] : llvm::enumerate(slots->slots))
-    result = body.builder.CreateInsertValue(result, body.builder.CreateLoad(results[i], slot), unsigned(i));
+  for (auto [i, component] : llvm::enumerate(body.loadResults(*slots)))
+    result = body.builder.CreateInsertValue(result, component.value, unsigned(i));
   body.builder.CreateRet(result);
   return instance;
 }

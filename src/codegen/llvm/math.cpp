@@ -39,46 +39,14 @@ llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *v
   case ir::UnaryKind::isinf: return builder.createIsFPClass(value, llvm::fcInf);
   case ir::UnaryKind::sin: return callDevlib(fast ? "fast_sin" : "sin", type, value);
   case ir::UnaryKind::cos: return callDevlib(fast ? "fast_cos" : "cos", type, value);
-  case ir::UnaryKind::mantissa:
   case ir::UnaryKind::exponent: {
-    bool mantissa = kind == ir::UnaryKind::mantissa;
-    if (!type.isF16()) return emitFloatParts(mantissa, value);
-    Type single = Float32Type::get(type.getContext());
-    llvm::Value *part = emitFloatParts(mantissa, emitCast(type, single, value));
-    return mantissa ? emitCast(single, type, part) : part;
+    Type result = IntegerType::get(type.getContext(), 32, IntegerType::Signed);
+    return emitCast(type, result, callDevlib("exponent", type, value));
   }
   default:
     // The rows that remain are routines of the device library by their own names.
     return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, value);
   }
-}
-
-/// frexp: the mantissa in [0.5, 1), or the exponent. Zero, infinities and NaN are their own mantissa, with exponent 0.
-llvm::Value *BodyEmitter::emitFloatParts(bool mantissa, llvm::Value *value) {
-  llvm::Type *type = value->getType();
-  bool isDouble = type->getScalarType()->isDoubleTy();
-  llvm::Type *bitsType = type->getWithNewType(builder.getIntNTy(isDouble ? 64 : 32));
-  unsigned fraction = isDouble ? 52 : 23;
-  int bias = isDouble ? 1022 : 126, scaleLog = isDouble ? 54 : 25;
-  auto integer = [&](uint64_t number) { return llvm::ConstantInt::get(bitsType, number); };
-  uint64_t exponentMask = isDouble ? 0x7ff : 0xff;
-
-  // Subnormal numbers are brought into range first.
-  llvm::Value *magnitude = builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
-  llvm::Value *isSmall = builder.CreateFCmpOLT(magnitude, llvm::ConstantFP::get(type, isDouble ? 0x1p-1022 : 0x1p-126));
-  llvm::Value *scaled = builder.CreateFMul(value, llvm::ConstantFP::get(type, isDouble ? 0x1p54 : 0x1p25));
-  llvm::Value *normal = builder.CreateSelect(isSmall, scaled, value);
-  llvm::Value *bits = builder.CreateBitCast(normal, bitsType);
-  llvm::Value *isSpecial = builder.createIsFPClass(value, llvm::FPClassTest(llvm::fcNan | llvm::fcInf | llvm::fcZero));
-  if (mantissa) {
-    llvm::Value *kept = builder.CreateAnd(bits, integer(~(exponentMask << fraction) & (isDouble ? ~uint64_t(0) : 0xffffffffu)));
-    llvm::Value *result = builder.CreateBitCast(builder.CreateOr(kept, integer(uint64_t(bias) << fraction)), type);
-    return builder.CreateSelect(isSpecial, value, result);
-  }
-  llvm::Value *exponent = builder.CreateAnd(builder.CreateLShr(bits, integer(fraction)), integer(exponentMask));
-  llvm::Value *shift = builder.CreateSelect(isSmall, integer(uint64_t(bias + scaleLog)), integer(uint64_t(bias)));
-  exponent = builder.CreateSelect(isSpecial, integer(0), builder.CreateSub(exponent, shift));
-  return builder.CreateIntCast(exponent, bitsType->getWithNewBitWidth(32), /*isSigned=*/true);
 }
 
 /// Philox numbers, keyed by seed and launch, counted by iteration, call and task: the same on any number of lanes and threads.
@@ -91,9 +59,8 @@ Component BodyEmitter::emitRandom(Type type) {
   else if (support::isInteger(scalar))
     drawn = IntegerType::get(ctx, support::getByteSize(scalar) == 8 ? 64 : 32, IntegerType::Unsigned);
   if (!randomCalls) {
-    emitError(UnknownLoc::get(ctx), "recursive functions cannot draw random numbers");
-    module.hasFailed = true;
-    return {llvm::PoisonValue::get(widen(module.getType(type))), lanes == 1 ? LaneKind::uniform() : LaneKind::varying()};
+    module.reportError(UnknownLoc::get(ctx)) << "recursive functions cannot draw random numbers";
+    return makeVarying(llvm::PoisonValue::get(widen(module.getType(type))));
   }
   llvm::Value *calls = builder.CreateLoad(widen(builder.getInt32Ty()), randomCalls);
   llvm::Value *step = splat(builder.getInt32(1));

@@ -4,6 +4,7 @@
 // to it, so that neighbouring lanes become one wide access: contiguous ones directly, packed vectors with shuffles, the rest by gathering.
 #include "codegen/llvm/body.h"
 
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 
 using namespace mlir;
@@ -22,15 +23,18 @@ llvm::AllocaInst *BodyEmitter::makeSlot(llvm::Type *type, llvm::StringRef name) 
 
 LocalStorage *BodyEmitter::makeLocal(Type pointee, ArrayRef<LaneKind> kinds, llvm::StringRef name) {
   LocalStorage &storage = storages.emplace_back();
-  int64_t count = ir::getComponentCount(pointee);
+  size_t count = size_t(ir::getComponentCount(pointee));
   llvm::Type *type = module.getMemoryType(ir::getScalar(pointee));
-  for (int64_t i = 0; i < count; ++i) {
-    LaneKind kind = kinds.empty() || kinds[size_t(i)].isUnset() ? LaneKind::uniform() : kinds[size_t(i)];
-    storage.kinds.push_back(kind);
-    if (count <= kSeparateComponents) storage.slots.push_back(makeSlot(kind.isVarying() ? widen(type) : type, name));
+  for (size_t i = 0; i < count; ++i) storage.kinds.push_back(kinds.empty() || kinds[i].isUnset() ? LaneKind::uniform() : kinds[i]);
+  if (int64_t(count) <= kSeparateComponents) {
+    for (LaneKind kind : storage.kinds) storage.slots.push_back(makeSlot(widen(type, kind), name));
+    return &storage;
   }
-  if (count > kSeparateComponents)
-    storage.array = makeSlot(llvm::ArrayType::get(storage.kinds[0].isVarying() ? widen(type) : type, uint64_t(count)), name);
+  llvm::Type *slot = widen(type, storage.kinds[0]);
+  storage.array = makeSlot(llvm::ArrayType::get(slot, count), name);
+  llvm::IRBuilder<>::InsertPointGuard guard(builder);
+  builder.SetInsertPoint(storage.array->getNextNode());
+  for (size_t i = 0; i < count; ++i) storage.slots.push_back(builder.CreateConstGEP1_64(slot, storage.array, i));
   return &storage;
 }
 
@@ -42,37 +46,25 @@ llvm::Value *BodyEmitter::toMemory(Type scalar, llvm::Value *value) {
   return scalar.isInteger(1) ? builder.CreateZExt(value, value->getType()->getWithNewBitWidth(8)) : value;
 }
 
-llvm::Value *BodyEmitter::loadPlain(Type scalar, llvm::Value *pointer, bool invariant) {
-  llvm::LoadInst *load =
-      builder.CreateAlignedLoad(module.getMemoryType(scalar), pointer, llvm::Align(uint64_t(module.getByteSize(scalar))));
-  if (invariant) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
-  return fromMemory(scalar, load);
-}
-
-void BodyEmitter::storePlain(Type scalar, llvm::Value *value, llvm::Value *pointer) {
-  builder.CreateAlignedStore(toMemory(scalar, value), pointer, llvm::Align(uint64_t(module.getByteSize(scalar))));
-}
-
-Place BodyEmitter::getPlace(Value ref) {
-  if (!places.contains(ref) && (!resolve || failed(resolve(ref)))) {
-    emitError(ref.getLoc(), "the LLVM emitter has no place here; this is a bug of the compiler");
-    module.hasFailed = true;
-    Place none;
-    none.pointee = cast<ir::RefType>(ref.getType()).getPointee();
-    none.base = llvm::PoisonValue::get(builder.getPtrTy());
-    setPlace(ref, none);
+Components BodyEmitter::loadPacked(Type type, llvm::Value *pointer, bool invariant) {
+  Type scalar = ir::getScalar(type);
+  llvm::Type *memoryType = module.getMemoryType(scalar);
+  int64_t size = module.getByteSize(scalar);
+  llvm::Align align{uint64_t(size)};
+  Components result;
+  for (int64_t i = 0; i < ir::getComponentCount(type); ++i) {
+    llvm::Value *own = offsetBy(pointer, i * size);
+    result.push_back(
+        {fromMemory(scalar, invariant ? loadInvariant(memoryType, own, align) : builder.CreateAlignedLoad(memoryType, own, align))});
   }
-  return places[ref];
+  return result;
 }
 
-Tensor BodyEmitter::getTensor(Value tensor) {
-  if (!tensors.contains(tensor) && (!resolve || failed(resolve(tensor)))) {
-    emitError(tensor.getLoc(), "the LLVM emitter has no container here; this is a bug of the compiler");
-    module.hasFailed = true;
-    llvm::Value *none = llvm::PoisonValue::get(builder.getPtrTy());
-    setTensor(tensor, {cast<ir::TensorType>(tensor.getType()), none, none, -1, false});
-  }
-  return tensors[tensor];
+void BodyEmitter::storePacked(Type type, const Components &value, llvm::Value *pointer) {
+  Type scalar = ir::getScalar(type);
+  int64_t size = module.getByteSize(scalar);
+  for (auto [i, component] : llvm::enumerate(value))
+    builder.CreateAlignedStore(toMemory(scalar, component.value), offsetBy(pointer, int64_t(i) * size), llvm::Align(uint64_t(size)));
 }
 
 //--- Addresses ---
@@ -141,14 +133,15 @@ bool hasSmallOffsets(ir::TensorType type) {
 
 } // namespace
 
+/// A number of the QdTensorArgument behind the pointer to the data.
+static llvm::Value *loadNumber(BodyEmitter &body, const Tensor &tensor, int64_t position) {
+  return body.loadInvariant(body.builder.getInt64Ty(), body.offsetBy(tensor.descriptor, (1 + position) * 8));
+}
+
 llvm::Value *BodyEmitter::getExtent(const Tensor &tensor, int64_t axis) {
   int64_t extent = tensor.type.getExtents()[size_t(axis)];
   if (extent != layout::kDynamic) return builder.getInt64(uint64_t(extent));
-  int64_t position = 1 + llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic);
-  llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), tensor.descriptor, uint64_t(position) * 8);
-  llvm::LoadInst *load = builder.CreateAlignedLoad(builder.getInt64Ty(), pointer, llvm::Align(8), "extent");
-  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
-  return load;
+  return loadNumber(*this, tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic));
 }
 
 Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
@@ -168,11 +161,7 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
     } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
       stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
     } else {
-      int64_t position = 1 + llvm::count(type.getExtents(), layout::kDynamic) + axis;
-      llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), tensor.descriptor, uint64_t(position) * 8);
-      llvm::LoadInst *load = builder.CreateAlignedLoad(builder.getInt64Ty(), pointer, llvm::Align(8), "stride");
-      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(module.ctx, {}));
-      stride = load;
+      stride = loadNumber(*this, tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
     }
     sum.add(indices[size_t(axis)], types[size_t(axis)], stride);
   }
@@ -194,16 +183,7 @@ Place BodyEmitter::getComponent(const Place &place, ArrayRef<Component> indices,
     sum.finish(part);
     return part;
   }
-  Component position;
-  Type indexType = IntegerType::get(shape.getContext(), 32, IntegerType::Signed);
-  for (auto [axis, index] : llvm::enumerate(indices)) {
-    Component next = castIndex(index, types[axis], builder.getInt32Ty());
-    if (axis > 0) {
-      Component extent = {builder.getInt32(uint32_t(shape.getDimSize(unsigned(axis))))};
-      next = combine(ir::BinaryKind::add, indexType, combine(ir::BinaryKind::mul, indexType, position, extent), next);
-    }
-    position = next;
-  }
+  Component position = getPosition(shape, indices, types);
   auto constant = dyn_cast<llvm::ConstantInt>(position.value);
   if (constant && constant->getSExtValue() >= 0 && constant->getSExtValue() < shape.getNumElements())
     part.component = int(constant->getSExtValue());
@@ -212,9 +192,7 @@ Place BodyEmitter::getComponent(const Place &place, ArrayRef<Component> indices,
   return part;
 }
 
-//--- Access ---
-
-Components BodyEmitter::load(const Place &place) { return place.local ? loadLocal(place) : loadMemory(place); }
+//--- Locals ---
 
 void BodyEmitter::store(const Place &place, const Components &value, bool masked) {
   if (place.local)
@@ -225,46 +203,34 @@ void BodyEmitter::store(const Place &place, const Components &value, bool masked
 
 /// Addresses of a component of an array on the stack, at an index that varies: slot index * lanes + lane.
 llvm::Value *BodyEmitter::getLocalPointers(const LocalStorage &local, const Component &index) {
-  auto slots = cast<llvm::ArrayType>(cast<llvm::AllocaInst>(local.array)->getAllocatedType());
-  llvm::Type *scalar = slots->getElementType()->getScalarType();
+  auto slots = cast<llvm::ArrayType>(local.array->getAllocatedType());
   llvm::Value *position = toVector(index);
   if (local.kinds[0].isVarying()) {
-    position = builder.CreateMul(position, splat(llvm::ConstantInt::get(position->getType()->getScalarType(), lanes)));
-    position =
-        builder.CreateAdd(position, toVector({llvm::ConstantInt::get(position->getType()->getScalarType(), 0), LaneKind::linear(1)}));
+    llvm::Type *type = position->getType()->getScalarType();
+    position = builder.CreateMul(position, splat(llvm::ConstantInt::get(type, lanes)));
+    position = builder.CreateAdd(position, toVector({llvm::ConstantInt::get(type, 0), LaneKind::linear(1)}));
   }
-  return builder.CreateGEP(scalar, local.array, position);
+  return builder.CreateGEP(slots->getElementType()->getScalarType(), local.array, position);
 }
 
 Components BodyEmitter::loadLocal(const Place &place) {
   const LocalStorage &local = *place.local;
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = module.getMemoryType(scalar);
-  auto slotType = [&](LaneKind kind) { return kind.isVarying() ? widen(type) : type; };
-  auto loadAt = [&](size_t i) -> Component {
-    llvm::Value *pointer =
-        local.array ? builder.CreateConstGEP2_64(llvm::ArrayType::get(slotType(local.kinds[0]), local.kinds.size()), local.array, 0, i)
-                    : local.slots[i];
-    return {fromMemory(scalar, builder.CreateLoad(slotType(local.kinds[i]), pointer)), local.kinds[i]};
+  auto loadFrom = [&](llvm::Value *pointer, LaneKind kind) -> Component {
+    return {fromMemory(scalar, builder.CreateLoad(widen(type, kind), pointer)), kind};
   };
-  Components result;
-  if (!place.chosen.value) {
-    if (place.component >= 0) return {loadAt(size_t(place.component))};
-    for (size_t i = 0; i < local.kinds.size(); ++i) result.push_back(loadAt(i));
-    return result;
+  if (place.component >= 0) return {loadFrom(local.slots[size_t(place.component)], local.kinds[size_t(place.component)])};
+  if (place.chosen.value && local.array) {
+    LaneKind kind = local.kinds[0];
+    if (place.chosen.kind.isUniform()) return {loadFrom(builder.CreateGEP(widen(type, kind), local.array, place.chosen.value), kind)};
+    llvm::Align align(uint64_t(module.getByteSize(scalar)));
+    llvm::Value *pointers = getLocalPointers(local, place.chosen), *none = llvm::Constant::getNullValue(widen(type));
+    return {makeVarying(fromMemory(scalar, builder.CreateMaskedGather(widen(type), pointers, align, getMask(), none)))};
   }
-  if (!local.array) {
-    for (size_t i = 0; i < local.kinds.size(); ++i) result.push_back(loadAt(i));
-    return {choose(result, place.chosen)};
-  }
-  if (place.chosen.kind.isUniform()) {
-    llvm::Value *pointer = builder.CreateGEP(slotType(local.kinds[0]), local.array, place.chosen.value);
-    return {{fromMemory(scalar, builder.CreateLoad(slotType(local.kinds[0]), pointer)), local.kinds[0]}};
-  }
-  llvm::Value *pointers = getLocalPointers(local, place.chosen);
-  llvm::Align align(uint64_t(module.getByteSize(scalar)));
-  return {makeVarying(
-      fromMemory(scalar, builder.CreateMaskedGather(widen(type), pointers, align, getMask(), llvm::Constant::getNullValue(widen(type)))))};
+  Components all;
+  for (auto [slot, kind] : llvm::zip(local.slots, local.kinds)) all.push_back(loadFrom(slot, kind));
+  return place.chosen.value ? Components{choose(all, place.chosen)} : all;
 }
 
 void BodyEmitter::storeLocal(const Place &place, const Components &value, bool masked) {
@@ -272,108 +238,85 @@ void BodyEmitter::storeLocal(const Place &place, const Components &value, bool m
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = module.getMemoryType(scalar);
   llvm::Value *only = masked || place.isReference ? mask : nullptr;
-  auto slotType = [&](LaneKind kind) { return kind.isVarying() ? widen(type) : type; };
-  auto storeAt = [&](llvm::Value *pointer, LaneKind kind, const Component &component, llvm::Value *where) {
+  auto storeTo = [&](llvm::Value *pointer, LaneKind kind, const Component &component, llvm::Value *where) {
     llvm::Value *stored = toMemory(scalar, kind.isVarying() ? toVector(component) : component.value);
-    if (where) stored = builder.CreateSelect(where, stored, builder.CreateLoad(slotType(kind), pointer));
+    if (where) stored = builder.CreateSelect(where, stored, builder.CreateLoad(widen(type, kind), pointer));
     builder.CreateStore(stored, pointer);
-    if (kind.isScalar() && component.kind != kind) {
-      emitError(UnknownLoc::get(place.pointee.getContext()),
-                "the LLVM emitter stores a varying value to a uniform local; this is a bug of the compiler");
-      module.hasFailed = true;
-    }
+    if (kind.isScalar() && component.kind != kind)
+      module.reportError(UnknownLoc::get(place.pointee.getContext()))
+          << "the LLVM emitter stores a varying value to a uniform local; this is a bug of the compiler";
   };
-  auto getPointer = [&](size_t i) -> llvm::Value * {
-    if (!local.array) return local.slots[i];
-    return builder.CreateConstGEP2_64(llvm::ArrayType::get(slotType(local.kinds[0]), local.kinds.size()), local.array, 0, i);
-  };
-  if (!place.chosen.value) {
-    if (place.component >= 0) return storeAt(getPointer(size_t(place.component)), local.kinds[size_t(place.component)], value[0], only);
-    for (size_t i = 0; i < local.kinds.size(); ++i) storeAt(getPointer(i), local.kinds[i], value[i], only);
-    return;
-  }
-  if (!local.array) {
-    llvm::Type *indexType = place.chosen.value->getType()->getScalarType();
-    for (size_t i = 0; i < local.kinds.size(); ++i) {
-      llvm::Constant *position = llvm::ConstantInt::get(indexType, i);
-      llvm::Value *where;
-      if (local.kinds[i].isVarying()) {
-        where = builder.CreateICmpEQ(toVector(place.chosen), splat(position));
-        where = only ? builder.CreateAnd(where, only) : where;
-      } else {
-        where = builder.CreateICmpEQ(place.chosen.value, position);
+  if (place.component >= 0) {
+    storeTo(local.slots[size_t(place.component)], local.kinds[size_t(place.component)], value[0], only);
+  } else if (place.chosen.value && local.array) {
+    if (place.chosen.kind.isUniform())
+      return storeTo(builder.CreateGEP(widen(type, local.kinds[0]), local.array, place.chosen.value), local.kinds[0], value[0], only);
+    builder.CreateMaskedScatter(toMemory(scalar, toVector(value[0])), getLocalPointers(local, place.chosen),
+                                llvm::Align(uint64_t(module.getByteSize(scalar))), getMask());
+  } else {
+    for (auto [i, slot] : llvm::enumerate(local.slots)) {
+      llvm::Value *where = only;
+      if (place.chosen.value) {
+        Component isHere = isAt(place.chosen, i);
+        bool varies = local.kinds[i].isVarying();
+        where = varies ? toVector(isHere) : isHere.value;
+        if (varies && only) where = builder.CreateAnd(where, only);
       }
-      storeAt(local.slots[i], local.kinds[i], value[0], where);
+      storeTo(slot, local.kinds[i], value[place.chosen.value ? 0 : i], where);
     }
-    return;
   }
-  if (place.chosen.kind.isUniform())
-    return storeAt(builder.CreateGEP(slotType(local.kinds[0]), local.array, place.chosen.value), local.kinds[0], value[0], only);
-  builder.CreateMaskedScatter(toMemory(scalar, toVector(value[0])), getLocalPointers(local, place.chosen),
-                              llvm::Align(uint64_t(module.getByteSize(scalar))), getMask());
 }
+
+//--- Containers ---
 
 /// Addresses of all lanes, `offset` bytes on.
 llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
-  llvm::Value *base = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
-  llvm::Value *offsets = place.offsets;
-  if (!offsets) offsets = toVector({builder.getInt32(0), place.lanes});
-  return builder.CreateGEP(builder.getInt8Ty(), base, offsets);
+  llvm::Value *offsets = place.offsets ? place.offsets : toVector({builder.getInt32(0), place.lanes});
+  return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), offsets);
 }
 
-/// The mask with every lane repeated: for `count` packed components in each.
-static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, unsigned lanes, unsigned count) {
-  llvm::SmallVector<int, 64> pattern;
-  for (unsigned i = 0; i < lanes * count; ++i) pattern.push_back(int(i / count));
-  return builder.CreateShuffleVector(mask, pattern);
+/// How many neighbouring components of each lane one wide access takes: all that are packed, or one. 0: lanes are no neighbours.
+static int64_t getGroup(const Place &place, int64_t count, int64_t size) {
+  if (place.lanes.isVarying()) return 0;
+  if (place.componentStride == size && count <= kShuffledComponents && place.lanes.getStride() == count * size) return count;
+  return place.lanes.getStride() == size ? 1 : 0;
+}
+
+/// The mask for `group` packed components in each lane.
+static llvm::Value *repeatMask(llvm::IRBuilder<> &builder, llvm::Value *mask, unsigned lanes, int64_t group) {
+  return group == 1 ? mask : builder.CreateShuffleVector(mask, llvm::createReplicatedMask(unsigned(group), lanes));
 }
 
 Components BodyEmitter::loadMemory(const Place &place) {
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = module.getMemoryType(scalar);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
+  int64_t group = getGroup(place, count, size);
   llvm::Align align{uint64_t(size)};
   Components result;
-  auto finish = [&](llvm::Instruction *instruction) {
-    module.setAlias(instruction, place.scope);
-    return instruction;
-  };
-  bool packed = place.lanes.isScalar() && count > 1 && count <= kShuffledComponents && place.componentStride == size &&
-                place.lanes.getStride() == count * size && lanes > 1;
-  if (packed) {
-    llvm::Type *wide = llvm::FixedVectorType::get(type, unsigned(lanes * count));
+  for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     llvm::Instruction *all;
-    if (mask)
-      all = builder.CreateMaskedLoad(wide, place.base, align, repeatMask(builder, mask, lanes, unsigned(count)),
-                                     llvm::Constant::getNullValue(wide));
-    else
-      all = builder.CreateAlignedLoad(wide, place.base, align);
-    finish(all);
-    for (int64_t i = 0; i < count; ++i) {
-      llvm::SmallVector<int, 16> pattern;
-      for (unsigned lane = 0; lane < lanes; ++lane) pattern.push_back(int(lane * count + i));
-      result.push_back(makeVarying(fromMemory(scalar, builder.CreateShuffleVector(all, pattern))));
-    }
-    return result;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t offset = i * place.componentStride;
-    if (lanes == 1 || place.lanes.isUniform()) {
-      llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
-      result.push_back({fromMemory(scalar, finish(builder.CreateAlignedLoad(type, pointer, align)))});
-    } else if (place.lanes.isScalar() && place.lanes.getStride() == size) {
-      llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
-      llvm::Instruction *wide;
-      if (mask)
-        wide = builder.CreateMaskedLoad(widen(type), pointer, align, mask, llvm::Constant::getNullValue(widen(type)));
-      else
-        wide = builder.CreateAlignedLoad(widen(type), pointer, align);
-      result.push_back(makeVarying(fromMemory(scalar, finish(wide))));
+    llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
+    if (place.lanes.isUniform() || lanes == 1) {
+      all = builder.CreateAlignedLoad(type, pointer, align);
+      result.push_back({fromMemory(scalar, all)});
+    } else if (group == 0) {
+      llvm::Value *pointers = getPointers(place, i * place.componentStride);
+      all = builder.CreateMaskedGather(widen(type), pointers, align, getMask(), llvm::Constant::getNullValue(widen(type)));
+      result.push_back(makeVarying(fromMemory(scalar, all)));
     } else {
-      llvm::Instruction *gathered =
-          builder.CreateMaskedGather(widen(type), getPointers(place, offset), align, getMask(), llvm::Constant::getNullValue(widen(type)));
-      result.push_back(makeVarying(fromMemory(scalar, finish(gathered))));
+      llvm::Type *wide = llvm::FixedVectorType::get(type, unsigned(lanes * group));
+      llvm::Constant *none = llvm::Constant::getNullValue(wide);
+      if (mask)
+        all = builder.CreateMaskedLoad(wide, pointer, align, repeatMask(builder, mask, lanes, group), none);
+      else
+        all = builder.CreateAlignedLoad(wide, pointer, align);
+      for (int64_t part = 0; part < group; ++part) {
+        auto pattern = llvm::createStrideMask(unsigned(part), unsigned(group), lanes);
+        result.push_back(makeVarying(fromMemory(scalar, group == 1 ? all : builder.CreateShuffleVector(all, pattern))));
+      }
     }
+    module.setAlias(all, place.scope);
   }
   return result;
 }
@@ -381,52 +324,29 @@ Components BodyEmitter::loadMemory(const Place &place) {
 void BodyEmitter::storeMemory(const Place &place, const Components &value) {
   Type scalar = ir::getScalar(place.pointee);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
+  int64_t group = getGroup(place, count, size);
   llvm::Align align{uint64_t(size)};
-  bool packed = place.lanes.isScalar() && count > 1 && count <= kShuffledComponents && place.componentStride == size &&
-                place.lanes.getStride() == count * size && lanes > 1;
-  if (packed) {
-    // Components in a row, lane by lane: first all vectors end to end, then one shuffle.
-    llvm::SmallVector<llvm::Value *, 4> parts;
-    for (const Component &component : value) parts.push_back(toMemory(scalar, toVector(component)));
-    unsigned width = lanes;
-    while (parts.size() > 1) {
-      if (parts.size() % 2) parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
-      llvm::SmallVector<int, 64> all;
-      for (unsigned i = 0; i < 2 * width; ++i) all.push_back(int(i));
-      llvm::SmallVector<llvm::Value *, 4> pairs;
-      for (size_t i = 0; i < parts.size(); i += 2) pairs.push_back(builder.CreateShuffleVector(parts[i], parts[i + 1], all));
-      parts = pairs;
-      width *= 2;
-    }
-    llvm::SmallVector<int, 64> pattern;
-    for (unsigned i = 0; i < unsigned(lanes * count); ++i) pattern.push_back(int(i % unsigned(count) * lanes + i / unsigned(count)));
-    llvm::Value *wide = builder.CreateShuffleVector(parts[0], pattern);
-    llvm::Instruction *stored;
-    if (mask)
-      stored = builder.CreateMaskedStore(wide, place.base, align, repeatMask(builder, mask, lanes, unsigned(count)));
-    else
-      stored = builder.CreateAlignedStore(wide, place.base, align);
-    module.setAlias(stored, place.scope);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     const Component &component = value[size_t(i)];
-    int64_t offset = i * place.componentStride;
     llvm::Instruction *stored;
-    if (lanes == 1 || place.lanes.isUniform()) {
+    llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
+    if (place.lanes.isUniform() || lanes == 1) {
       // All active lanes write one place: the last one stays.
-      llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
       llvm::Value *last = component.kind.isUniform() ? component.value : getLane(component, getLastLane(getMask()));
       stored = builder.CreateAlignedStore(toMemory(scalar, last), pointer, align);
-    } else if (place.lanes.isScalar() && place.lanes.getStride() == size) {
-      llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getInt8Ty(), place.base, uint64_t(offset));
-      llvm::Value *wide = toMemory(scalar, toVector(component));
+    } else if (group == 0) {
+      llvm::Value *pointers = getPointers(place, i * place.componentStride);
+      stored = builder.CreateMaskedScatter(toMemory(scalar, toVector(component)), pointers, align, getMask());
+    } else {
+      // Components in a row, lane by lane: first all vectors end to end, then one shuffle.
+      llvm::SmallVector<llvm::Value *, 4> parts;
+      for (int64_t part = i; part < i + group; ++part) parts.push_back(toMemory(scalar, toVector(value[size_t(part)])));
+      llvm::Value *wide = llvm::concatenateVectors(builder, parts);
+      if (group > 1) wide = builder.CreateShuffleVector(wide, llvm::createInterleaveMask(lanes, unsigned(group)));
       if (mask)
-        stored = builder.CreateMaskedStore(wide, pointer, align, mask);
+        stored = builder.CreateMaskedStore(wide, pointer, align, repeatMask(builder, mask, lanes, group));
       else
         stored = builder.CreateAlignedStore(wide, pointer, align);
-    } else {
-      stored = builder.CreateMaskedScatter(toMemory(scalar, toVector(component)), getPointers(place, offset), align, getMask());
     }
     module.setAlias(stored, place.scope);
   }

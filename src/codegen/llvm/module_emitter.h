@@ -6,6 +6,7 @@
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -25,7 +26,10 @@ public:
   ModuleEmitter(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options,
                 artifact::Artifact &artifact);
 
-  mlir::LogicalResult emit();
+  /// Emits the kernel; sets `hasFailed` after an error.
+  void emit();
+  /// An error in what the user wrote or, where the text says so, in the compiler. The walk goes on, and its outcome is dropped.
+  mlir::InFlightDiagnostic reportError(mlir::Location loc);
 
   llvm::Type *getType(mlir::Type scalar) const;
   /// The type in memory: u1 takes a byte.
@@ -37,9 +41,11 @@ public:
   int getSite(mlir::Operation *op);
   llvm::Function *getDevlib(llvm::StringRef name, mlir::Type type, unsigned lanes, llvm::Type *result,
                             llvm::ArrayRef<llvm::Type *> operands);
-  /// An outlined instance of a function; null (with a diagnostic) on failure.
+  llvm::Function *makeFunction(llvm::Type *result, llvm::ArrayRef<llvm::Type *> parameters, const llvm::Twine &name);
+  /// An outlined instance of a function.
   llvm::Function *getInstance(ir::FuncOp function, llvm::ArrayRef<LaneKind> kinds, unsigned lanes);
-  ir::FuncOp lookup(ir::CallOp call) const;
+  /// What a qd.call calls; null for other operations.
+  ir::FuncOp lookup(mlir::Operation *op) const;
   bool isRecursive(ir::FuncOp function);
   /// Whether calls of the function are worth a function of their own.
   bool isOutlined(ir::FuncOp function);
@@ -53,8 +59,6 @@ public:
   int getScratchScope() const { return scratchScope; }
   void setAlias(llvm::Instruction *instruction, int scope);
 
-  llvm::FunctionType *getApiType(ApiField field) const;
-
   mlir::ModuleOp source;
   llvm::LLVMContext &ctx;
   const passes::TargetTraits &traits;
@@ -62,7 +66,7 @@ public:
   std::unique_ptr<llvm::Module> module;
   Uniformity uniformity;
   artifact::Artifact &artifact;
-  bool hasFailed = false; ///< an error was reported where no result could be handed back
+  bool hasFailed = false;
 
 private:
   void collectAliasScopes();

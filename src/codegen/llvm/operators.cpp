@@ -7,22 +7,17 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/PatternMatch.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
-static bool isSignedType(Type type) { return type.isSignedInteger(); }
-
-static Component makeConstant(llvm::Type *type, Attribute value) {
-  if (auto number = dyn_cast<FloatAttr>(value)) return {llvm::ConstantFP::get(type, number.getValue())};
-  return {llvm::ConstantInt::get(type, cast<IntegerAttr>(value).getValue())};
-}
-
 Components BodyEmitter::emitConstant(TypedAttr value) {
   llvm::Type *type = module.getType(ir::getScalar(value.getType()));
-  auto dense = dyn_cast<DenseElementsAttr>(value);
-  if (!dense) return {makeConstant(type, value)};
+  if (auto number = dyn_cast<FloatAttr>(value)) return {{llvm::ConstantFP::get(type, number.getValue())}};
+  if (auto number = dyn_cast<IntegerAttr>(value)) return {{llvm::ConstantInt::get(type, number.getValue())}};
+  auto dense = cast<DenseElementsAttr>(value);
   Components components;
   if (isa<FloatType>(dense.getElementType()))
     for (const APFloat &number : dense.getValues<APFloat>()) components.push_back({llvm::ConstantFP::get(type, number)});
@@ -52,52 +47,48 @@ Component BodyEmitter::select(const Component &condition, const Component &a, co
   return makeVarying(builder.CreateSelect(chooser, toVector(a), toVector(b)));
 }
 
+/// What is computed lane by lane: once when the operand is uniform.
+Component BodyEmitter::apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute) {
+  return operand.kind.isUniform() ? Component{compute(operand.value)} : makeVarying(compute(toVector(operand)));
+}
+
 Components BodyEmitter::emitElementwise(Operation *op) {
   size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
-  auto at = [count](const Components &components, size_t i) -> const Component & { return components[components.size() == count ? i : 0]; };
+  llvm::SmallVector<Components, 3> operands;
+  llvm::SmallVector<Type, 3> types;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(getValue(operand));
+    types.push_back(ir::getScalar(operand.getType()));
+  }
+  Type resultType = ir::getScalar(op->getResult(0).getType());
   Components result;
-  if (auto choice = dyn_cast<ir::SelectOp>(op)) {
-    const Components condition = getValue(choice.getCondition()), a = getValue(choice.getTrueValue()), b = getValue(choice.getFalseValue());
-    Type type = ir::getScalar(choice.getCondition().getType());
-    Type truth = IntegerType::get(op->getContext(), 1);
-    for (size_t i = 0; i < count; ++i) {
-      Component chooser = at(condition, i);
-      if (!type.isInteger(1))
-        chooser = chooser.kind.isUniform() ? Component{emitCast(type, truth, chooser.value)}
-                                           : makeVarying(emitCast(type, truth, toVector(chooser)));
-      result.push_back(select(chooser, a[i], b[i]));
-    }
-    return result;
-  }
-  Type scalar = ir::getScalar(op->getOperand(0).getType()), resultScalar = ir::getScalar(op->getResult(0).getType());
-  if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-    const Components lhs = getValue(binary.getLhs()), rhs = getValue(binary.getRhs());
-    Type rhsScalar = ir::getScalar(binary.getRhs().getType());
-    for (size_t i = 0; i < count; ++i) {
-      const Component &a = at(lhs, i), &b = at(rhs, i);
-      if (scalar == rhsScalar)
-        result.push_back(combine(binary.getBinaryKind(), scalar, a, b));
-      else if (a.kind.isUniform() && b.kind.isUniform())
-        result.push_back({emitBinary(binary.getBinaryKind(), scalar, rhsScalar, a.value, b.value)});
+  for (size_t i = 0; i < count; ++i) {
+    auto at = [&](size_t operand) { return operands[operand][operands[operand].size() == count ? i : 0]; };
+    Component first = at(0);
+    if (isa<ir::SelectOp>(op)) {
+      Type truth = IntegerType::get(op->getContext(), 1);
+      if (!types[0].isInteger(1)) first = apply(first, [&](llvm::Value *value) { return emitCast(types[0], truth, value); });
+      result.push_back(select(first, at(1), at(2)));
+    } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
+      Component second = at(1);
+      if (types[0] == types[1])
+        result.push_back(combine(binary.getBinaryKind(), types[0], first, second));
+      else if (first.kind.isUniform() && second.kind.isUniform())
+        result.push_back({emitBinary(binary.getBinaryKind(), types[0], types[1], first.value, second.value)});
       else
-        result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), scalar, rhsScalar, toVector(a), toVector(b))));
+        result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), types[0], types[1], toVector(first), toVector(second))));
+    } else if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
+      result.push_back(apply(first, [&](llvm::Value *value) { return emitUnary(unary.getUnaryKind(), types[0], value); }));
+    } else if (isa<ir::BitCastOp>(op)) {
+      auto reinterpret = [&](llvm::Value *value) {
+        return builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultType)));
+      };
+      result.push_back(apply(first, reinterpret));
+    } else {
+      LaneKind kind = getCastKind(first.kind, isa<IntegerType>(types[0]) && isa<IntegerType>(resultType), types[0].getIntOrFloatBitWidth(),
+                                  resultType.getIntOrFloatBitWidth());
+      result.push_back({emitCast(types[0], resultType, kind.isScalar() ? first.value : toVector(first)), kind});
     }
-    return result;
-  }
-  const Components operand = getValue(op->getOperand(0));
-  for (const Component &component : operand) {
-    LaneKind kind = component.kind.isUniform() ? LaneKind::uniform() : LaneKind::varying();
-    if (isa<ir::CastOp>(op))
-      kind = getCastKind(component.kind, isa<IntegerType>(scalar) && isa<IntegerType>(resultScalar), scalar.getIntOrFloatBitWidth(),
-                         resultScalar.getIntOrFloatBitWidth());
-    llvm::Value *value = kind.isScalar() ? component.value : toVector(component);
-    if (auto unary = dyn_cast<ir::UnaryOp>(op))
-      value = emitUnary(unary.getUnaryKind(), scalar, value);
-    else if (isa<ir::CastOp>(op))
-      value = emitCast(scalar, resultScalar, value);
-    else
-      value = builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultScalar)));
-    result.push_back({value, kind});
   }
   return result;
 }
@@ -106,34 +97,19 @@ Components BodyEmitter::emitElementwise(Operation *op) {
 
 static llvm::CmpInst::Predicate getPredicate(ir::BinaryKind kind, Type type) {
   using P = llvm::CmpInst;
-  bool isFloat = isa<FloatType>(type), isSigned = isSignedType(type);
-  auto pick = [&](P::Predicate onFloat, P::Predicate onSigned, P::Predicate onUnsigned) {
-    return isFloat ? onFloat : isSigned ? onSigned : onUnsigned;
-  };
-  switch (kind) {
-  case ir::BinaryKind::lt: return pick(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
-  case ir::BinaryKind::le: return pick(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
-  case ir::BinaryKind::gt: return pick(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
-  case ir::BinaryKind::ge: return pick(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
-  case ir::BinaryKind::eq: return pick(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
-  default: return pick(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
-  }
-}
-
-/// The constant that an operand is in all lanes, or null.
-static const llvm::APInt *getIntegerConstant(llvm::Value *value) {
-  auto constant = dyn_cast<llvm::Constant>(value);
-  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
-  auto integer = dyn_cast_or_null<llvm::ConstantInt>(constant);
-  return integer ? &integer->getValue() : nullptr;
+  // Floats, signed integers, unsigned integers; in the order of builtins.def.
+  static constexpr P::Predicate kPredicates[][3] = {{P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT}, {P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+                                                    {P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+                                                    {P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},   {P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE}};
+  return kPredicates[size_t(kind) - size_t(ir::BinaryKind::lt)][isa<FloatType>(type) ? 0 : type.isSignedInteger() ? 1 : 2];
 }
 
 /// Integer division. By a constant (but 0 and -1, which may trap) it is LLVM's own, which makes a product of it.
 llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
   using B = ir::BinaryKind;
-  bool isSigned = isSignedType(type), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
-  const llvm::APInt *divisor = getIntegerConstant(rhs);
-  if (!divisor || divisor->isZero() || (isSigned && divisor->isAllOnes()))
+  bool isSigned = type.isSignedInteger(), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
+  const llvm::APInt *divisor;
+  if (!llvm::PatternMatch::match(rhs, llvm::PatternMatch::m_APInt(divisor)) || divisor->isZero() || (isSigned && divisor->isAllOnes()))
     return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
   if (!isSigned) return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
   if (kind == B::raw_div || kind == B::raw_mod) return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
@@ -150,48 +126,47 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
   return builder.CreateAdd(remainder, builder.CreateSelect(isOff, rhs, zero));
 }
 
+llvm::Value *BodyEmitter::emitPower(Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
+  if (type == rhsType) return callDevlib("pow", type, {lhs, rhs});
+  MLIRContext *ctx = type.getContext();
+  Type wide = IntegerType::get(ctx, 64, IntegerType::Signed);
+  if (isa<FloatType>(type) && isa<IntegerType>(rhsType) && rhsType.getIntOrFloatBitWidth() <= 32)
+    return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
+  if (isa<FloatType>(type)) return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
+  llvm::Value *exponent = emitCast(rhsType, wide, rhs);
+  // From 2^63 on an exponent would pass for a negative one: another one that gives the same power stands in for it.
+  if (rhsType.isUnsignedInteger(64)) {
+    llvm::Value *top = builder.CreateShl(builder.CreateLShr(exponent, 63), 62);
+    exponent = builder.CreateOr(builder.CreateAnd(exponent, uint64_t(INT64_MAX)), top);
+  }
+  llvm::Value *power = callDevlib("pow", wide, {emitCast(type, wide, lhs), exponent});
+  // The largest unsigned base would pass for -1, whose reciprocal is not 0.
+  if (type.isUnsignedInteger(64) && rhsType.isSignedInteger()) {
+    llvm::Value *isNegative = builder.CreateICmpSLT(exponent, llvm::Constant::getNullValue(exponent->getType()));
+    llvm::Value *isMany = builder.CreateICmpUGT(lhs, llvm::ConstantInt::get(lhs->getType(), 1));
+    power = builder.CreateSelect(builder.CreateAnd(isNegative, isMany), llvm::Constant::getNullValue(power->getType()), power);
+  }
+  return emitCast(wide, type, power);
+}
+
 llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsType, llvm::Value *lhs, llvm::Value *rhs) {
-  bool isFloat = isa<FloatType>(type), isSigned = isSignedType(type);
+  bool isFloat = isa<FloatType>(type), isSigned = type.isSignedInteger();
   llvm::Type *llvmType = lhs->getType();
+  namespace I = llvm::Intrinsic;
   switch (kind) {
   case ir::BinaryKind::add: return isFloat ? builder.CreateFAdd(lhs, rhs) : builder.CreateAdd(lhs, rhs);
   case ir::BinaryKind::sub: return isFloat ? builder.CreateFSub(lhs, rhs) : builder.CreateSub(lhs, rhs);
   case ir::BinaryKind::mul: return isFloat ? builder.CreateFMul(lhs, rhs) : builder.CreateMul(lhs, rhs);
-  case ir::BinaryKind::div: return builder.CreateFDiv(lhs, rhs);
+  case ir::BinaryKind::div:
   case ir::BinaryKind::raw_div: return isFloat ? builder.CreateFDiv(lhs, rhs) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::floor_div:
   case ir::BinaryKind::mod:
   case ir::BinaryKind::raw_mod:
     return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
-  case ir::BinaryKind::pow: {
-    if (type == rhsType) return callDevlib("pow", type, {lhs, rhs});
-    MLIRContext *ctx = type.getContext();
-    Type wide = IntegerType::get(ctx, 64, IntegerType::Signed);
-    if (isFloat && isa<IntegerType>(rhsType) && rhsType.getIntOrFloatBitWidth() <= 32)
-      return callDevlib("powi", type, {lhs, emitCast(rhsType, IntegerType::get(ctx, 32, IntegerType::Signed), rhs)});
-    if (isFloat) return callDevlib("pow", type, {lhs, emitCast(rhsType, type, rhs)});
-    llvm::Value *exponent = emitCast(rhsType, wide, rhs);
-    // From 2^63 on an exponent would pass for a negative one: another one that gives the same power stands in for it.
-    if (rhsType.isUnsignedInteger(64)) {
-      llvm::Value *top = builder.CreateShl(builder.CreateLShr(exponent, 63), 62);
-      exponent = builder.CreateOr(builder.CreateAnd(exponent, uint64_t(INT64_MAX)), top);
-    }
-    llvm::Value *power = callDevlib("pow", wide, {emitCast(type, wide, lhs), exponent});
-    // The largest unsigned base would pass for -1, whose reciprocal is not 0.
-    if (type.isUnsignedInteger(64) && rhsType.isSignedInteger()) {
-      llvm::Value *isNegative = builder.CreateICmpSLT(exponent, llvm::Constant::getNullValue(exponent->getType()));
-      llvm::Value *isMany = builder.CreateICmpUGT(lhs, llvm::ConstantInt::get(lhs->getType(), 1));
-      power = builder.CreateSelect(builder.CreateAnd(isNegative, isMany), llvm::Constant::getNullValue(power->getType()), power);
-    }
-    return emitCast(wide, type, power);
-  }
+  case ir::BinaryKind::pow: return emitPower(type, rhsType, lhs, rhs);
   case ir::BinaryKind::atan2: return callDevlib("atan2", type, {lhs, rhs});
-  case ir::BinaryKind::min:
-    if (isFloat) return builder.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, lhs, rhs);
-    return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, lhs, rhs);
-  case ir::BinaryKind::max:
-    if (isFloat) return builder.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, lhs, rhs);
-    return builder.CreateBinaryIntrinsic(isSigned ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, lhs, rhs);
+  case ir::BinaryKind::min: return builder.CreateBinaryIntrinsic(isFloat ? I::minnum : isSigned ? I::smin : I::umin, lhs, rhs);
+  case ir::BinaryKind::max: return builder.CreateBinaryIntrinsic(isFloat ? I::maxnum : isSigned ? I::smax : I::umax, lhs, rhs);
   case ir::BinaryKind::bit_and: return builder.CreateAnd(lhs, rhs);
   case ir::BinaryKind::bit_or: return builder.CreateOr(lhs, rhs);
   case ir::BinaryKind::bit_xor: return builder.CreateXor(lhs, rhs);
@@ -216,26 +191,22 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
 llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *value) {
   bool isFloat = isa<FloatType>(type);
   llvm::Type *llvmType = value->getType();
+  auto narrow = [&](llvm::Value *count) { return builder.CreateIntCast(count, count->getType()->getWithNewBitWidth(32), false); };
   switch (kind) {
   case ir::UnaryKind::neg: return isFloat ? builder.CreateFNeg(value) : builder.CreateNeg(value);
   case ir::UnaryKind::abs:
     if (isFloat) return builder.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, value);
-    return isSignedType(type) ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, value, builder.getFalse()) : value;
+    return type.isSignedInteger() ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, value, builder.getFalse()) : value;
   case ir::UnaryKind::bit_not: return builder.CreateNot(value);
   case ir::UnaryKind::logical_not:
-    return isFloat ? builder.CreateFCmpOEQ(value, llvm::ConstantFP::getZero(llvmType))
-                   : builder.CreateICmpEQ(value, llvm::ConstantInt::get(llvmType, 0));
-  case ir::UnaryKind::popcnt:
-    return builder.CreateIntCast(builder.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, value), llvmType->getWithNewBitWidth(32), false);
-  case ir::UnaryKind::clz:
-    return builder.CreateIntCast(builder.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, value, builder.getFalse()),
-                                 llvmType->getWithNewBitWidth(32), false);
+    return isFloat ? builder.CreateFCmpOEQ(value, llvm::ConstantFP::getZero(llvmType)) : builder.CreateIsNull(value);
+  case ir::UnaryKind::popcnt: return narrow(builder.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, value));
+  case ir::UnaryKind::clz: return narrow(builder.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, value, builder.getFalse()));
   case ir::UnaryKind::ffs: {
-    llvm::Type *result = llvmType->getWithNewBitWidth(32);
-    llvm::Value *zeros =
-        builder.CreateIntCast(builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, value, builder.getFalse()), result, false);
-    return builder.CreateSelect(builder.CreateIsNull(value), llvm::ConstantInt::get(result, 0),
-                                builder.CreateAdd(zeros, llvm::ConstantInt::get(result, 1)));
+    llvm::Value *zeros = narrow(builder.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, value, builder.getFalse()));
+    llvm::Type *count = zeros->getType();
+    return builder.CreateSelect(builder.CreateIsNull(value), llvm::Constant::getNullValue(count),
+                                builder.CreateAdd(zeros, llvm::ConstantInt::get(count, 1)));
   }
   default: return emitMath(kind, type, value);
   }
@@ -274,7 +245,7 @@ llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
     llvm::Value *wide = builder.CreateFreeze(builder.CreateFPToSI(value, target->getWithNewBitWidth(wideBits)));
     return builder.CreateTrunc(wide, target);
   }
-  bool isSigned = isSignedType(from);
+  bool isSigned = from.isSignedInteger();
   if (isa<FloatType>(to)) return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);
   if (to.isInteger(1)) return builder.CreateIsNotNull(value);
   return builder.CreateIntCast(value, target, isSigned);

@@ -17,6 +17,12 @@ constexpr double kChunkCycles = 60000;
 /// Beyond this size the code of a loop body is emitted once, always under a mask.
 constexpr int64_t kSeparateTailSize = 1500;
 
+/// Constant bounds: what lies between them.
+std::optional<int64_t> getLength(ir::ForOp loop, unsigned axis) {
+  std::optional<int64_t> low = ir::findInteger(loop.getLower()[axis]), high = ir::findInteger(loop.getUpper()[axis]);
+  return low && high ? std::optional(std::max<int64_t>(*high - *low, 0)) : std::nullopt;
+}
+
 /// Weights in cycles of one vector operation, roughly.
 class CostModel {
 public:
@@ -32,14 +38,12 @@ public:
         cost += kUnknownRounds * (getCost(loop.getConditionRegion()) + getCost(loop.getBody()) + 2);
       } else if (auto branch = dyn_cast<ir::IfOp>(op)) {
         cost += 1 + getCost(branch.getThenRegion()) + getCost(branch.getElseRegion());
-      } else if (auto call = dyn_cast<ir::CallOp>(op)) {
-        ir::FuncOp callee = module.lookup(call);
-        if (callee && !known.contains(callee)) {
-          known[callee] = 0;
+      } else if (ir::FuncOp callee = module.lookup(&op)) {
+        if (known.try_emplace(callee, 0).second) {
           double calleeCost = getCost(callee.getBody());
           known[callee] = calleeCost;
         }
-        cost += callee ? known[callee] : 0;
+        cost += known[callee];
       } else {
         cost += getOpCost(&op);
       }
@@ -49,51 +53,19 @@ public:
 
   static double getRounds(ir::ForOp loop) {
     double rounds = 1;
-    for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
-      std::optional<int64_t> low = getInteger(lower), high = getInteger(upper);
-      rounds *= low && high ? double(std::max<int64_t>(*high - *low, 0)) : kUnknownRounds;
+    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+      std::optional<int64_t> length = getLength(loop, axis);
+      rounds *= length ? double(*length) : kUnknownRounds;
     }
     return rounds;
-  }
-
-  static std::optional<int64_t> getInteger(Value value) {
-    auto constant = value.getDefiningOp<ir::ConstantOp>();
-    auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
-    return integer ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
   }
 
 private:
   static double getOpCost(Operation *op) {
     double components =
         op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
-    if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      using K = ir::UnaryKind;
-      switch (unary.getUnaryKind()) {
-      case K::neg:
-      case K::abs:
-      case K::bit_not:
-      case K::logical_not:
-      case K::floor:
-      case K::ceil:
-      case K::trunc: return components;
-      case K::sqrt:
-      case K::rsqrt: return 8 * components;
-      default: return 20 * components;
-      }
-    }
-    if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      using K = ir::BinaryKind;
-      switch (binary.getBinaryKind()) {
-      case K::div: return 8 * components;
-      case K::floor_div:
-      case K::mod:
-      case K::raw_div:
-      case K::raw_mod: return 16 * components;
-      case K::pow:
-      case K::atan2: return 30 * components;
-      default: return components;
-      }
-    }
+    if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getRow(unary.getUnaryKind()).cost * components;
+    if (auto binary = dyn_cast<ir::BinaryOp>(op)) return ir::getRow(binary.getBinaryKind()).cost * components;
     if (isa<ir::AtomicOp>(op)) return 64 * components;
     if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       Value ref = op->getOperand(op->getNumOperands() - 1);
@@ -149,20 +121,19 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   LoopPlan plan;
   Region &body = loop.getBody();
   std::optional<double> total = 1;
-  for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
-    std::optional<int64_t> low = CostModel::getInteger(lower), high = CostModel::getInteger(upper);
-    total = total && low && high ? std::optional(*total * double(std::max<int64_t>(*high - *low, 0))) : std::nullopt;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+    std::optional<int64_t> length = getLength(loop, axis);
+    total = total && length ? std::optional(*total * double(*length)) : std::nullopt;
   }
   // What the analysis of lanes knows of a function is not complete where the function calls itself.
   bool isRecursive = module.containsDeep(body, [&](Operation *op) {
-    auto call = dyn_cast<ir::CallOp>(op);
-    ir::FuncOp callee = call ? module.lookup(call) : ir::FuncOp();
+    ir::FuncOp callee = module.lookup(op);
     return callee && module.isRecursive(callee);
   });
   if (module.options.lanes && !isRecursive)
     plan.lanes = unsigned(module.options.lanes);
   else if (!isRecursive && !isScatter(loop) && !(total && *total <= 2) &&
-           !module.containsDeep(body, [](Operation *op) { return isa<ir::PrintOp, ir::CompareExchangeOp>(op); }))
+           !module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::CompareExchangeOp>))
     plan.lanes = unsigned(std::max<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1));
   plan.lanes = std::min(plan.lanes, 16u);
 
@@ -170,11 +141,10 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   double iterations = kChunkCycles / perVector * double(plan.lanes);
   plan.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
   plan.separateTail = plan.lanes > 1 && module.getSize(body) <= kSeparateTailSize;
-  unsigned rank = loop.getRank();
-  std::optional<int64_t> low = CostModel::getInteger(loop.getLower()[rank - 1]), high = CostModel::getInteger(loop.getUpper()[rank - 1]);
-  plan.perLaneIndices = plan.lanes > 1 && rank > 1 && low && high && *high - *low < int64_t(plan.lanes);
+  std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
+  plan.perLaneIndices = plan.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(plan.lanes);
   // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.
-  plan.isEven = plan.lanes > 1 && low && high && loop.getStep().empty() && (*high - *low) % int64_t(plan.lanes) == 0;
+  plan.isEven = plan.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(plan.lanes) == 0;
   return plan;
 }
 

@@ -18,47 +18,25 @@ constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMostC
 /// Elements that one chunk of the merge takes.
 constexpr uint64_t kMergeChunk = 8192;
 
-/// Partial results of a subtraction are added up.
-static ir::AtomicKind getMergeKind(ir::AtomicKind kind) { return kind == ir::AtomicKind::sub ? ir::AtomicKind::add : kind; }
-
 void ParallelTask::collectReductions() {
   for (Operation &op : task.getBody().front()) {
-    Reduction reduction;
-    if (auto accumulator = dyn_cast<ir::AccumulatorOp>(op)) {
-      reduction.kind = accumulator.getAtomicKind();
-      reduction.element = cast<ir::RefType>(accumulator.getType()).getPointee();
-    } else if (auto copy = dyn_cast<ir::PrivateCopyOp>(op)) {
-      reduction.kind = copy.getAtomicKind();
-      reduction.element = cast<ir::TensorType>(copy.getType()).getElement();
-    } else {
-      continue;
-    }
-    reduction.op = &op;
-    reduction.slot = module.addScratch(8);
-    reductions.push_back(reduction);
+    auto accumulator = dyn_cast<ir::AccumulatorOp>(op);
+    auto copy = dyn_cast<ir::PrivateCopyOp>(op);
+    if (accumulator)
+      reductions.push_back({&op, accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee(), module.addScratch(8)});
+    else if (copy)
+      reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), module.addScratch(8)});
   }
   copiesSlot = module.addScratch(8);
 }
 
 void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
-  llvm::Value *member = builder.CreateConstGEP1_64(builder.getPtrTy(), body.getContextField(kApi), kAllocateTemporary);
-  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), member, llvm::Align(8));
-  llvm::Value *memory = builder.CreateCall(module.getApiType(kAllocateTemporary), routine, {body.context, bytes});
-  llvm::BasicBlock *stop = body.makeBlock("no.memory"), *next = body.makeBlock("memory");
-  builder.CreateCondBr(builder.CreateIsNull(memory), stop, next);
-  body.moveTo(stop);
-  builder.CreateRet(builder.getTrue());
-  body.moveTo(next);
+  llvm::Value *memory = body.callRuntime(kAllocateTemporary, {bytes});
+  body.emitWhen(builder.CreateIsNull(memory), "no.memory", body.leaveFailed);
   builder.CreateAlignedStore(memory, getSlotPointer(body, slot), llvm::Align(8));
 }
 
 //--- Inside the loop ---
-
-static llvm::Value *loadSlot(BodyEmitter &in, llvm::Type *type, llvm::Value *pointer) {
-  llvm::LoadInst *load = in.builder.CreateAlignedLoad(type, pointer, llvm::Align(8));
-  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(in.module.ctx, {}));
-  return load;
-}
 
 llvm::Value *ParallelTask::getElementCount(BodyEmitter &in, const Tensor &target) {
   llvm::Value *count = in.builder.getInt64(1);
@@ -68,12 +46,11 @@ llvm::Value *ParallelTask::getElementCount(BodyEmitter &in, const Tensor &target
 
 /// Private copy number `number`: packed, whatever the layout of the container.
 Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
-  Tensor target = in.getTensor(cast<ir::PrivateCopyOp>(copy.op).getTarget());
+  Tensor result = in.getTensor(copy.getTarget());
   llvm::IRBuilder<> &at = in.builder;
-  llvm::Value *bytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(copy.element))));
-  llvm::Value *first = loadSlot(in, at.getPtrTy(), getSlotPointer(in, copy.slot));
-  Tensor result = target;
-  result.type = ir::TensorType::get(module.source.getContext(), copy.element, target.type.getExtents(), {},
+  llvm::Value *bytes = at.CreateMul(getElementCount(in, result), at.getInt64(uint64_t(getBytes(copy.element))));
+  llvm::Value *first = in.loadInvariant(at.getPtrTy(), getSlotPointer(in, copy.slot));
+  result.type = ir::TensorType::get(module.source.getContext(), copy.element, result.type.getExtents(), {},
                                     module.getByteSize(ir::getScalar(copy.element)));
   result.data = at.CreateGEP(at.getInt8Ty(), first, at.CreateMul(bytes, number));
   result.scope = -1;
@@ -81,80 +58,70 @@ Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value
   return result;
 }
 
+/// A new local for what is combined, with one value in every component.
+static Place makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
+  size_t count = size_t(ir::getComponentCount(type));
+  Place place;
+  place.pointee = type;
+  place.local = in.makeLocal(type, LaneKinds(count, kind), "sum");
+  in.store(place, Components(count, {value}), /*masked=*/false);
+  return place;
+}
+
 void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies) {
   llvm::IRBuilder<> &at = in.builder;
-  for (Reduction &reduction : reductions) {
+  for (const Reduction &reduction : reductions) {
     Type scalar = ir::getScalar(reduction.element);
     llvm::Constant *identity = in.getIdentity(reduction.kind, scalar);
     if (!reduction.isCopy()) {
-      LaneKinds kinds(size_t(ir::getComponentCount(reduction.element)), plan.lanes == 1 ? LaneKind::uniform() : LaneKind::varying());
-      reduction.registers = in.makeLocal(reduction.element, kinds, "accumulator");
-      Place place;
-      place.pointee = reduction.element;
-      place.local = reduction.registers;
-      place.isPrivate = true;
-      in.store(place, Components(kinds.size(), {identity, LaneKind::uniform()}), /*masked=*/false);
-      place.isReference = true;
+      Place place = makeSum(in, reduction.element, in.manyLanes, identity);
+      place.isPrivate = place.isReference = true;
       in.setPlace(reduction.op->getResult(0), place);
       continue;
     }
-    if (!privateCopies) {
-      in.setTensor(reduction.op->getResult(0), in.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget()));
-      continue;
-    }
-    Tensor copy = getCopy(in, reduction, chunk);
+    Tensor copy = privateCopies ? getCopy(in, reduction, chunk) : in.getTensor(reduction.getTarget());
     in.setTensor(reduction.op->getResult(0), copy);
     // The memory comes zeroed.
-    if (identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add)) continue;
+    if (!privateCopies || identity->isNullValue() || (isa<FloatType>(scalar) && reduction.kind == ir::AtomicKind::add)) continue;
     llvm::Value *count = at.CreateMul(getElementCount(in, copy), at.getInt64(uint64_t(ir::getComponentCount(reduction.element))));
-    in.emitCountedLoop(count,
-                       [&](llvm::Value *i) { in.storePlain(scalar, identity, at.CreateGEP(module.getMemoryType(scalar), copy.data, i)); });
+    in.emitCountedLoop(
+        count, [&](llvm::Value *i) { in.storePacked(scalar, {{identity}}, at.CreateGEP(module.getMemoryType(scalar), copy.data, i)); });
   }
 }
 
-void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
+/// Where the partial result of a chunk lies.
+llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk) {
   llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *partials = at.CreateAlignedLoad(at.getPtrTy(), getSlotPointer(in, reduction.slot), llvm::Align(8));
+  return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
+}
+
+void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    Type scalar = ir::getScalar(reduction.element);
-    llvm::Value *partials = loadSlot(in, at.getPtrTy(), getSlotPointer(in, reduction.slot));
-    llvm::Value *own = at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
     Components all = in.load(in.getPlace(reduction.op->getResult(0)));
-    for (auto [i, component] : llvm::enumerate(all)) {
-      llvm::Value *sum = in.reduceLanes(reduction.kind, scalar, in.toVector(component));
-      in.storePlain(scalar, sum, at.CreateConstGEP1_64(module.getMemoryType(scalar), own, i));
-    }
+    for (Component &component : all) component = {in.reduceLanes(reduction.kind, ir::getScalar(reduction.element), in.toVector(component))};
+    in.storePacked(reduction.element, all, getPartial(in, reduction, chunk));
   }
 }
 
 //--- After the loop ---
 
+/// place = place combined with `more`.
+static void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
+  in.store(place, in.combineAll(kind, ir::getScalar(place.pointee), in.load(place), more), /*masked=*/false);
+}
+
 void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    Type scalar = ir::getScalar(reduction.element);
-    ir::AtomicKind kind = getMergeKind(reduction.kind);
-    int64_t count = ir::getComponentCount(reduction.element);
-    llvm::Value *partials = builder.CreateAlignedLoad(builder.getPtrTy(), getSlotPointer(body, reduction.slot), llvm::Align(8));
-    LocalStorage *sums = body.makeLocal(reduction.element, {}, "sum");
-    Place place;
-    place.pointee = reduction.element;
-    place.local = sums;
-    body.store(place, Components(size_t(count), {body.getIdentity(kind, scalar), LaneKind::uniform()}), /*masked=*/false);
-    auto combineInto = [&](Place into, const Components &more) {
-      Components old = body.load(into);
-      for (auto [a, b] : llvm::zip(old, more)) a.value = body.emitAtomicCombine(kind, scalar, a.value, b.value);
-      body.store(into, old, /*masked=*/false);
-    };
+    llvm::Constant *identity = body.getIdentity(reduction.kind, ir::getScalar(reduction.element));
+    Place sum = makeSum(body, reduction.element, LaneKind::uniform(), identity);
     body.emitCountedLoop(chunks, [&](llvm::Value *chunk) {
-      llvm::Value *own = builder.CreateGEP(builder.getInt8Ty(), partials,
-                                           builder.CreateMul(chunk, builder.getInt64(uint64_t(getBytes(reduction.element)))));
-      Components partial;
-      for (int64_t i = 0; i < count; ++i)
-        partial.push_back({body.loadPlain(scalar, builder.CreateConstGEP1_64(module.getMemoryType(scalar), own, uint64_t(i)), false)});
-      combineInto(place, partial);
+      llvm::Value *partial = getPartial(body, reduction, chunk);
+      combineInto(body, reduction.kind, sum, body.loadPacked(reduction.element, partial, /*invariant=*/false));
     });
-    combineInto(body.getPlace(cast<ir::AccumulatorOp>(reduction.op).getTarget()), body.load(place));
+    combineInto(body, reduction.kind, body.getPlace(reduction.getTarget()), body.load(sum));
   }
 }
 
@@ -164,7 +131,7 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
   uint64_t updates = 0;
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
-    llvm::Value *count = getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget()));
+    llvm::Value *count = getElementCount(body, body.getTensor(reduction.getTarget()));
     uint64_t components = uint64_t(ir::getComponentCount(reduction.element));
     scalars = builder.CreateAdd(scalars, builder.CreateMul(count, builder.getInt64(components)));
     bytes = builder.CreateAdd(bytes, builder.CreateMul(count, builder.getInt64(uint64_t(getBytes(reduction.element)))));
@@ -188,7 +155,7 @@ void ParallelTask::mergeCopies(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     llvm::Function *merge = emitMerge(reduction);
-    llvm::Value *count = getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget()));
+    llvm::Value *count = getElementCount(body, body.getTensor(reduction.getTarget()));
     callParallelFor(merge, count, builder.getInt64(kMergeChunk));
   }
 }
@@ -209,24 +176,15 @@ static std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
 }
 
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
-  llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
-  llvm::Function *function =
-      llvm::Function::Create(llvm::FunctionType::get(llvm::Type::getVoidTy(module.ctx), {pointer, i64, i64, i64}, false),
-                             llvm::GlobalValue::InternalLinkage, "qd_task_" + llvm::Twine(index) + "_merge", *module.module);
-  Type scalar = ir::getScalar(reduction.element);
-  int64_t size = module.getByteSize(scalar);
+  int64_t size = module.getByteSize(ir::getScalar(reduction.element));
   unsigned lanes = plan.lanes == 1 && !module.options.lanes ? std::clamp(unsigned(module.traits.vectorBytes / size), 1u, 16u) : plan.lanes;
-  BodyEmitter in(module, function, lanes, module.uniformity.getScalarFacts());
-  llvm::BasicBlock *start = in.makeBlock("start");
-  in.builder.CreateBr(start);
-  in.moveTo(start);
-  setUpResolve(in);
+  std::unique_ptr<BodyEmitter> owned = beginFunction(lanes, module.uniformity.getScalarFacts(), "_merge");
+  BodyEmitter &in = *owned;
   llvm::IRBuilder<> &at = in.builder;
-  Tensor target = in.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget());
-  Tensor firstCopy = getCopy(in, reduction, at.getInt64(0));
-  llvm::Value *copies = loadSlot(in, i64, getSlotPointer(in, copiesSlot));
+  Tensor target = in.getTensor(reduction.getTarget()), firstCopy = getCopy(in, reduction, at.getInt64(0));
+  llvm::Value *copies = in.loadInvariant(at.getInt64Ty(), getSlotPointer(in, copiesSlot));
   llvm::Value *copyBytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(reduction.element))));
-  llvm::Value *begin = function->getArg(1), *end = function->getArg(2);
+  llvm::Value *begin = in.function->getArg(1), *end = in.function->getArg(2);
   llvm::Value *rounds = at.CreateUDiv(at.CreateAdd(at.CreateSub(end, begin), at.getInt64(lanes - 1)), at.getInt64(lanes));
   Type indexType = IntegerType::get(module.source.getContext(), 64, IntegerType::Signed);
   LaneKind step = lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1);
@@ -240,40 +198,26 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
       row.type = *flat;
       place = in.getElement(row, {element}, {indexType});
     } else {
-      llvm::SmallVector<Component, 4> indices(size_t(target.type.getRank()));
-      llvm::SmallVector<Type, 4> types(indices.size(), indexType);
-      llvm::Value *rest = in.toVector(element);
-      for (size_t axis = indices.size(); axis-- > 0;) {
-        llvm::Value *extent = in.splat(in.getExtent(target, int64_t(axis)));
-        indices[axis] = in.makeVarying(at.CreateURem(rest, extent));
-        rest = at.CreateUDiv(rest, extent);
-      }
-      place = in.getElement(target, indices, types);
+      llvm::SmallVector<llvm::Value *, 4> extents;
+      for (int64_t axis = 0; axis < target.type.getRank(); ++axis) extents.push_back(in.splat(in.getExtent(target, axis)));
+      Components indices;
+      for (llvm::Value *digit : unflatten(at, in.toVector(element), extents)) indices.push_back(in.makeVarying(digit));
+      place = in.getElement(target, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
     }
-    Components sum = in.load(place);
-    LaneKinds kinds;
-    for (const Component &component : sum) kinds.push_back(component.kind);
-    Place running;
-    running.pointee = reduction.element;
-    running.local = in.makeLocal(reduction.element, kinds, "sum");
-    in.store(running, sum, /*masked=*/false);
+    Place sum = makeSum(in, reduction.element, in.manyLanes, in.getIdentity(reduction.kind, ir::getScalar(reduction.element)));
+    in.store(sum, in.load(place), /*masked=*/false);
     Tensor row = firstCopy;
     row.type = *getFlatType(firstCopy.type);
     Place own = in.getElement(row, {element}, {indexType});
     in.emitCountedLoop(copies, [&](llvm::Value *copy) {
       Place from = own;
       from.base = at.CreateGEP(at.getInt8Ty(), own.base, at.CreateMul(copy, copyBytes));
-      Components old = in.load(running), more = in.load(from);
-      for (auto [a, b] : llvm::zip(old, more)) {
-        llvm::Value *both = in.emitAtomicCombine(getMergeKind(reduction.kind), scalar, in.toVector(a), in.toVector(b));
-        a = in.makeVarying(both);
-      }
-      in.store(running, old, /*masked=*/false);
+      combineInto(in, reduction.kind, sum, in.load(from));
     });
-    in.store(place, in.load(running), /*masked=*/false);
+    in.store(place, in.load(sum), /*masked=*/false);
   });
   at.CreateRetVoid();
-  return function;
+  return in.function;
 }
 
 } // namespace qd::codegen

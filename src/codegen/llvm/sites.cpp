@@ -11,35 +11,24 @@ namespace qd::codegen {
 int ModuleEmitter::getSite(Operation *op) {
   auto [entry, isNew] = sites.try_emplace(op, int(artifact.sites.size()));
   if (!isNew) return entry->second;
-  artifact::Site site;
-  ArrayAttr pieces;
-  ValueRange operands;
-  if (auto print = dyn_cast<ir::PrintOp>(op)) {
-    site.kind = artifact::Site::Kind::Print;
-    pieces = print.getPieces();
-    operands = print.getValues();
-    artifact.hasPrint = true;
-  } else {
-    auto assertion = cast<ir::AssertOp>(op);
-    site.kind = artifact::Site::Kind(assertion.getKind());
-    pieces = assertion.getPieces();
-    operands = assertion.getValues();
-  }
-  size_t operand = 0;
-  for (Attribute attribute : pieces) {
-    artifact::Site::Piece piece;
+  artifact::Site &site = artifact.sites.emplace_back();
+  auto assertion = dyn_cast<ir::AssertOp>(op);
+  site.kind = assertion ? artifact::Site::Kind(assertion.getKind()) : artifact::Site::Kind::Print;
+  artifact.hasPrint |= !assertion;
+  ValueRange operands = assertion ? assertion.getValues() : cast<ir::PrintOp>(op).getValues();
+  for (Attribute attribute : op->getAttrOfType<ArrayAttr>("pieces")) {
+    artifact::Site::Piece &piece = site.pieces.emplace_back();
     if (auto text = dyn_cast<StringAttr>(attribute)) {
       piece.text = text.getValue().str();
-    } else {
-      piece.isOperand = true;
-      auto spec = cast<ArrayAttr>(attribute);
-      if (!spec.empty()) piece.text = cast<StringAttr>(spec[0]).getValue().str();
-      if (operand < operands.size()) piece.type = ir::getValueType(operands[operand++].getType());
+      continue;
     }
-    site.pieces.push_back(std::move(piece));
+    piece.isOperand = true;
+    if (auto spec = cast<ArrayAttr>(attribute); !spec.empty()) piece.text = cast<StringAttr>(spec[0]).getValue().str();
+    if (operands.empty()) continue;
+    piece.type = ir::getValueType(operands.front().getType());
+    operands = operands.drop_front();
   }
   passes::collectPlaces(op->getLoc(), site.frames);
-  artifact.sites.push_back(std::move(site));
   return entry->second;
 }
 
@@ -50,12 +39,8 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
     Type scalar = ir::getScalar(operand.getType());
     for (const Component &component : Components(getValue(operand))) {
       llvm::Value *value = lanes == 1 ? component.value : getLane(component, lane);
-      if (isa<FloatType>(scalar)) {
-        value = builder.CreateBitCast(builder.CreateFPCast(value, builder.getDoubleTy()), builder.getInt64Ty());
-      } else {
-        value = builder.CreateIntCast(value, builder.getInt64Ty(), scalar.isSignedInteger());
-      }
-      words.push_back(value);
+      if (isa<FloatType>(scalar)) value = builder.CreateBitCast(builder.CreateFPCast(value, builder.getDoubleTy()), builder.getInt64Ty());
+      words.push_back(builder.CreateIntCast(value, builder.getInt64Ty(), scalar.isSignedInteger()));
     }
   }
   llvm::Type *type = llvm::ArrayType::get(builder.getInt64Ty(), std::max<size_t>(words.size(), 1));
@@ -64,42 +49,23 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
   return block;
 }
 
-static void callApi(BodyEmitter &body, ApiField field, int site, llvm::Value *operands) {
-  llvm::IRBuilder<> &builder = body.builder;
-  llvm::Value *pointer = builder.CreateConstGEP1_64(builder.getPtrTy(), body.getContextField(kApi), field);
-  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), pointer, llvm::Align(8));
-  builder.CreateCall(body.module.getApiType(field), routine, {body.context, builder.getInt32(uint32_t(site)), operands});
+void BodyEmitter::emitPrint(ir::PrintOp op) {
+  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op)));
+  forEachActiveLane([&](llvm::Value *lane) { callRuntime(kPrint, {site, packOperands(op.getValues(), lane)}); });
 }
 
-LogicalResult BodyEmitter::emitPrint(ir::PrintOp op) {
-  int site = module.getSite(op);
-  auto print = [&](llvm::Value *lane) { callApi(*this, kPrint, site, packOperands(op.getValues(), lane)); };
-  if (lanes == 1)
-    print(nullptr);
-  else
-    forEachActiveLane(print);
-  return success();
-}
-
-LogicalResult BodyEmitter::emitAssert(ir::AssertOp op) {
-  int site = module.getSite(op);
+void BodyEmitter::emitAssert(ir::AssertOp op) {
+  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op)));
   Component condition = getScalar(op.getCondition());
-  llvm::Value *failing;
-  if (condition.kind.isUniform()) {
-    failing = builder.CreateNot(condition.value);
-  } else {
-    failing = builder.CreateNot(condition.value);
-    failing = mask ? builder.CreateAnd(mask, failing) : failing;
-  }
-  llvm::BasicBlock *stop = makeBlock("failed"), *next = makeBlock("passed");
-  llvm::MDNode *weights = llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights();
-  builder.CreateCondBr(condition.kind.isUniform() ? failing : isAny(failing), stop, next, weights);
-  moveTo(stop);
-  llvm::Value *lane = lanes == 1 ? nullptr : getFirstLane(condition.kind.isUniform() ? getMask() : failing);
-  callApi(*this, kFail, site, packOperands(op.getValues(), lane));
-  leaveFailed();
-  moveTo(next);
-  return success();
+  bool isUniform = condition.kind.isUniform();
+  llvm::Value *failing = builder.CreateNot(condition.value);
+  if (!isUniform && mask) failing = builder.CreateAnd(mask, failing);
+  auto fail = [&] {
+    llvm::Value *lane = lanes == 1 ? nullptr : getFirstLane(isUniform ? getMask() : failing);
+    callRuntime(kFail, {site, packOperands(op.getValues(), lane)});
+    leaveFailed();
+  };
+  emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }
 
 } // namespace qd::codegen

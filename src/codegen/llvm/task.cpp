@@ -27,14 +27,9 @@ constexpr uint64_t kWantedChunks = 32;
 /// Chunks are multiples of this, the largest number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
-static llvm::Function *makeFunction(ModuleEmitter &module, llvm::Type *result, ArrayRef<llvm::Type *> parameters, const llvm::Twine &name) {
-  return llvm::Function::Create(llvm::FunctionType::get(result, parameters, false), llvm::GlobalValue::InternalLinkage, name,
-                                *module.module);
-}
-
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
-  llvm::Function *function = makeFunction(module, llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
+  llvm::Function *function = module.makeFunction(llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
   // What surrounds a parallel loop is short; functions of their own would cost more time to compile than it does.
   if (task.getParallel()) function->addFnAttr(llvm::Attribute::AlwaysInline);
   BodyEmitter body(module, function, 1, module.uniformity.getScalarFacts());
@@ -43,100 +38,79 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   body.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
   body.leaveKernel = [&](ir::ReturnOp op) {
     llvm::Value *block = body.getContextField(kResult);
-    for (auto [i, value] : llvm::enumerate(op.getValues())) {
-      if (i >= module.artifact.results.size()) break;
-      Type scalar = ir::getScalar(value.getType());
-      for (auto [j, component] : llvm::enumerate(Components(body.getValue(value)))) {
-        uint64_t offset = module.artifact.results[i].offset + j * uint64_t(module.getByteSize(scalar));
-        body.storePlain(scalar, component.value, builder.CreateConstGEP1_64(builder.getInt8Ty(), block, offset));
-      }
-    }
+    for (auto [value, result] : llvm::zip(op.getValues(), module.artifact.results))
+      body.storePacked(value.getType(), Components(body.getValue(value)), body.offsetBy(block, result.offset));
     builder.CreateRet(builder.getTrue());
   };
-  if (module.containsDeep(task.getBody(), [](Operation *op) { return isa<ir::RandomOp>(op); })) {
+  if (module.containsDeep(task.getBody(), llvm::IsaPred<ir::RandomOp>)) {
     body.randomCalls = body.makeSlot(builder.getInt32Ty(), "random.calls");
     builder.CreateStore(builder.getInt32(0), body.randomCalls);
   }
-  LogicalResult result = task.getParallel() ? ParallelTask(module, body, task, index).emit() : body.emitBlock(task.getBody().front());
-  if (failed(result)) return nullptr;
+  if (task.getParallel())
+    ParallelTask(module, body, task, index).emit();
+  else
+    body.emitBlock(task.getBody().front());
   if (!body.isTerminated()) builder.CreateRet(builder.getFalse());
   return function;
 }
 
 //--- Around the loop ---
 
-LogicalResult ParallelTask::emit() {
+void ParallelTask::emit() {
   Block &block = task.getBody().front();
-  for (Operation &op : block)
-    if (auto found = dyn_cast<ir::ForOp>(op); found && found.getParallel()) loop = found;
-  if (!loop) return task.emitError("is parallel but has no parallel loop");
+  for (ir::ForOp found : block.getOps<ir::ForOp>())
+    if (found.getParallel()) loop = found;
+  if (!loop) return void(module.reportError(task.getLoc()) << "is parallel but has no parallel loop");
   plan = planLoop(module, loop);
   LaneKind many = plan.lanes == 1 ? LaneKind::uniform() : LaneKind::varying();
   LaneKind innermost = many;
-  Value step = loop.getStep().empty() ? Value() : loop.getStep().back();
-  auto constantStep = step ? step.getDefiningOp<ir::ConstantOp>() : ir::ConstantOp();
-  if (plan.lanes > 1 && !plan.perLaneIndices && (!step || constantStep))
-    innermost = LaneKind::linear(step ? cast<IntegerAttr>(constantStep.getValue()).getValue().getSExtValue() : 1);
+  std::optional<int64_t> step = loop.getStep().empty() ? std::optional<int64_t>(1) : ir::findInteger(loop.getStep().back());
+  if (plan.lanes > 1 && !plan.perLaneIndices && step) innermost = LaneKind::linear(*step);
   facts = plan.lanes == 1 ? &module.uniformity.getScalarFacts()
                           : &module.uniformity.analyzeLoop(loop, innermost, plan.perLaneIndices ? many : LaneKind::uniform());
-  drawsRandom = module.containsDeep(loop.getBody(), [](Operation *op) { return isa<ir::RandomOp>(op); });
+  drawsRandom = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
 
   for (Operation &op : block) {
     if (&op == loop.getOperation()) break;
-    if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op) && failed(body.emitOp(&op))) return failure();
+    if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op)) body.emitOp(&op);
   }
   collectReductions();
 
   // The loop's functions come first: they find out what crosses.
   llvm::Function *plain = nullptr, *copying = nullptr;
-  bool hasCopies = llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); });
   llvm::Value *total = builder.getInt64(1);
   for (const Axis &axis : getAxes(body)) total = builder.CreateMul(total, axis.extent);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
-  if (hasCopies) copySlots = getCopySlots(total, worthwhile);
+  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
   if (!decided || decided->isZero()) plain = emitLoopFunction(/*privateCopies=*/false);
   if (!decided || decided->isOne()) copying = emitLoopFunction(/*privateCopies=*/true);
-  if (module.hasFailed || (!plain && !copying)) return failure();
   storeCaptures();
 
+  auto divideUp = [&](llvm::Value *value, llvm::Value *by) {
+    return builder.CreateUDiv(builder.CreateAdd(value, builder.CreateSub(by, builder.getInt64(1))), by);
+  };
   auto run = [&](llvm::Function *function, llvm::Value *chunkSize, bool copies) {
-    llvm::Value *chunks = builder.CreateUDiv(builder.CreateAdd(total, builder.CreateSub(chunkSize, builder.getInt64(1))), chunkSize);
+    llvm::Value *chunks = divideUp(total, chunkSize);
     for (const Reduction &reduction : reductions) {
+      if (reduction.isCopy() && !copies) continue;
       llvm::Value *bytes = builder.CreateMul(chunks, builder.getInt64(uint64_t(getBytes(reduction.element))));
-      if (reduction.isCopy())
-        bytes = builder.CreateMul(bytes, getElementCount(body, body.getTensor(cast<ir::PrivateCopyOp>(reduction.op).getTarget())));
-      if (!reduction.isCopy() || copies) allocate(reduction.slot, bytes);
+      if (reduction.isCopy()) bytes = builder.CreateMul(bytes, getElementCount(body, body.getTensor(reduction.getTarget())));
+      allocate(reduction.slot, bytes);
     }
     callParallelFor(function, total, chunkSize);
-    llvm::BasicBlock *stop = body.makeBlock("failed"), *next = body.makeBlock("finished");
-    builder.CreateCondBr(builder.CreateIsNotNull(body.getContextField(kFailed)), stop, next);
-    body.moveTo(stop);
-    builder.CreateRet(builder.getTrue());
-    body.moveTo(next);
+    body.leaveIfFailed();
     combineAccumulators(chunks);
     if (copies) mergeCopies(chunks);
   };
   auto runPlain = [&] { run(plain, getChunkSize(total), false); };
-  auto runCopying = [&] {
-    llvm::Value *size = builder.CreateUDiv(builder.CreateAdd(total, builder.CreateSub(copySlots, builder.getInt64(1))), copySlots);
-    size = builder.CreateAnd(builder.CreateAdd(size, builder.getInt64(kChunkUnit)), builder.getInt64(~(kChunkUnit - 1)));
-    run(copying, size, true);
-  };
-  if (decided) {
-    plain ? runPlain() : runCopying();
-    return success();
-  }
-  llvm::BasicBlock *few = body.makeBlock("plain"), *copied = body.makeBlock("copies"), *join = body.makeBlock("loop.end");
-  builder.CreateCondBr(worthwhile, copied, few);
-  body.moveTo(few);
-  runPlain();
-  builder.CreateBr(join);
-  body.moveTo(copied);
-  runCopying();
-  builder.CreateBr(join);
-  body.moveTo(join);
-  return success();
+  auto runCopying = [&] { run(copying, roundChunk(divideUp(total, copySlots)), true); };
+  if (!decided)
+    body.emitWhen(worthwhile, "copies", runCopying, runPlain);
+  else if (plain)
+    runPlain();
+  else
+    runCopying();
 }
 
 llvm::SmallVector<ParallelTask::Axis, 4> ParallelTask::getAxes(BodyEmitter &in) {
@@ -154,104 +128,102 @@ llvm::SmallVector<ParallelTask::Axis, 4> ParallelTask::getAxes(BodyEmitter &in) 
     llvm::Value *low = wide(axis.lower.value), *high = wide(upper), *step = wide(axis.step.value);
     llvm::Value *zero = at.getInt64(0), *one = at.getInt64(1);
     llvm::Value *isDown = isSigned ? at.CreateICmpSLT(step, zero) : at.getFalse();
-    llvm::Value *distance = at.CreateSelect(isDown, at.CreateSub(low, high), at.CreateSub(high, low));
-    llvm::Value *isEmpty = at.CreateSelect(isDown, isSigned ? at.CreateICmpSLE(low, high) : at.CreateICmpULE(low, high),
-                                           isSigned ? at.CreateICmpSGE(low, high) : at.CreateICmpUGE(low, high));
-    llvm::Value *length = at.CreateSelect(isDown, at.CreateNeg(step), step);
-    length = at.CreateSelect(at.CreateICmpEQ(length, zero), one, length);
-    llvm::Value *rounds = distance;
+    llvm::Value *first = at.CreateSelect(isDown, high, low), *last = at.CreateSelect(isDown, low, high);
+    llvm::Value *length = getLarger(at, at.CreateSelect(isDown, at.CreateNeg(step), step), one);
+    llvm::Value *rounds = at.CreateSub(last, first);
     auto constant = dyn_cast<llvm::ConstantInt>(length);
-    if (!constant || !constant->isOne()) rounds = at.CreateUDiv(at.CreateAdd(distance, at.CreateSub(length, one)), length);
-    axis.extent = at.CreateSelect(isEmpty, zero, rounds);
+    if (!constant || !constant->isOne()) rounds = at.CreateUDiv(at.CreateAdd(rounds, at.CreateSub(length, one)), length);
+    axis.extent = at.CreateSelect(isSigned ? at.CreateICmpSGE(first, last) : at.CreateICmpUGE(first, last), zero, rounds);
     axes.push_back(axis);
   }
   return axes;
 }
 
-llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
-  // Large enough to be worth it, small enough for every thread to get some.
-  auto atLeast = [&](llvm::Value *a, llvm::Value *b) { return getLarger(builder, a, b); };
-  llvm::Value *grain = builder.getInt64(uint64_t(plan.grain));
-  llvm::Value *even = atLeast(builder.CreateUDiv(total, builder.getInt64(kWantedChunks)), builder.getInt64(uint64_t(plan.grain + 7) / 8));
-  llvm::Value *size = getSmaller(builder, grain, even);
-  size = atLeast(size, builder.CreateUDiv(total, builder.getInt64(kMostChunks)));
+llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
   return builder.CreateAnd(builder.CreateAdd(size, builder.getInt64(kChunkUnit)), builder.getInt64(~(kChunkUnit - 1)));
 }
 
-void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize) {
-  llvm::Value *member = builder.CreateConstGEP1_64(builder.getPtrTy(), body.getContextField(kApi), kParallelFor);
-  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), member, llvm::Align(8));
-  int threads = module.options.parallel ? int(loop.getMaxThreads().value_or(0)) : 1;
-  builder.CreateCall(module.getApiType(kParallelFor), routine,
-                     {body.context, function, total, chunkSize, builder.getInt32(uint32_t(threads))});
+llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
+  // Large enough to be worth it, small enough for every thread to get some.
+  llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
+  llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(plan.grain + 7) / 8));
+  llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(plan.grain)), even);
+  return roundChunk(getLarger(builder, size, builder.CreateUDiv(total, builder.getInt64(kMostChunks))));
 }
 
-llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) {
-  return in.builder.CreateConstGEP1_64(in.builder.getInt8Ty(), in.getContextField(kScratch), slot);
+void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize) {
+  int threads = module.options.parallel ? int(loop.getMaxThreads().value_or(0)) : 1;
+  body.callRuntime(kParallelFor, {function, total, chunkSize, builder.getInt32(uint32_t(threads))});
 }
+
+llvm::Value *ParallelTask::getSlotPointer(BodyEmitter &in, uint32_t slot) { return in.offsetBy(in.getContextField(kScratch), slot); }
 
 /// Lets the loop's function find what the task defines.
 void ParallelTask::setUpResolve(BodyEmitter &in) {
-  in.resolve = [this, &in](Value value) -> LogicalResult {
+  in.resolve = [this, &in](Value value) {
     Operation *op = value.getDefiningOp();
-    if (!op || loop->isAncestor(op) || !task->isAncestor(op)) return failure();
+    if (!op || loop->isAncestor(op) || !task->isAncestor(op)) return false;
+    bool isRepeated = isPure(op) && op->getNumRegions() == 0;
+    if (!isRepeated && !ir::isValue(value.getType())) return false;
     // Into the entry block, which dominates all uses.
     llvm::IRBuilder<>::InsertPointGuard guard(in.builder);
     in.builder.SetInsertPoint(in.function->getEntryBlock().getTerminator());
     llvm::Value *mask = std::exchange(in.mask, nullptr);
-    LogicalResult result = failure();
-    if (isPure(op) && op->getNumRegions() == 0) {
-      result = in.emitOp(op);
-    } else if (ir::isValue(value.getType())) {
-      auto found = llvm::find_if(captures, [&](const auto &capture) { return capture.first == value; });
-      Type scalar = ir::getScalar(value.getType());
-      int64_t count = ir::getComponentCount(value.getType()), size = module.getByteSize(scalar);
-      if (found == captures.end()) found = captures.insert(captures.end(), {value, module.addScratch(uint32_t(count * size))});
-      Components components;
-      for (int64_t i = 0; i < count; ++i)
-        components.push_back({in.loadPlain(scalar, getSlotPointer(in, found->second + uint32_t(i * size)), /*invariant=*/true)});
-      in.setValue(value, std::move(components));
-      result = success();
+    if (isRepeated) {
+      in.emitOp(op);
+    } else {
+      int64_t bytes = getBytes(value.getType());
+      auto [capture, isNew] = captures.try_emplace(value, 0);
+      if (isNew) capture->second = module.addScratch(uint32_t(bytes));
+      in.setValue(value, in.loadPacked(value.getType(), getSlotPointer(in, capture->second), /*invariant=*/true));
     }
     in.mask = mask;
-    return result;
+    return true;
   };
 }
 
 void ParallelTask::storeCaptures() {
-  for (auto [value, slot] : captures) {
-    Type scalar = ir::getScalar(value.getType());
-    for (auto [i, component] : llvm::enumerate(Components(body.getValue(value))))
-      body.storePlain(scalar, component.value, getSlotPointer(body, slot + uint32_t(int64_t(i) * module.getByteSize(scalar))));
-  }
+  for (auto [value, slot] : captures) body.storePacked(value.getType(), Components(body.getValue(value)), getSlotPointer(body, slot));
 }
 
 //--- The loop ---
 
-llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
+/// The emitter of a function over a range of iterations: `void (context, begin, end, chunk)`.
+std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
-  llvm::Function *function = makeFunction(module, llvm::Type::getVoidTy(module.ctx), {pointer, i64, i64, i64},
-                                          "qd_task_" + llvm::Twine(index) + (privateCopies ? "_copies" : "_loop"));
-  BodyEmitter in(module, function, plan.lanes, *facts);
-  llvm::BasicBlock *start = in.makeBlock("start");
-  in.builder.CreateBr(start);
-  in.moveTo(start);
-  in.task = index;
+  llvm::Function *function =
+      module.makeFunction(llvm::Type::getVoidTy(module.ctx), {pointer, i64, i64, i64}, "qd_task_" + llvm::Twine(index) + suffix);
+  auto in = std::make_unique<BodyEmitter>(module, function, lanes, bodyFacts);
+  in->continueAt(in->makeBlock("start"));
+  in->task = index;
+  setUpResolve(*in);
+  return in;
+}
+
+llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
+  std::unique_ptr<BodyEmitter> owned = beginFunction(plan.lanes, *facts, privateCopies ? "_copies" : "_loop");
+  BodyEmitter &in = *owned;
+  llvm::Function *function = in.function;
   llvm::Value *chunk = function->getArg(3);
   in.leaveFailed = [&] { in.builder.CreateRetVoid(); };
   if (drawsRandom) in.randomCalls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls");
-  setUpResolve(in);
   beginChunk(in, chunk, privateCopies);
-  if (failed(emitRuns(in, function->getArg(1), function->getArg(2)))) {
-    module.hasFailed = true;
-    return nullptr;
-  }
+  emitRuns(in, function->getArg(1), function->getArg(2));
   endChunk(in, chunk);
   in.builder.CreateRetVoid();
   return function;
 }
 
-LogicalResult ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
+llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value *flat, ArrayRef<llvm::Value *> extents) {
+  llvm::SmallVector<llvm::Value *, 4> digits(extents.size());
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    digits[axis] = axis == 0 ? flat : at.CreateURem(flat, extents[axis]);
+    if (axis > 0) flat = at.CreateUDiv(flat, extents[axis]);
+  }
+  return digits;
+}
+
+void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in);
   if (axes.size() == 1 || plan.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
@@ -259,70 +231,57 @@ LogicalResult ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "position");
   at.CreateStore(begin, slot);
   llvm::BasicBlock *header = in.makeBlock("rows"), *row = in.makeBlock("row"), *done = in.makeBlock("rows.end");
-  at.CreateBr(header);
-  in.moveTo(header);
+  in.continueAt(header);
   llvm::Value *position = at.CreateLoad(at.getInt64Ty(), slot);
   at.CreateCondBr(at.CreateICmpULT(position, end), row, done);
   in.moveTo(row);
-  llvm::Value *rest = position, *width = axes.back().extent;
-  llvm::Value *column = at.CreateURem(rest, width);
-  rest = at.CreateUDiv(rest, width);
-  for (size_t a = axes.size() - 1; a-- > 0;) {
-    llvm::Value *digit = a == 0 ? rest : at.CreateURem(rest, axes[a].extent);
-    if (a > 0) rest = at.CreateUDiv(rest, axes[a].extent);
-    llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
-    llvm::Value *value = at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value));
-    in.setValue(loop.getBody().getArgument(unsigned(a)), {{value}});
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (const Axis &axis : axes) extents.push_back(axis.extent);
+  llvm::SmallVector<llvm::Value *, 4> digits = unflatten(at, position, extents);
+  for (size_t a = 0; a + 1 < axes.size(); ++a) {
+    llvm::Value *counter = at.CreateTrunc(digits[a], axes[a].lower.value->getType());
+    in.setValue(loop.getBody().getArgument(unsigned(a)), {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
   }
-  llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(width, column), at.CreateSub(end, position));
-  if (failed(emitRun(in, axes, position, column, length))) return failure();
+  llvm::Value *left = at.CreateSub(extents.back(), digits.back());
+  llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, at.CreateSub(end, position));
+  emitRun(in, axes, position, digits.back(), length);
   at.CreateStore(at.CreateAdd(position, length), slot);
   at.CreateBr(header);
   in.moveTo(done);
-  return success();
 }
 
-LogicalResult ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
+void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *width = at.getInt64(plan.lanes);
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "i");
   at.CreateStore(at.getInt64(0), slot);
   llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *next = in.makeBlock("vectors.next");
   llvm::BasicBlock *done = in.makeBlock("vectors.end");
-  at.CreateBr(header);
-  in.moveTo(header);
+  in.continueAt(header);
   llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
   llvm::Value *rest = at.CreateSub(length, i);
+  auto emitVector = [&](bool masked) {
+    if (masked) {
+      llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rest, width), at.getInt32Ty());
+      in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
+    }
+    emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
+    in.mask = nullptr;
+  };
   bool masked = plan.lanes > 1 && !plan.separateTail && !plan.isEven;
   at.CreateCondBr(masked || plan.lanes == 1 ? at.CreateICmpSGT(rest, at.getInt64(0)) : at.CreateICmpSGE(rest, width), full, done);
   in.moveTo(full);
-  auto makeMask = [&](llvm::Value *left) {
-    llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, width), at.getInt32Ty());
-    return at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
-  };
-  in.mask = masked ? makeMask(rest) : nullptr;
-  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i)))) return failure();
-  in.branchTo(next);
-  in.moveTo(next);
+  emitVector(masked);
+  in.continueAt(next);
   at.CreateStore(at.CreateAdd(i, width), slot);
   at.CreateBr(header);
   in.moveTo(done);
-  in.mask = nullptr;
-  if (plan.lanes == 1 || masked || plan.isEven) return success();
-
-  llvm::BasicBlock *tail = in.makeBlock("tail"), *end = in.makeBlock("tail.end");
-  at.CreateCondBr(at.CreateICmpSGT(rest, at.getInt64(0)), tail, end);
-  in.moveTo(tail);
-  in.mask = makeMask(rest);
-  if (failed(emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i)))) return failure();
-  in.branchTo(end);
-  in.moveTo(end);
-  in.mask = nullptr;
-  return success();
+  if (plan.lanes > 1 && !masked && !plan.isEven)
+    in.emitWhen(at.CreateICmpSGT(rest, at.getInt64(0)), "tail", [&] { emitVector(/*masked=*/true); });
 }
 
 /// One vector of iterations: `flat` numbers the first of them in the whole loop, `column` on the innermost axis.
-LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column) {
+void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column) {
   llvm::IRBuilder<> &at = in.builder;
   if (drawsRandom) {
     in.iteration = {flat, plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
@@ -330,19 +289,16 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
   }
   if (plan.perLaneIndices) {
     // 32 bits are enough for nearly every loop, and twice as fast.
-    std::optional<uint64_t> total = 1;
+    uint64_t total = 1;
     for (const Axis &axis : axes) {
       auto extent = dyn_cast<llvm::ConstantInt>(axis.extent);
-      total = total && extent && extent->getZExtValue() < (1u << 31) && *total < (1u << 31) ? std::optional(*total * extent->getZExtValue())
-                                                                                            : std::nullopt;
+      total = llvm::SaturatingMultiply(total, extent ? extent->getZExtValue() : UINT64_MAX);
     }
-    llvm::Type *counterType = total && *total < (1u << 31) ? at.getInt32Ty() : at.getInt64Ty();
-    llvm::Value *rest = in.toVector({at.CreateTrunc(flat, counterType), LaneKind::linear(1)});
-    for (size_t a = axes.size(); a-- > 0;) {
-      llvm::Value *extent = getLarger(at, axes[a].extent, at.getInt64(1));
-      extent = in.splat(at.CreateTrunc(extent, counterType));
-      llvm::Value *digit = a == 0 ? rest : at.CreateURem(rest, extent);
-      if (a > 0) rest = at.CreateUDiv(rest, extent);
+    llvm::Type *counterType = total < (1u << 31) ? at.getInt32Ty() : at.getInt64Ty();
+    llvm::SmallVector<llvm::Value *, 4> extents;
+    for (const Axis &axis : axes) extents.push_back(in.splat(at.CreateTrunc(getLarger(at, axis.extent, at.getInt64(1)), counterType)));
+    llvm::Value *counters = in.toVector({at.CreateTrunc(flat, counterType), LaneKind::linear(1)});
+    for (auto [a, digit] : llvm::enumerate(unflatten(at, counters, extents))) {
       llvm::Value *counter = at.CreateZExtOrTrunc(digit, in.widen(axes[a].lower.value->getType()));
       llvm::Value *value = at.CreateAdd(in.toVector(axes[a].lower), at.CreateMul(counter, in.toVector(axes[a].step)));
       in.setValue(loop.getBody().getArgument(unsigned(a)), {in.makeVarying(value)});
@@ -365,9 +321,8 @@ LogicalResult ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, 
     in.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
   }
   llvm::BasicBlock *next = in.makeBlock("iteration.end");
-  if (failed(in.emitLoopBody(loop, loop.getBody(), next))) return failure();
+  in.emitLoopBody(loop, loop.getBody(), next);
   in.moveTo(next);
-  return success();
 }
 
 } // namespace qd::codegen

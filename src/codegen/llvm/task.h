@@ -3,6 +3,8 @@
 
 #include "codegen/llvm/body.h"
 
+#include "llvm/ADT/MapVector.h"
+
 namespace qd::codegen {
 
 /// How a parallel loop is cut and widened; known before any of it is emitted.
@@ -28,14 +30,17 @@ inline llvm::Value *getLarger(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value
   return at.CreateSelect(at.CreateICmpUGT(a, b), a, b);
 }
 
+/// The digits of a flattened index, the last one fastest.
+llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value *flat, llvm::ArrayRef<llvm::Value *> extents);
+
 /// A stand-in for a target of the whole loop (qd.accumulator, qd.private_copy) and its memory.
 struct Reduction {
   mlir::Operation *op = nullptr;
   ir::AtomicKind kind = ir::AtomicKind::add;
   mlir::Type element;
-  uint32_t slot = 0;                 ///< scratch slot of the pointer to the partial results
-  LocalStorage *registers = nullptr; ///< accumulator: inside the loop function
+  uint32_t slot = 0; ///< scratch slot of the pointer to the partial results
   bool isCopy() const { return llvm::isa<ir::PrivateCopyOp>(op); }
+  mlir::Value getTarget() const { return op->getOperand(0); }
 };
 
 /// Emits a parallel task into `body`, the emitter of the task's function.
@@ -44,7 +49,7 @@ public:
   ParallelTask(ModuleEmitter &module, BodyEmitter &body, ir::TaskOp task, int index)
       : module(module), body(body), builder(body.builder), task(task), index(index) {}
 
-  mlir::LogicalResult emit();
+  void emit();
 
 private:
   struct Axis {
@@ -56,11 +61,13 @@ private:
   // task.cpp
   llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in);
   llvm::Value *getChunkSize(llvm::Value *total);
+  llvm::Value *roundChunk(llvm::Value *size);
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
+  std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
-  mlir::LogicalResult emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
-  mlir::LogicalResult emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
-  mlir::LogicalResult emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
+  void emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
+  void emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
+  void emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
   void setUpResolve(BodyEmitter &in);
   llvm::Value *getSlotPointer(BodyEmitter &in, uint32_t slot);
   void storeCaptures();
@@ -69,9 +76,10 @@ private:
   void collectReductions();
   void beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies);
   void endChunk(BodyEmitter &in, llvm::Value *chunk);
-  int64_t getBytes(mlir::Type element) const { return ir::getComponentCount(element) * module.getByteSize(ir::getScalar(element)); }
+  int64_t getBytes(mlir::Type type) const { return ir::getComponentCount(type) * module.getByteSize(ir::getScalar(type)); }
   llvm::Value *getCopySlots(llvm::Value *total, llvm::Value *&worthwhile);
   void allocate(uint32_t slot, llvm::Value *bytes);
+  llvm::Value *getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk);
   void combineAccumulators(llvm::Value *chunks);
   void mergeCopies(llvm::Value *chunks);
   llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target);
@@ -90,7 +98,7 @@ private:
   std::vector<Reduction> reductions;
   uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
   /// Values computed by the task before its loop → their scratch slots.
-  std::vector<std::pair<mlir::Value, uint32_t>> captures;
+  llvm::MapVector<mlir::Value, uint32_t> captures;
 };
 
 } // namespace qd::codegen

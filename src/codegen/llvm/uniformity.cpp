@@ -6,6 +6,7 @@
 // the local's scope or an outer one; the same question tells whether a jump takes all lanes that are live in its scope.
 #include "codegen/llvm/uniformity.h"
 
+#include "codegen/llvm/values.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -98,13 +99,6 @@ private:
 
   bool areUniform(ValueRange range) {
     return llvm::all_of(range, [&](Value value) { return llvm::all_of(getKinds(value), [](LaneKind kind) { return kind.isUniform(); }); });
-  }
-
-  static std::optional<int64_t> getConstant(Value value) {
-    auto constant = value.getDefiningOp<ir::ConstantOp>();
-    if (!constant) return std::nullopt;
-    auto integer = dyn_cast<IntegerAttr>(constant.getValue());
-    return integer && integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue()) : std::nullopt;
   }
 
   unsigned walkBlock(Block &block) {
@@ -262,61 +256,35 @@ private:
 
   //--- Everything else ---
 
-  LaneKinds getElementwise(Operation *op) {
+  /// The kinds of the components of a result, each from the operands' components that it is computed from.
+  LaneKinds combine(Operation *op, llvm::function_ref<LaneKind(ArrayRef<LaneKind> operands)> rule) {
     size_t count = size_t(ir::getComponentCount(op->getResult(0).getType()));
-    LaneKinds kinds(count, LaneKind::uniform());
-    for (Value operand : op->getOperands()) {
-      const LaneKinds &operandKinds = getKinds(operand);
-      for (size_t i = 0; i < count; ++i) kinds[i] = getPlainKind(kinds[i], operandKinds[operandKinds.size() == count ? i : 0]);
+    LaneKinds kinds, own(op->getNumOperands(), LaneKind::uniform());
+    for (size_t i = 0; i < count; ++i) {
+      for (auto [kind, operand] : llvm::zip(own, op->getOperands())) {
+        const LaneKinds &all = getKinds(operand);
+        kind = all[all.size() == count ? i : 0];
+      }
+      kinds.push_back(rule(own));
     }
     return kinds;
   }
 
   LaneKinds getBinary(ir::BinaryOp op) {
-    if (!ir::isIntegerScalar(ir::getScalar(op.getType())) || ir::getScalar(op.getType()).isInteger(1)) return getElementwise(op);
-    LaneKinds lhs = getKinds(op.getLhs()), rhs = getKinds(op.getRhs()), kinds;
-    std::optional<int64_t> left = getConstant(op.getLhs()), right = getConstant(op.getRhs());
-    for (auto [a, b] : llvm::zip(lhs, rhs)) kinds.push_back(getIntegerKind(op.getBinaryKind(), {a, left}, {b, right}));
-    return kinds;
+    Type scalar = ir::getScalar(op.getType());
+    bool isInteger = isa<IntegerType>(scalar) && !scalar.isInteger(1);
+    std::optional<int64_t> left = ir::findInteger(op.getLhs()), right = ir::findInteger(op.getRhs());
+    return combine(op, [&](ArrayRef<LaneKind> kinds) {
+      return isInteger ? getIntegerKind(op.getBinaryKind(), {kinds[0], left}, {kinds[1], right}) : getPlainKind(kinds[0], kinds[1]);
+    });
   }
 
   LaneKinds getCast(ir::CastOp op) {
     Type from = ir::getScalar(op.getOperand().getType()), to = ir::getScalar(op.getType());
     bool integers = isa<IntegerType>(from) && isa<IntegerType>(to);
-    LaneKinds kinds;
-    for (LaneKind kind : getKinds(op.getOperand()))
-      kinds.push_back(getCastKind(kind, integers, from.getIntOrFloatBitWidth(), to.getIntOrFloatBitWidth()));
-    return kinds;
-  }
-
-  LaneKinds getSelect(ir::SelectOp op) {
-    const LaneKinds condition = getKinds(op.getCondition()), a = getKinds(op.getTrueValue()), b = getKinds(op.getFalseValue());
-    LaneKinds kinds;
-    for (size_t i = 0; i < a.size(); ++i)
-      kinds.push_back(condition[condition.size() == a.size() ? i : 0].isUniform() ? a[i].join(b[i]) : LaneKind::varying());
-    return kinds;
-  }
-
-  LaneKinds getVector(ir::VectorOp op) {
-    LaneKinds kinds;
-    for (Value component : op.getComponents()) kinds.push_back(getKind(component));
-    return kinds;
-  }
-
-  LaneKinds getExtractAt(ir::ExtractAtOp op) {
-    LaneKind joined = areUniform(op.getIndices()) ? LaneKind::unset() : LaneKind::varying();
-    for (LaneKind kind : getKinds(op.getOperand())) joined = joined.join(kind);
-    return {joined};
-  }
-
-  LaneKinds getTranspose(ir::TransposeOp op) {
-    auto type = cast<VectorType>(op.getOperand().getType());
-    const LaneKinds &from = getKinds(op.getOperand());
-    LaneKinds kinds;
-    int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
-    for (int64_t column = 0; column < columns; ++column)
-      for (int64_t row = 0; row < rows; ++row) kinds.push_back(from[size_t(row * columns + column)]);
-    return kinds;
+    return combine(op, [&](ArrayRef<LaneKind> kinds) {
+      return getCastKind(kinds[0], integers, from.getIntOrFloatBitWidth(), to.getIntOrFloatBitWidth());
+    });
   }
 
   void walkCall(ir::CallOp op) {
@@ -340,73 +308,73 @@ private:
   }
 
   void walkPlain(Operation *op) {
+    auto give = [&](LaneKinds kinds) { values[op->getResult(0)] = std::move(kinds); };
+    size_t count = op->getNumResults() ? size_t(ir::getComponentCount(op->getResult(0).getType())) : 0;
     llvm::TypeSwitch<Operation *>(op)
-        .Case<ir::LocalOp>([&](ir::LocalOp local) {
-          Type pointee = cast<ir::RefType>(local.getType()).getPointee();
+        .Case([&](ir::LocalOp local) {
           localStates[local] = {current, int(scopes.size()) - 1};
-          LaneKinds &kinds = facts.locals[local];
-          kinds.resize(size_t(ir::getComponentCount(pointee)), LaneKind::unset());
+          auto components = size_t(ir::getComponentCount(cast<ir::RefType>(local.getType()).getPointee()));
+          facts.locals[local].resize(components, LaneKind::unset());
           places[local] = {local, std::nullopt, true, true};
         })
-        .Case<ir::ComponentOp>([&](ir::ComponentOp component) {
+        .Case([&](ir::ComponentOp component) {
           PlaceState place = getPlace(component.getRef());
           place.wholeLocal = false;
           place.uniformAddress &= areUniform(component.getIndices());
           auto pointee = cast<VectorType>(cast<ir::RefType>(component.getRef().getType()).getPointee());
           std::optional<int64_t> position = 0;
           for (auto [axis, index] : llvm::enumerate(component.getIndices())) {
-            std::optional<int64_t> constant = getConstant(index);
+            std::optional<int64_t> constant = ir::findInteger(index);
             position = position && constant ? std::optional(*position * pointee.getDimSize(axis) + *constant) : std::nullopt;
           }
           if (place.local && position && *position >= 0 && *position < pointee.getNumElements()) place.component = int(*position);
           places[component] = place;
         })
-        .Case<ir::ElementOp>(
-            [&](ir::ElementOp element) { places[element] = {Value(), std::nullopt, false, areUniform(element.getIndices())}; })
-        .Case<ir::ScratchOp>([&](ir::ScratchOp scratch) { places[scratch] = {Value(), std::nullopt, false, true}; })
-        .Case<ir::LoadOp>([&](ir::LoadOp load) {
+        .Case([&](ir::ElementOp element) { places[element] = {Value(), std::nullopt, false, areUniform(element.getIndices())}; })
+        .Case([&](ir::ScratchOp scratch) { places[scratch] = {Value(), std::nullopt, false, true}; })
+        .Case([&](ir::LoadOp load) {
           PlaceState place = getPlace(load.getRef());
-          size_t count = size_t(ir::getComponentCount(load.getType()));
-          if (place.local)
-            values[load] = loadLocal(place, count);
-          else
-            values[load] = LaneKinds(count, place.uniformAddress ? LaneKind::uniform() : LaneKind::varying());
+          give(place.local ? loadLocal(place, count) : LaneKinds(count, place.uniformAddress ? LaneKind::uniform() : LaneKind::varying()));
         })
-        .Case<ir::StoreOp>([&](ir::StoreOp store) {
+        .Case([&](ir::StoreOp store) {
           if (PlaceState place = getPlace(store.getRef()); place.local) storeLocal(store, place, getKinds(store.getValue()));
         })
-        .Case<ir::AtomicOp>([&](ir::AtomicOp atomic) {
+        .Case<ir::AtomicOp, ir::CompareExchangeOp>([&](auto atomic) {
           PlaceState place = getPlace(atomic.getRef());
-          size_t count = size_t(ir::getComponentCount(atomic.getType()));
-          if (!place.local) {
-            values[atomic] = LaneKinds(count, LaneKind::varying());
-            return;
-          }
+          if (!place.local) return give(LaneKinds(count, LaneKind::varying()));
           LaneKinds old = loadLocal(place, count), stored;
-          for (auto [a, b] : llvm::zip(old, getKinds(atomic.getValue()))) stored.push_back(getPlainKind(a, b));
+          bool isPlain = isa<ir::AtomicOp>(op);
+          for (auto [a, b] : llvm::zip(old, getKinds(atomic.getValue())))
+            stored.push_back(isPlain ? getPlainKind(a, b) : LaneKind::varying());
           storeLocal(atomic, place, stored);
-          values[atomic] = old;
+          give(old);
         })
-        .Case<ir::RandomOp, ir::CompareExchangeOp>([&](Operation *op) { values[op->getResult(0)] = {LaneKind::varying()}; })
-        .Case<ir::CallOp>([&](ir::CallOp call) { walkCall(call); })
-        .Case<ir::BinaryOp>([&](ir::BinaryOp binary) { values[binary] = getBinary(binary); })
-        .Case<ir::CastOp>([&](ir::CastOp cast) { values[cast] = getCast(cast); })
-        .Case<ir::SelectOp>([&](ir::SelectOp select) { values[select] = getSelect(select); })
-        .Case<ir::VectorOp>([&](ir::VectorOp vector) { values[vector] = getVector(vector); })
-        .Case<ir::BroadcastOp>([&](ir::BroadcastOp broadcast) {
-          values[broadcast] = LaneKinds(size_t(ir::getComponentCount(broadcast.getType())), LaneKind(getKind(broadcast.getOperand())));
+        .Case([&](ir::RandomOp) { give({LaneKind::varying()}); })
+        .Case([&](ir::CallOp call) { walkCall(call); })
+        .Case([&](ir::BinaryOp binary) { give(getBinary(binary)); })
+        .Case([&](ir::CastOp cast) { give(getCast(cast)); })
+        .Case([&](ir::SelectOp) {
+          give(combine(op, [](ArrayRef<LaneKind> kinds) { return kinds[0].isUniform() ? kinds[1].join(kinds[2]) : LaneKind::varying(); }));
         })
-        .Case<ir::ExtractOp>([&](ir::ExtractOp extract) {
-          LaneKind kind = getKinds(extract.getOperand())[extract.getComponent()];
-          values[extract] = {kind};
+        .Case([&](ir::VectorOp vector) {
+          LaneKinds kinds;
+          for (Value component : vector.getComponents()) kinds.push_back(getKind(component));
+          give(std::move(kinds));
         })
-        .Case<ir::ExtractAtOp>([&](ir::ExtractAtOp extract) { values[extract] = getExtractAt(extract); })
-        .Case<ir::TransposeOp>([&](ir::TransposeOp transpose) { values[transpose] = getTranspose(transpose); })
-        .Case<ir::ReduceOp, ir::MatmulOp>([&](Operation *op) {
-          LaneKind kind = areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying();
-          values[op->getResult(0)] = LaneKinds(size_t(ir::getComponentCount(op->getResult(0).getType())), kind);
+        .Case([&](ir::BroadcastOp broadcast) { give(LaneKinds(count, LaneKind(getKind(broadcast.getOperand())))); })
+        .Case([&](ir::ExtractOp extract) { give({LaneKind(getKinds(extract.getOperand())[extract.getComponent()])}); })
+        .Case([&](ir::ExtractAtOp extract) {
+          LaneKind joined = areUniform(extract.getIndices()) ? LaneKind::unset() : LaneKind::varying();
+          for (LaneKind kind : getKinds(extract.getOperand())) joined = joined.join(kind);
+          give({joined});
         })
-        .Case<ir::UnaryOp, ir::BitCastOp>([&](Operation *op) { values[op->getResult(0)] = getElementwise(op); });
+        .Case([&](ir::TransposeOp transpose) {
+          give(getTransposed(getKinds(transpose.getOperand()), cast<VectorType>(transpose.getOperand().getType())));
+        })
+        .Case<ir::ReduceOp, ir::MatmulOp>(
+            [&](Operation *) { give(LaneKinds(count, areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying())); })
+        .Case<ir::UnaryOp, ir::BitCastOp>(
+            [&](Operation *) { give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(kinds[0], LaneKind::uniform()); })); });
   }
 
   Uniformity &owner;

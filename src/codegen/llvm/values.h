@@ -20,6 +20,15 @@ struct Component {
 };
 using Components = llvm::SmallVector<Component, 4>;
 
+/// What stands for the components of a matrix, for those of its transpose.
+template <typename List> List getTransposed(const List &from, mlir::VectorType type) {
+  List result;
+  int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t row = 0; row < rows; ++row) result.push_back(from[size_t(row * columns + column)]);
+  return result;
+}
+
 /// A container: its QdTensorArgument, and whether this task keeps a private copy of its data.
 struct Tensor {
   ir::TensorType type;
@@ -29,11 +38,11 @@ struct Tensor {
   bool isPrivate = false; ///< nobody else touches the data: atomics need not be atomic
 };
 
-/// Where a local lives: one slot per component, or one array for all.
+/// Where a local lives: one slot per component; with many components they are the elements of one array.
 struct LocalStorage {
-  llvm::SmallVector<llvm::Value *, 4> slots;
+  llvm::SmallVector<llvm::Value *, 4> slots; ///< pointers
   llvm::SmallVector<LaneKind, 4> kinds;
-  llvm::Value *array = nullptr;
+  llvm::AllocaInst *array = nullptr;
 };
 
 /// A place. Locals: a component (or all) of a storage. Memory: an address in lane 0 and how it goes on in the other lanes.

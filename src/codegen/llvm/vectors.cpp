@@ -7,19 +7,30 @@ using namespace mlir;
 
 namespace qd::codegen {
 
+Component BodyEmitter::getPosition(VectorType shape, ArrayRef<Component> indices, TypeRange types) {
+  Type indexType = IntegerType::get(shape.getContext(), 32, IntegerType::Signed);
+  Component position;
+  for (auto [axis, index] : llvm::enumerate(indices)) {
+    Component next = castIndex(index, types[axis], builder.getInt32Ty());
+    if (axis > 0) {
+      Component extent = {builder.getInt32(uint32_t(shape.getDimSize(unsigned(axis))))};
+      next = combine(ir::BinaryKind::add, indexType, combine(ir::BinaryKind::mul, indexType, position, extent), next);
+    }
+    position = next;
+  }
+  return position;
+}
+
+Component BodyEmitter::isAt(const Component &index, size_t position) {
+  llvm::Constant *number = llvm::ConstantInt::get(index.value->getType()->getScalarType(), position);
+  if (index.kind.isUniform()) return {builder.CreateICmpEQ(index.value, number)};
+  return makeVarying(builder.CreateICmpEQ(toVector(index), splat(number)));
+}
+
 /// The component at a run-time index: a chain of selects, which costs one instruction for each component and no memory.
 Component BodyEmitter::choose(ArrayRef<Component> components, const Component &index) {
   Component result = components[0];
-  for (size_t i = 1; i < components.size(); ++i) {
-    llvm::Type *type = index.value->getType()->getScalarType();
-    llvm::Constant *position = llvm::ConstantInt::get(type, i);
-    Component isThis;
-    if (index.kind.isUniform())
-      isThis = {builder.CreateICmpEQ(index.value, position), LaneKind::uniform()};
-    else
-      isThis = makeVarying(builder.CreateICmpEQ(toVector(index), splat(position)));
-    result = select(isThis, components[i], result);
-  }
+  for (size_t i = 1; i < components.size(); ++i) result = select(isAt(index, i), components[i], result);
   return result;
 }
 
@@ -49,46 +60,28 @@ Components BodyEmitter::emitMatmul(ir::MatmulOp op) {
   return result;
 }
 
-LogicalResult BodyEmitter::emitVectorOp(Operation *op) {
-  Components result;
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<ir::VectorOp>([&](ir::VectorOp vector) {
-        for (Value component : vector.getComponents()) result.push_back(getScalar(component));
+Components BodyEmitter::emitVectorOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Components>(op)
+      .Case([&](ir::VectorOp vector) { return getScalars(vector.getComponents()); })
+      .Case([&](ir::BroadcastOp broadcast) {
+        return Components(size_t(ir::getComponentCount(broadcast.getType())), getScalar(broadcast.getOperand()));
       })
-      .Case<ir::BroadcastOp>([&](ir::BroadcastOp broadcast) {
-        result.assign(size_t(ir::getComponentCount(broadcast.getType())), Component(getScalar(broadcast.getOperand())));
+      .Case([&](ir::ExtractOp extract) { return Components{getValue(extract.getOperand())[extract.getComponent()]}; })
+      .Case([&](ir::ExtractAtOp extract) {
+        Components indices = getScalars(extract.getIndices());
+        Component position = getPosition(cast<VectorType>(extract.getOperand().getType()), indices, extract.getIndices().getTypes());
+        return Components{choose(Components(getValue(extract.getOperand())), position)};
       })
-      .Case<ir::ExtractOp>([&](ir::ExtractOp extract) { result.push_back(getValue(extract.getOperand())[extract.getComponent()]); })
-      .Case<ir::ExtractAtOp>([&](ir::ExtractAtOp extract) {
-        auto type = cast<VectorType>(extract.getOperand().getType());
-        Component index;
-        Type indexType = IntegerType::get(op->getContext(), 32, IntegerType::Signed);
-        for (auto [axis, value] : llvm::enumerate(extract.getIndices())) {
-          Component next = castIndex(getScalar(value), value.getType(), builder.getInt32Ty());
-          if (axis > 0) {
-            Component extent = {builder.getInt32(uint32_t(type.getDimSize(axis)))};
-            next = combine(ir::BinaryKind::add, indexType, combine(ir::BinaryKind::mul, indexType, index, extent), next);
-          }
-          index = next;
-        }
-        result.push_back(choose(Components(getValue(extract.getOperand())), index));
+      .Case([&](ir::ReduceOp reduce) {
+        Components all = getValue(reduce.getOperand());
+        Component sum = all[0];
+        for (const Component &component : llvm::drop_begin(all)) sum = combine(reduce.getBinaryKind(), reduce.getType(), sum, component);
+        return Components{sum};
       })
-      .Case<ir::ReduceOp>([&](ir::ReduceOp reduce) {
-        Component sum;
-        for (auto [i, component] : llvm::enumerate(Components(getValue(reduce.getOperand()))))
-          sum = i == 0 ? component : combine(reduce.getBinaryKind(), reduce.getType(), sum, component);
-        result.push_back(sum);
-      })
-      .Case<ir::MatmulOp>([&](ir::MatmulOp matmul) { result = emitMatmul(matmul); })
-      .Case<ir::TransposeOp>([&](ir::TransposeOp transpose) {
-        auto type = cast<VectorType>(transpose.getOperand().getType());
-        int64_t rows = type.getDimSize(0), columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
-        const Components &from = getValue(transpose.getOperand());
-        for (int64_t column = 0; column < columns; ++column)
-          for (int64_t row = 0; row < rows; ++row) result.push_back(from[size_t(row * columns + column)]);
+      .Case([&](ir::MatmulOp matmul) { return emitMatmul(matmul); })
+      .Case([&](ir::TransposeOp transpose) {
+        return getTransposed(getValue(transpose.getOperand()), cast<VectorType>(transpose.getOperand().getType()));
       });
-  setValue(op->getResult(0), std::move(result));
-  return success();
 }
 
 } // namespace qd::codegen
