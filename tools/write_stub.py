@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "python" / "quadrants"
 sys.path.insert(0, str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
-from quadrants import _dtypes  # noqa: E402
+from quadrants import _dtypes, _snode  # noqa: E402
 from quadrants._builtins import TABLE, Builtin  # noqa: E402
 from quadrants._func import Func  # noqa: E402
 from quadrants._types import MatrixType  # noqa: E402
@@ -35,6 +35,7 @@ def make_stub() -> str:
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]
     lines += [f"from .{module} import {name} as {name}" for name, module in sorted(qd._LAZY.items())]
+    lines += ["from ._snode import Axis", *(f"{name}: list[Axis]" for name in _snode.AXES)]
     lines += [f"{arch.name}: Arch" for arch in qd.Arch] + ["x86_64: Arch", "cfg: Config | None"]
     lines += [f"{name}: Builtin" for name in TABLE if isinstance(getattr(qd, name, None), Builtin)]
     return "\n".join(lines) + "\n"

@@ -46,11 +46,15 @@ from ._init import (
 from ._kernel import data_oriented, kernel
 from ._matrix import Matrix, Vector
 from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, ndarray
+from ._snode import AXES as _axes
+from ._snode import FieldsBuilder, SNode, axes, root
 from ._struct import Struct, StructField, dataclass
 from ._types import Layout, Template, Tensor, template
 
 x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
 x86_64 = x64
+
+globals().update(_axes)
 
 _MATH_ONLY = frozenset("atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split())
 globals().update({name: builtin for name, builtin in _builtins.items() if name not in _MATH_ONLY})

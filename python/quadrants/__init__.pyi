@@ -70,6 +70,10 @@ from ._ndarray import Ndarray as Ndarray
 from ._ndarray import ScalarNdarray as ScalarNdarray
 from ._ndarray import VectorNdarray as VectorNdarray
 from ._ndarray import ndarray as ndarray
+from ._snode import FieldsBuilder as FieldsBuilder
+from ._snode import SNode as SNode
+from ._snode import axes as axes
+from ._snode import root as root
 from ._struct import Struct as Struct
 from ._struct import StructField as StructField
 from ._struct import dataclass as dataclass
@@ -86,6 +90,22 @@ from .linalg import randn as randn
 from .linalg import solve as solve
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
+from ._snode import Axis
+i: list[Axis]
+j: list[Axis]
+k: list[Axis]
+l: list[Axis]
+ij: list[Axis]
+ik: list[Axis]
+il: list[Axis]
+jk: list[Axis]
+jl: list[Axis]
+kl: list[Axis]
+ijk: list[Axis]
+ijl: list[Axis]
+ikl: list[Axis]
+jkl: list[Axis]
+ijkl: list[Axis]
 x64: Arch
 arm64: Arch
 cuda: Arch

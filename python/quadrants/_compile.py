@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options
+from . import _options, _snode
 from ._container import ContainerMethods
 from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
@@ -34,6 +34,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments checked against their annotations, in the form that launches take."""
     _options.check_runtime()
+    _snode.check_all_placed()
     prepared = []
     for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
         if parameter.optional and value is None:

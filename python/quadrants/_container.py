@@ -33,15 +33,6 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
     return shape
 
 
-def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost."""
-    strides, step = [0] * len(shape), item
-    for axis in reversed(order or range(len(shape))):
-        strides[axis] = step
-        step *= shape[axis]
-    return tuple(strides)
-
-
 def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     """`destination[...] = source` with the language's conversions, on all threads when there is much of it."""
 
@@ -90,6 +81,9 @@ class ContainerMethods:
 
     _element_type: Any
     _order: tuple[int, ...] | None = None
+    _leaf: Any = None  # the node of a tree that the container is placed in
+    _name = ""
+    _state: str
     _noun = "container"
     shape: tuple[int, ...]
     element_shape: tuple[int, ...]
@@ -103,11 +97,18 @@ class ContainerMethods:
 
     def has_grad(self) -> bool:
         """Whether gradient storage is allocated."""
-        return getattr(self, "grad", None) is not None
+        return self._has("grad")
 
     def has_dual(self) -> bool:
         """Whether tangent storage is allocated."""
-        return getattr(self, "dual", None) is not None
+        return self._has("dual")
+
+    def _has(self, which: str) -> bool:
+        companion = vars(self).get(which)
+        return companion is not None and companion._is_placed()
+
+    def _is_placed(self) -> bool:
+        return self._leaf is not None or self._state != "unplaced"
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""

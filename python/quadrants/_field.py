@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from . import _options, _runtime, _types
-from ._container import ContainerMethods, element_shape_of, row_major_strides, scalar_dtype
-from ._dtypes import find_dtype, i32, to_shape
+from . import _options, _runtime, _snode, _types
+from ._container import ContainerMethods, element_shape_of, scalar_dtype
+from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from ._struct import StructField, StructType, place_members
+from ._struct import StructField, StructType
 from ._types import Layout, MatrixType
 
 _numbers = itertools.count()
@@ -22,23 +24,67 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
-    _name = ""
-    grad: Field | None
-    dual: Field | None
+    _needs_grad = False
+    _is_soa = False  # components in blocks of their own
+    _primal: str | None = None  # of a gradient or tangent: what it is called in messages
+
+    def _companion(self, which: str) -> Any:
+        if self._primal is not None or not self.dtype.is_real:
+            return None
+        made = _declare(self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS)
+        made._primal = which
+        return made
+
+    @functools.cached_property
+    def grad(self) -> Field | None:
+        """The adjoints, of the same shape; without memory unless `needs_grad` or a place in a tree gave it. None of integers."""
+        return self._companion("grad")
+
+    @functools.cached_property
+    def dual(self) -> Field | None:
+        """The tangents, of the same shape; without memory unless `needs_dual` or a place in a tree gave it. None of integers."""
+        return self._companion("dual")
+
+    def _unplaced_shape(self) -> tuple[int, ...]:
+        """What `shape` is before the tree is finalised: asking does not end the building of the tree."""
+        if self._leaf is None:
+            _snode.require_memory(self)
+        return self._leaf.shape
+
+    @property
+    def snode(self) -> Any:
+        """The place of the field in its tree of nodes, or None."""
+        return self._leaf
+
+    _snode = snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above the field: 1 is the array of cells that hold it; None above the root."""
+        return None if self._leaf is None else self._leaf.parent(n)
+
+    def _why_unplaced(self) -> str:
+        if self._primal is not None:
+            return f"Gradient .{self._primal} has not been placed, check whether `needs_{self._primal}=True`"
+        return f"{self._name!r} was declared without a shape and is not placed"
+
+    def __str__(self) -> str:
+        return super().__str__() if self._is_placed() else "<Field: Definition of this field is incomplete>"
 
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
 
+    def _options_of(self) -> dict[str, Any]:
+        layout = Layout.SOA if self._is_soa else Layout.AOS
+        return {"dtype": self._element_type, "shape": self.shape, "order": self._order_text(), "offset": self._offset, "layout": layout}
+
     def _like(self) -> Field:
-        return field(self._element_type, self.shape, self._order_text(), layout=self._component_layout)
+        return field(**self._options_of(), needs_grad=self.has_grad(), needs_dual=self.has_dual())
 
     def _order_text(self) -> str | None:
         return None if self._order is None else "".join(chr(ord("i") + axis) for axis in self._order)
 
     def __reduce__(self) -> Any:
-        return (_restore, (self._element_type, self.shape, self._order_text(), self.to_numpy()))
-
-    _component_layout = Layout.AOS
+        return (_restore, (self._options_of(), (self.has_grad(), self.has_dual()), self.to_numpy()))
 
 
 class ScalarField(Field):
@@ -80,7 +126,11 @@ class MatrixField(Field):
             raise IndexError(f"component {indices} is out of range for elements of shape {self.element_shape}")
         _, _, _, extents, strides, component_stride = self._qd_layout
         offset = (row * self.m + column) * component_stride
-        return _make(self.dtype, extents, strides, self.dtype.size, self._buffer, self._byte_offset + offset, self._order)
+        made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, self._byte_offset + offset, self._offset)
+        made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
+        if self.has_grad():
+            made.grad = self.grad.get_scalar_field(*indices)  # type: ignore[union-attr]
+        return made
 
     def __repr__(self) -> str:
         return f"<{self.n}x{self.m} qd.Matrix.field>"
@@ -98,44 +148,78 @@ def field(
 ) -> Any:
     """A zero-filled field of scalars, vectors, matrices or structs.
 
-    `order` lists the axes from the outermost in memory to the innermost ("ji" is column-major); `layout=qd.Layout.SOA` puts the components
-    of vectors and matrices, or the members of structs, into blocks of their own.
+    Without `shape` it is only declared, and has to be placed in a tree (`qd.root`) before use. `order` lists the axes from the outermost in
+    memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of
+    vectors and matrices, or the members of structs, into blocks of their own; `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
-    if isinstance(dtype, StructType):
-        return dtype.field(shape, name or "<Struct>", offset, needs_grad, needs_dual, layout, order)
-    axes, extents = _check_shape(dtype, shape, order, offset)
-    dtype_of_parts = scalar_dtype(dtype)
-    if (needs_grad or needs_dual) and not dtype_of_parts.is_real:
-        raise QuadrantsRuntimeError(f"{dtype_of_parts} is not supported for field with `needs_grad=True` or `needs_dual=True`.")
-    made = [_allocate(dtype, extents, axes, layout) for _ in range(1 + needs_grad + needs_dual)]
-    result = made.pop(0)
-    result._name = name or f"tmp{next(_numbers)}"
-    result.grad = made.pop(0) if needs_grad else None
-    result.dual = made.pop(0) if needs_dual else None
-    return result
-
-
-def _check_shape(dtype: Any, shape: Any, order: str | None, offset: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     _options.check_runtime()
-    if not isinstance(dtype, MatrixType) and find_dtype(dtype) is None:
+    if not isinstance(dtype, (MatrixType, StructType)) and find_dtype(dtype) is None:
         raise ValueError(f"Invalid data type {dtype!r}")
+    axes, extents, origin = _check_shape(shape, order, offset)
+    made = _declare(dtype, name, order, layout)
+    leaves = list(_leaves(made))
+    for leaf in leaves:
+        if (needs_grad or needs_dual) and not leaf.dtype.is_real:
+            raise QuadrantsRuntimeError(
+                f"{leaf.dtype} ({leaf._name}) is not supported for field with `needs_grad=True` or `needs_dual=True`."
+            )
+    if shape is None:
+        for leaf in leaves:
+            leaf._needs_grad = needs_grad
+            _snode.declare(leaf)
+        return made
+    tree = _snode.SNode("root", None)
+    tree._face = _snode.root
+    for source in (made, made.grad if needs_grad else None, made.dual if needs_dual else None):
+        parts = [] if source is None else [source] if layout is Layout.AOS else _leaves(source)
+        for part in parts:
+            _add_arrays(tree, axes, extents).place(part, offset=origin)
+    _snode.finalize(tree)
+    return made
+
+
+def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:
+    """An array of cells with these extents; an order of axes makes a node for each axis."""
+    if axes is None:
+        return tree.dense(tuple(range(len(extents))), extents)
+    for axis in axes:
+        tree = tree.dense(axis, extents[axis])
+    return tree
+
+
+def _leaves(made: Any) -> Iterator[Field]:
+    if isinstance(made, StructField):
+        for member in made.field_dict.values():
+            yield from _leaves(member)
+    else:
+        yield made
+
+
+def _declare(element: Any, name: str, order: str | None, layout: Layout) -> Any:
+    """A field, or a struct field of fields, without memory."""
+    if isinstance(element, StructType):
+        parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), order, Layout.AOS) for key, kind in element.members.items()}
+        made = StructField(parts, element.methods, name or "<Struct>")
+        made._type = element
+        return made
+    kind = MatrixField if isinstance(element, MatrixType) else ScalarField
+    made = kind(scalar_dtype(element), element_shape_of(element), None)
+    made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
+    made._order = None if order is None else _parse_order(order, len(order))
+    made._is_soa = layout is Layout.SOA and math.prod(made.element_shape) > 1
+    return made
+
+
+def _check_shape(shape: Any, order: str | None, offset: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...], tuple[int, ...] | None]:
+    """Order of the axes, extents, and lowest indices."""
     if shape is None:
         for keyword, value in (("order", order), ("offset", offset)):
             if value is not None:
                 raise QuadrantsSyntaxError(f"shape cannot be None when {keyword} is set")
-        raise QuadrantsRuntimeError("Field has no allocation: give shape=, placing fields in a tree of nodes is not supported")
+        return None, (), None
     extents = to_shape(shape)
-    if any(extent < 0 for extent in extents):
-        raise QuadrantsRuntimeError(f"Every dimension of a Quadrants field should be positive, got {extents}")
-    if len(extents) > 12:
-        raise QuadrantsRuntimeError(f"Too many dimensions: a field has at most 12, got {len(extents)}")
-    if offset is not None:
-        origin = to_shape(offset)
-        if len(origin) != len(extents):
-            raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(origin)})")
-        if any(origin):
-            raise QuadrantsRuntimeError("a field whose indices start elsewhere than at 0 (offset=) is not supported")
-    return _parse_order(order, len(extents)), extents
+    _snode.check_extents(extents)
+    return _parse_order(order, len(extents)), extents, _snode.to_origin(offset, len(extents))
 
 
 def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:
@@ -151,71 +235,10 @@ def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:
     return axes if list(axes) != list(range(rank)) else None
 
 
-def _allocate(element: Any, shape: tuple[int, ...], order: tuple[int, ...] | None, layout: Layout) -> Field:
-    item = scalar_dtype(element).size
-    count = math.prod(element_shape_of(element))
-    if layout is Layout.SOA and count > 1:
-        block = item * math.prod(shape)
-        made = _make(element, shape, row_major_strides(shape, item, order), block, None, 0, order)
-        made._component_layout = Layout.SOA
-        return made
-    strides = row_major_strides(shape, item * count, order)
-    return _make(element, shape, strides, item, None, 0, order)
-
-
-def _make(
-    element: Any,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    component_stride: int,
-    buffer: Any,
-    byte_offset: int,
-    order: tuple[int, ...] | None,
-) -> Any:
-    kind = MatrixField if isinstance(element, MatrixType) else ScalarField
-    made = kind(scalar_dtype(element), element_shape_of(element), shape, strides, component_stride, buffer, byte_offset)
-    made._element_type, made._order, made._name, made.grad, made.dual = element, order, f"tmp{next(_numbers)}", None, None
-    return made
-
-
-def _restore(element: Any, shape: tuple[int, ...], order: str | None, data: np.ndarray) -> Any:
-    made = field(element, shape, order)
+def _restore(options: dict[str, Any], gradients: tuple[bool, bool], data: np.ndarray) -> Any:
+    made = field(**options, needs_grad=gradients[0], needs_dual=gradients[1])
     made.from_numpy(data)
     return made
 
 
-def _struct_field(
-    kind: StructType,
-    shape: Any = None,
-    name: str = "<Struct>",
-    offset: Any = None,
-    needs_grad: bool = False,
-    needs_dual: bool = False,
-    layout: Layout = Layout.AOS,
-    order: str | None = None,
-) -> StructField:
-    axes, extents = _check_shape(i32, shape, order, offset)
-    if needs_grad or needs_dual:
-        for member, element in kind.leaves():
-            if not scalar_dtype(element).is_real:
-                raise QuadrantsRuntimeError(
-                    f"{scalar_dtype(element)} (member {member}) is not supported for field with `needs_grad=True` or `needs_dual=True`."
-                )
-
-    def build() -> StructField:
-        def leaf(element: Any, cell: int | None, place: int, buffer: Any) -> Field:
-            if cell is None:
-                return _allocate(element, extents, axes, Layout.AOS)
-            item = scalar_dtype(element).size
-            return _make(element, extents, row_major_strides(extents, cell, axes), item, buffer, place, axes)
-
-        return place_members(kind, math.prod(extents), layout, leaf, name)
-
-    result = build()
-    result.grad = build() if needs_grad else None
-    result.dual = build() if needs_dual else None
-    return result
-
-
 _types.factories["field"] = field
-_types.factories["struct_field"] = _struct_field

@@ -9,10 +9,9 @@ import os
 import platform
 import re
 import types
-from collections.abc import Callable
 from typing import Any
 
-from . import _options, _runtime
+from . import _options, _runtime, _snode
 
 __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
@@ -55,7 +54,6 @@ gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
 _NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
 set_logging_level, is_logging_effective = _runtime.set_log_level, _runtime.is_logged
 _SUPPORTED = (cpu, Arch.python)
-_reset_hooks: list[Callable[[], None]] = []
 
 
 def init(
@@ -104,18 +102,13 @@ def reset() -> None:
         return
     _runtime.reset()
     _options.current = None
-    for hook in list(_reset_hooks):
-        hook()
-
-
-def on_reset(hook: Callable[[], None]) -> None:
-    """Call `hook` at each reset."""
-    _reset_hooks.append(hook)
+    _snode.forget()
 
 
 def sync() -> None:
     """Wait until all launched work is done."""
     _options.check_runtime()
+    _snode.check_all_placed()
     _runtime.sync()
 
 

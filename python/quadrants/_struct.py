@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
 
-from . import _runtime, _types
+from . import _types
 from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
-from ._types import Layout, MatrixType, StructTypeBase
+from ._types import MatrixType, StructTypeBase
 
 _METHODS = "__struct_methods"
 
@@ -70,12 +70,12 @@ class StructType(StructTypeBase):
         """Another struct value converted to the members of this type."""
         return self(struct)
 
-    def field(self, *arguments: Any, **options: Any) -> StructField:
-        """A field of such structs: (shape, name, offset, needs_grad, needs_dual, layout, order), as in `qd.field`.
+    def field(self, shape: Any = None, name: str = "<Struct>", offset: Any = None, **options: Any) -> StructField:
+        """A field of such structs; the options needs_grad, needs_dual, layout and order are those of `qd.field`.
 
         `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
         """
-        return _types.factories["struct_field"](self, *arguments, **options)
+        return _types.factories["field"](self, shape, name=name, offset=offset, **options)
 
     @property
     def dtype(self) -> dict[str, Any]:
@@ -224,13 +224,10 @@ def _plain(value: Any) -> Any:
 class StructField:
     """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
 
-    grad: StructField | None = None
-    dual: StructField | None = None
-
     def __init__(
         self, field_dict: dict[str, Any], struct_methods: dict[str, Any] | None = None, name: str = "<Struct>", is_primal: bool = True
     ):
-        del is_primal
+        self._is_primal = is_primal
         if not field_dict:
             raise ValueError("a struct field needs at least one member")
         self.field_dict, self.struct_methods, self.name = dict(field_dict), dict(struct_methods or {}), name
@@ -277,13 +274,37 @@ class StructField:
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
 
+    def _companion(self, which: str) -> StructField | None:
+        companions = {name: getattr(member, which) for name, member in self.field_dict.items()} if self._is_primal else {}
+        found = {name: companion for name, companion in companions.items() if companion is not None}
+        return StructField(found, self.struct_methods, f"{self.name}.{which}", is_primal=False) if found else None
+
+    @functools.cached_property
+    def grad(self) -> StructField | None:
+        """The adjoints of the members; None when no member has real numbers."""
+        return self._companion("grad")
+
+    @functools.cached_property
+    def dual(self) -> StructField | None:
+        """The tangents of the members; None when no member has real numbers."""
+        return self._companion("dual")
+
     def has_grad(self) -> bool:
         """Whether gradient storage is allocated."""
-        return self.grad is not None
+        return any(member.has_grad() for member in self.field_dict.values())
 
     def has_dual(self) -> bool:
         """Whether tangent storage is allocated."""
-        return self.dual is not None
+        return any(member.has_dual() for member in self.field_dict.values())
+
+    @property
+    def snode(self) -> Any:
+        """The place of the first member in its tree."""
+        return next(iter(self.field_dict.values())).snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above the first member."""
+        return self.snode.parent(n)
 
     def fill(self, val: Any) -> None:
         """Set every component of every member to a number."""
@@ -320,38 +341,6 @@ class StructField:
 
 def _element_of(field: Any) -> Any:
     return field._type if isinstance(field, StructField) else field._element_type
-
-
-def place_members(kind: StructType, count: int, layout: Layout, leaf: Callable[[Any, int | None, int, Any], Any], name: str) -> StructField:
-    """Lay out `count` structs: one cell for all members (AOS), or an array for each leaf (SOA, nested structs included)."""
-    cell, places = _cell_of(kind)
-    if layout is Layout.SOA:
-        cell = None
-    buffer = None if cell is None else _runtime.Buffer(max(1, cell * count))
-    position = iter(places)
-
-    def build(struct: StructType) -> StructField:
-        members = {
-            key: build(e) if isinstance(e, StructType) else leaf(e, cell, next(position), buffer) for key, e in struct.members.items()
-        }
-        return StructField(members, struct.methods, name)
-
-    result = build(kind)
-    result._type = kind
-    return result
-
-
-def _cell_of(kind: StructType) -> tuple[int | None, list[int]]:
-    """Size of a cell and where its leaves lie: natural alignment, the size a multiple of the widest."""
-    places, end, widest = [], 0, 1
-    for _, element in kind.leaves():
-        dtype = element.dtype if isinstance(element, MatrixType) else element
-        components = math.prod(element.shape) if isinstance(element, MatrixType) else 1
-        end = -(-end // dtype.size) * dtype.size
-        places.append(end)
-        end += dtype.size * components
-        widest = max(widest, dtype.size)
-    return -(-end // widest) * widest, places
 
 
 def struct(**members: Any) -> StructType:

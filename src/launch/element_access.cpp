@@ -96,7 +96,7 @@ static PyObject *callOther(PyObject *self, const char *method, PyObject *key, Py
 PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
-    if (!object.tensor.data) requireAlive(object.tensor);
+    if (!object.tensor.data) requireAlive(self);
     Key key;
     if (!readKey(key, keyObject)) return callOther(self, "_get_item", keyObject, nullptr);
     unsigned char *address = findElement(object, key);
@@ -109,7 +109,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
   return guard(-1, [&] {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
-    if (!object.tensor.data) requireAlive(object.tensor);
+    if (!object.tensor.data) requireAlive(self);
     Key key;
     if (!readKey(key, keyObject)) {
       Ref::adopt(callOther(self, "_set_item", keyObject, value));

@@ -59,7 +59,7 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
   for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
-    if (isTensor(items[i])) requireAlive(getTensor(items[i]));
+    if (isTensor(items[i])) requireAlive(items[i]);
   PyObject *result;
   if (tryLaunch(kernel, items, result)) return result;
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());

@@ -167,18 +167,22 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   });
 }
 
-void requireAlive(const Tensor &tensor) {
-  const char *kind = tensor.isField ? "field" : "ndarray";
-  if (tensor.state == Tensor::State::Dead)
-    throw Error(ErrorKind::Runtime, std::string("this ") + kind + " was created before qd.reset() or qd.init(); its memory is gone");
-  if (tensor.state == Tensor::State::Unplaced)
-    throw Error(ErrorKind::Runtime, "Field has no allocation: it was declared without a shape and is not placed");
+void requireAlive(PyObject *self) {
+  if (getTensor(self).state == Tensor::State::Alive) return;
+  // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
+  Ref hook = importAttribute("quadrants._snode", "require_memory");
+  Ref::adopt(PyObject_CallOneArg(hook.get(), self));
+}
+
+static PyObject *releaseTensor(PyObject *self, PyObject *) {
+  getTensor(self).release();
+  Py_RETURN_NONE;
 }
 
 static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     const Tensor &tensor = getTensor(self);
-    requireAlive(tensor);
+    requireAlive(self);
     const layout::ValueType &element = tensor.layout.element;
     std::vector<npy_intp> shape(tensor.layout.extents.begin(), tensor.layout.extents.end());
     std::vector<npy_intp> strides(tensor.layout.strides.begin(), tensor.layout.strides.end());
@@ -199,7 +203,7 @@ static PyObject *makeView(PyObject *self, PyObject *) {
 static PyObject *getShape(PyObject *self, void *) {
   return guard([&] {
     TensorObject &object = tensorObject(self);
-    if (object.tensor.state == Tensor::State::Unplaced) requireAlive(object.tensor);
+    if (object.tensor.state == Tensor::State::Unplaced) return PyObject_CallMethod(self, "_unplaced_shape", nullptr);
     if (!object.shape) object.shape = makeTuple(object.tensor.layout.extents);
     return Py_XNewRef(object.shape);
   });
@@ -219,7 +223,7 @@ static PyObject *getDtype(PyObject *self, void *) { return Py_NewRef(getDataType
 static PyObject *getLayout(PyObject *self, void *) {
   return guard([&] {
     const Tensor &tensor = getTensor(self);
-    requireAlive(tensor);
+    requireAlive(self);
     Ref element = Ref::adopt(makeElementShape(tensor.layout.element));
     Ref extents = Ref::adopt(makeTuple(tensor.layout.extents));
     Ref strides = Ref::adopt(makeTuple(tensor.layout.strides));
@@ -238,14 +242,14 @@ static PyObject *getOffset(PyObject *self, void *) {
 
 static PyObject *getTensorBuffer(PyObject *self, void *) {
   return guard([&] {
-    requireAlive(getTensor(self));
+    requireAlive(self);
     return wrapBuffer(getTensor(self).buffer);
   });
 }
 static PyObject *getByteOffset(PyObject *self, void *) { return PyLong_FromLongLong(getTensor(self).byteOffset); }
 static PyObject *getAddress(PyObject *self, void *) {
   return guard([&] {
-    requireAlive(getTensor(self));
+    requireAlive(self);
     return PyLong_FromVoidPtr(getTensor(self).data);
   });
 }
@@ -320,6 +324,7 @@ void addTensorTypes(PyObject *module) {
   static PyMethodDef methods[] = {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
+      {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};
   PyType_Slot slots[] = {slot(Py_tp_new, newTensor),
                          slot(Py_tp_init, initTensor),

@@ -37,7 +37,7 @@ void releaseAllTensors();
 // Slots of element_access.cpp.
 PyObject *getElement(PyObject *self, PyObject *key);
 int setElement(PyObject *self, PyObject *key, PyObject *value);
-/// Throws Error (Runtime) that says why a container without memory cannot be used.
-void requireAlive(const runtime::Tensor &tensor);
+/// Gives a field its memory when its tree of nodes waits for the first use; throws what says why another container has none.
+void requireAlive(PyObject *container);
 
 } // namespace qd::launch

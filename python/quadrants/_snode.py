@@ -1,0 +1,452 @@
+"""Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and from them where the elements of fields lie in memory.
+
+A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of the nodes below, packed like
+the members of a C struct. A tree takes fields until it is finalised: `qd.root` at the first launch or access from Python, a
+`FieldsBuilder` when its user says so. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _options, _runtime
+from ._dtypes import to_shape
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+
+_MAX_AXES = 12
+_PACKAGE = str(Path(__file__).parent)
+
+
+class Axis(int):
+    """One axis of index space: 0 for the first index."""
+
+    def __repr__(self) -> str:
+        return f"Axis({int(self)})"
+
+
+def axes(*numbers: int) -> list[Axis]:
+    """The axes with these numbers, 0 to 11."""
+    if not all(0 <= number < _MAX_AXES for number in numbers):
+        raise ValueError(f"axes are numbered 0 to {_MAX_AXES - 1}, got {numbers}")
+    return [Axis(number) for number in numbers]
+
+
+AXES = {
+    "".join(letters): axes(*("ijkl".index(letter) for letter in letters))
+    for count in (1, 2, 3, 4)
+    for letters in itertools.combinations("ijkl", count)
+}
+
+
+def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost."""
+    strides, step = [0] * len(shape), item
+    for axis in reversed(order or range(len(shape))):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def check_extents(extents: tuple[int, ...]) -> None:
+    """Raises for a negative extent, one that no index reaches, or too many axes."""
+    if any(not 0 <= extent <= 2**31 - 1 for extent in extents):
+        raise QuadrantsRuntimeError(f"Every dimension of a Quadrants field should be positive and at most 2**31 - 1, got {extents}")
+    if len(extents) > _MAX_AXES:
+        raise QuadrantsRuntimeError(f"Too many dimensions: a field has at most {_MAX_AXES}, got {len(extents)}")
+
+
+def to_origin(offset: Any, rank: int) -> tuple[int, ...] | None:
+    """An `offset` argument as the lowest index of each axis, or None."""
+    if offset is None:
+        return None
+    origin = to_shape(offset)
+    if len(origin) != rank:
+        raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({rank} != {len(origin)})")
+    if any(origin):
+        raise QuadrantsRuntimeError("a field whose indices start elsewhere than at 0 (offset=) is not supported")
+    return None
+
+
+class NodeMethods:
+    """What `qd.root`, nodes and builders have in common: they take arrays of cells and fields."""
+
+    def _node(self) -> SNode:
+        raise NotImplementedError
+
+    def dense(self, axes: Any, dimensions: Any) -> SNode:
+        """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one number is the extent of every axis."""
+        numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
+        extents = to_shape(dimensions)
+        extents = extents * len(numbers) if not isinstance(dimensions, (tuple, list, np.ndarray)) else extents
+        if len(extents) != len(numbers) or len(set(numbers)) != len(numbers):
+            raise ValueError(f"dense needs one extent for each of different axes, got axes {numbers} and extents {extents}")
+        check_extents(extents)
+        return SNode("dense", self._node(), numbers, extents)
+
+    def place(self, *fields: Any, offset: Any = None) -> Any:
+        """Put fields, vector, matrix and struct fields, or lists of them, into the cells; `offset` is the lowest index of each axis."""
+        node = self._node()
+        leaves = list(_leaves_of(fields))
+        origin = to_origin(offset, len(node._extents))
+        for field in leaves:
+            if field._is_placed():
+                raise QuadrantsRuntimeError(f"This variable has been placed. (field {field._name!r})")
+        for field in leaves:
+            SNode("place", node, field=field, offset=origin)
+        return self
+
+    def lazy_grad(self) -> None:
+        """Give every field of real numbers below this node a gradient with the same layout."""
+        _mirror(self._node(), self._node(), "grad")
+
+    def lazy_dual(self) -> None:
+        """Give every field of real numbers below this node a tangent with the same layout."""
+        _mirror(self._node(), self._node(), "dual")
+
+    def deactivate_all(self) -> None:
+        """Deactivate all cells that can be; those of dense nodes always exist."""
+
+    def _unsupported(self, kind: str, *_: Any, **__: Any) -> Any:
+        raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
+
+    def pointer(self, axes: Any, dimensions: Any) -> Any:
+        """An array of cells that come into being when written to: no backend has them yet."""
+        return self._unsupported("Pointer")
+
+    def bitmasked(self, axes: Any, dimensions: Any) -> Any:
+        """A dense array with a bit that tells which cells are in use: no backend has them yet."""
+        return self._unsupported("Bitmasked")
+
+    def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
+        """A list in each cell: no backend has them yet."""
+        return self._unsupported("Dynamic")
+
+    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
+        """An array of integers of few bits: no backend has them yet."""
+        return self._unsupported("Quant_array")
+
+    def _hash(self, axes: Any, dimensions: Any) -> Any:
+        raise QuadrantsRuntimeError("hash not yet supported")
+
+
+class SNode(NodeMethods):
+    """A node of a tree: the root, an array of cells ("dense"), or the place of a field in each cell ("place")."""
+
+    def __init__(
+        self,
+        kind: str,
+        above: SNode | None,
+        axes: tuple[int, ...] = (),
+        dimensions: tuple[int, ...] = (),
+        field: Any = None,
+        offset: tuple[int, ...] | None = None,
+    ):
+        self._kind, self._above, self._children, self._offset = kind, above, [], offset
+        self._face: Any = self  # what stands for a root: `qd.root`
+        self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
+        self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
+        self._dimensions = dimensions
+        self._cell_size_bytes = self._offset_bytes_in_parent_cell = 0
+        self._extents: dict[int, int] = {}
+        for axis, extent in sorted(self._levels):
+            self._extents[axis] = self._extents.get(axis, 1) * extent
+        if above is not None:
+            if above._tree._is_final:
+                raise QuadrantsRuntimeError("FieldsBuilder finalized" if above._kind == "root" else "this tree of nodes is finalized")
+            above._children.append(self)
+        self._field = weakref.ref(field) if field is not None else lambda: None  # a field owns its memory, the tree does not
+        if field is not None:
+            field._leaf = self
+            _declared.discard(field)
+
+    def _node(self) -> SNode:
+        if self._kind == "place":
+            raise QuadrantsRuntimeError("nodes and fields are added to arrays of cells, not to the place of a field")
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells along each axis, counted from the root."""
+        return tuple(self._extents.values())
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above; None above the root."""
+        node: SNode | None = self
+        for _ in range(n):
+            node = node._above if node is not None else None
+        return node and node._face
+
+    @property
+    def _snode(self) -> SNode:
+        return self
+
+    @property
+    def _name(self) -> str:
+        field = self._field()
+        return field._name if field is not None else self._kind
+
+    @property
+    def _snode_tree_id(self) -> int:
+        return self._tree.id
+
+    def _get_children(self) -> list[SNode]:
+        return self._children
+
+    def _path_from_root(self) -> list[SNode]:
+        return [*([] if self._above is None else self._above._path_from_root()), self]
+
+    def __repr__(self) -> str:
+        return f"<qd.SNode of type {self._kind}>"
+
+    def __str__(self) -> str:
+        nodes = self._path_from_root()
+        names = [repr(nodes[0]._face) if nodes[0]._face is not nodes[0] else "root []"]
+        return " => ".join(names + [f"{node._kind} {list(node.shape)}" for node in nodes[1:]])
+
+    # -- layout
+
+    def _is_block(self) -> bool:
+        """Whether the field of this place lies in memory of its own: components in blocks, or an axis that several nodes divide."""
+        field = self._field()
+        return len(self._levels) != len(self._extents) or (field is not None and field._is_soa)
+
+    def _measure(self) -> tuple[int, int]:
+        """Size and alignment; sets the sizes of cells and the places in them."""
+        if self._kind == "place":
+            field = self._field()
+            if field is None or self._is_block():
+                return 0, 1
+            return field.dtype.size * math.prod(field.element_shape), field.dtype.size
+        end, widest = 0, 1
+        for child in self._children:
+            size, alignment = child._measure()
+            child._offset_bytes_in_parent_cell = -(-end // alignment) * alignment
+            end, widest = child._offset_bytes_in_parent_cell + size, max(widest, alignment)
+        self._cell_size_bytes = -(-end // widest) * widest
+        return self._cell_size_bytes * math.prod(self._dimensions), widest
+
+    def _lay_out(self, buffer: _runtime.Buffer, start: int, strides: dict[int, int]) -> None:
+        start += self._offset_bytes_in_parent_cell
+        field = self._field()
+        if self._kind == "dense":
+            own = row_major_strides(self._dimensions, self._cell_size_bytes)
+            axes = [axis for axis, _ in self._levels[len(self._levels) - len(own) :]]
+            for child in self._children:
+                child._lay_out(buffer, start, {**strides, **dict(zip(axes, own, strict=True))})
+        elif field is not None and self._is_block():
+            item, count = field.dtype.size, math.prod(field.element_shape)
+            order = list(dict.fromkeys(axis for axis, _ in self._levels))
+            cell = item if field._is_soa else item * count
+            packed = row_major_strides(self.shape, cell, tuple(sorted(order).index(axis) for axis in order))
+            component = item * math.prod(self.shape) if field._is_soa else item
+            field._place(self.shape, packed, component, None, 0, self._offset)
+        elif field is not None:
+            field._place(self.shape, tuple(strides[axis] for axis in self._extents), field.dtype.size, buffer, start, self._offset)
+
+
+class SNodeTree:
+    """A finalised tree: its memory can be given back before its fields are gone."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, root: SNode):
+        self.root, self._is_final, self._is_destroyed = root, False, False
+        self._id = next(self._numbers)
+        self._epoch = _options.current
+
+    @property
+    def id(self) -> int:
+        """Number of the tree."""
+        self._check()
+        return self._id
+
+    def destroy(self) -> None:
+        """Give the memory back: using a field of the tree is an error from then on. Nothing happens after `qd.reset()`."""
+        if self._epoch is not _options.current:
+            return
+        self._check()
+        self._is_destroyed = True
+        for field in _fields_below(self.root):
+            field._release()
+
+    def _check(self) -> None:
+        if self._is_destroyed:
+            raise QuadrantsRuntimeError("SNode tree has been destroyed")
+
+
+def _fields_below(node: SNode) -> Iterator[Any]:
+    field = node._field()
+    if field is not None:
+        yield field
+    for child in node._children:
+        yield from _fields_below(child)
+
+
+def finalize(root: SNode) -> None:
+    """Give the fields of a tree their memory."""
+    for field in _fields_below(root):
+        if field._needs_grad and not field.has_grad():
+            raise QuadrantsRuntimeError(f"the field {field._name!r} has needs_grad=True, but its gradient is not placed: place x.grad too")
+    root._tree._is_final = True
+    _roots.add(root)
+    for container in root._children:
+        size, _ = container._measure()
+        container._lay_out(_runtime.Buffer(max(1, size)), 0, {})
+
+
+def _leaves_of(items: Any) -> Iterator[Any]:
+    for item in items:
+        item = getattr(item, "_impl", item)  # a `qd.Tensor` stands for its container
+        if isinstance(item, (list, tuple)):
+            yield from _leaves_of(item)
+        elif hasattr(item, "field_dict"):
+            yield from _leaves_of(item.field_dict.values())
+        elif isinstance(item, _runtime.FieldBase):
+            yield item
+        else:
+            raise ValueError(f"{item!r} cannot be placed: a field is expected")
+
+
+def _mirror(node: SNode, target: SNode, which: str) -> None:
+    for child in list(node._children):
+        if child._kind == "dense":
+            twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
+            _mirror(child, twin, which)
+        field = child._field()
+        companion = getattr(field, which, None)
+        if companion is not None and not companion._is_placed():
+            target.place(companion, offset=child._offset)
+
+
+class FieldsBuilder(NodeMethods):
+    """A tree of its own that takes fields until `finalize`."""
+
+    def __init__(self) -> None:
+        _options.check_runtime()
+        self.root = SNode("root", None)
+        self._tree = self.root._tree
+        _open_builders.add(self)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the tree takes no more nodes."""
+        return self._tree._is_final
+
+    @property
+    def empty(self) -> bool:
+        """Whether no node or field was added."""
+        return not self.root._children
+
+    @property
+    def ptr(self) -> SNode:
+        """The root."""
+        return self.root
+
+    def _node(self) -> SNode:
+        if self.finalized:
+            raise QuadrantsRuntimeError("FieldsBuilder finalized")
+        return self.root
+
+    def finalize(self, raise_warning: bool = True) -> SNodeTree:
+        """Give the fields their memory; returns the tree, which can be destroyed."""
+        root = self._node()
+        if self.empty and raise_warning:
+            warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
+        finalize(root)
+        _open_builders.discard(self)
+        return root._tree
+
+    @classmethod
+    def _finalized_roots(cls) -> list[SNode]:
+        return sorted(_roots, key=lambda root: root._tree._id)
+
+
+class _Root(NodeMethods):
+    """`qd.root`: stands for the tree that is being built."""
+
+    _pending: SNode | None = None
+
+    def _node(self) -> SNode:
+        _options.check_runtime()
+        if self._pending is None:
+            self._pending = SNode("root", None)
+            self._pending._face = self
+        return self._pending
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The root has one cell."""
+        return ()
+
+    def parent(self, n: int = 1) -> None:
+        """Nothing is above the root."""
+
+    def _finalize(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            finalize(pending)
+
+    def __repr__(self) -> str:
+        return "qd.root"
+
+
+root = _Root()
+_declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed so far
+_open_builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
+_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalised trees
+
+
+def declare(field: Any) -> None:
+    """Remember a field that has to be placed before the next launch, and where it was made."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
+    _declared.add(field)
+
+
+def materialize() -> None:
+    """Finalise what was added to `qd.root`; raises while a builder is not finalised."""
+    if root._pending is not None:
+        root._finalize()
+    if _open_builders:
+        raise QuadrantsRuntimeError("a FieldsBuilder is not finalized. Please call finalize() before launching kernels or accessing fields")
+
+
+def check_all_placed() -> None:
+    """As `materialize`, and raises while a declared field has no place: what launches ask for."""
+    materialize()
+    if _declared:
+        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
+        raise QuadrantsRuntimeError(
+            f"These field(s) are not placed:\n{places}\nPlease consider specifying a shape for them, e.g. x = qd.field(float, shape=(2, 3))"
+        )
+
+
+def require_memory(container: Any) -> None:
+    """Called for a container without memory: finalises its tree, or raises why there is none."""
+    if container._state == "unplaced":
+        materialize()
+        if container._state == "unplaced":
+            raise QuadrantsRuntimeError(f"Field has no allocation: {container._why_unplaced()}")
+    elif container._state == "dead":
+        tree = container._leaf and container._leaf._tree
+        why = "is part of a destroyed tree" if tree and tree._is_destroyed else "was created before qd.reset() or qd.init()"
+        raise QuadrantsRuntimeError(f"this {container._noun} {why}; its memory is gone ({container._name or container._noun})")
+
+
+def forget() -> None:
+    """Drop what was declared or is being built: a reset ends it."""
+    root._pending = None
+    _declared.clear()
+    _open_builders.clear()
+    _roots.clear()
