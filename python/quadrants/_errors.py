@@ -55,7 +55,8 @@ class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
 
 
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
-_PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent)
+"""Folder of this package: its own lines explain nothing to a user."""
 _MAX_LINES = 12
 _MAX_SOURCE_LINES = 3
 _BLOCK_HEADS = ("for ", "while ", "if ", "def ", "with ", "match ", "async ", "class ", "else", "elif ")
@@ -124,7 +125,7 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame]) -> Exc
 
     Its attribute ``code`` names the page of docs/errors that explains mistakes of this family; None where there is none.
     """
-    of_user = [frame for frame in frames if not frame[0].startswith(_PACKAGE)] or frames  # a library's own lines explain nothing
+    of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
     family = find_family(message)
     if family is not None:
         message += f"\nhelp: {family.remedy} [{family.code}]"

@@ -49,7 +49,11 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
             return hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
-            raise _with_frames(error, kernel) from None
+            raise _with_frames(error, str(error.args[0] if error.args else "")) from None
+        except (ArithmeticError, AttributeError, EOFError, LookupError, NameError, OSError, TypeError, ValueError) as error:
+            if _is_of_python_code(error):
+                raise
+            raise _with_frames(error, f"{type(error).__name__}: {error}") from error
         finally:
             sys.setrecursionlimit(limit)
 
@@ -59,7 +63,19 @@ def seed(number: int) -> None:
     _evaluator.random = np.random.Generator(np.random.Philox(number))
 
 
-def _with_frames(error: Exception, kernel: Any) -> Exception:
+def _is_of_python_code(error: Exception) -> bool:
+    """Whether a function that is neither a kernel nor of this package raised the error: it knows best what it says."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace is not None else None
+    return code is not None and "_qd" not in code.co_freevars and not code.co_filename.startswith(_errors.PACKAGE)
+
+
+_FOREIGN = {TypeError: "QuadrantsTypeError", IndexError: "QuadrantsIndexError", NameError: "QuadrantsNameError"}
+
+
+def _with_frames(error: Exception, text: str) -> Exception:
     """The same error with the user's lines, outermost first: the frames of rewritten functions on the way to it."""
     frames: list[_errors.Frame] = []
     trace = error.__traceback__
@@ -71,8 +87,7 @@ def _with_frames(error: Exception, kernel: Any) -> Exception:
     mistake = getattr(error, "_qd_frame", None)
     if mistake is not None:
         frames.append(mistake)
-    text = error.args[0] if error.args else ""
-    return _errors.compile_error(type(error).__name__, str(text), frames)
+    return _errors.compile_error(_FOREIGN.get(type(error), type(error).__name__), text, frames)
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:

@@ -21,16 +21,23 @@ CALLS = [f"x = «qd.{name}({arguments})»" for name, arguments in itertools.prod
 CORPUS = list(dict.fromkeys([*WRITTEN, *OPERATIONS, *CALLS]))
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def runtime():
-    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
     yield
     qd.reset()
 
 
 @pytest.mark.parametrize("body", CORPUS, ids=[body.splitlines()[-1] for body in CORPUS])
 def test_mistake_is_reported_where_it_is(body):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
     error, place = mistake(body)
     assert isinstance(error, qd.QuadrantsCompilationError), repr(error)
     assert report_complaint(error) == ""
     assert place_complaint(error, place) == ""
+
+
+def test_the_interpreter_raises_exceptions_of_ours_too():
+    qd.init(arch=qd.python, log_level="error")
+    errors = [(body, mistake(body)[0]) for body in CORPUS]  # some are correct Python, and run
+    assert [(body, error) for body, error in errors if error and not isinstance(error, qd.QuadrantsCompilationError)] == []
+    assert sum(1 for _, error in errors if error is None) < len(CORPUS) // 20
