@@ -63,9 +63,8 @@ def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
             raise QuadrantsTypeError(f"qd.ndrange(axes={axes!r}) entries must be Python ints; got {type(axis).__name__} ({axis!r}).")
     order = tuple(int(axis) for axis in axes)
     if len(order) != rank:
-        count = "entry" if len(order) == 1 else "entries"
         raise QuadrantsSyntaxError(
-            f"qd.ndrange(axes={axes!r}) has {len(order)} {count} but ndrange was called with {rank} dimension argument(s); they must match"
+            f"qd.ndrange(axes={axes!r}) has {len(order)} entries but ndrange was called with {rank} dimension argument(s); they must match"
         )
     if sorted(order) != list(range(rank)):
         raise QuadrantsSyntaxError(f"qd.ndrange(axes={axes!r}) is not a permutation of range({rank})")

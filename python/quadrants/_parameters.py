@@ -114,6 +114,23 @@ def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict
     return tuple(values[p.name] if p.name in values else p.default for p in parameters)
 
 
+class RuntimeValue:
+    """Stands for a value of the compiler while Python's own code handles it."""
+
+    __slots__ = ("index", "text")
+
+    def __init__(self, index: int, text: str):
+        self.index, self.text = index, text
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(f"a value known at run time ({self.text}) cannot be compared while compiling")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 class _Annotations:
     """Evaluates annotations that are strings, in the scope where the function is defined."""
 

@@ -124,7 +124,7 @@ Value FunctionBuilder::makeInput(const PathNode *path, Type type) {
   argument.type = type;
   argument.path = path;
   argument.isReadOnly = true;
-  argument.input = session.reader.addValue(path, type, Reader::describe(path));
+  argument.input = session.reader.addValue(path, type);
   return argument;
 }
 
@@ -142,7 +142,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
   if (session.python.isInstance(annotation, session.python.arrayType) && !object.is_none() && !session.python.isTensor(object))
     return makeArrayArgument(annotation, object, path);
-  if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path, Reader::describe(path));
+  if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path);
   Value value = makeObject(object, path);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
   session.reader.read(path, object);
@@ -189,9 +189,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   nb::object bakes = findAttribute(type, names()._qd_template_primitives);
   bool isBaked = !bakes || PyObject_IsTrue(bakes.ptr()) == 1;
   if (!isBaked && path && (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass)) {
-    Value argument = makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
-    argument.isReadOnly = false;
-    return argument;
+    return makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
   Value value = makeObject(found, path);
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);

@@ -78,9 +78,7 @@ void FunctionBuilder::buildKernel() {
   const auto &names = session.python.names;
   resultTypes = session.request.results ? nb::borrow(session.request.results) : nb::none();
   OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
-  std::vector<Type> results;
-  if (!resultTypes.is_none())
-    for (nb::handle annotation : resultTypes) llvm::append_range(results, listResultTypes(annotation));
+  std::vector<Type> results = listResultTypes();
   auto typeAttributes = llvm::map_to_vector(results, [](Type type) -> Attribute { return TypeAttr::get(type); });
   ++session.symbolCounts[functionName]; // a func may have the kernel's name
   ir::KernelOp kernel =

@@ -113,7 +113,9 @@ private:
 
   //--- statements.cpp ---
   void visitBody(nb::handle statements);
+  void visitBlock(nb::handle statements); ///< in a scope of its own
   void visitStatement(nb::handle statement);
+  void visitStatementNode(nb::handle statement);
   void visitIf(nb::handle node);
   void visitRuntimeIf(nb::handle node, mlir::Value condition);
   void visitReturn(nb::handle node);
@@ -127,7 +129,7 @@ private:
   };
   /// Emits one region of a run-time construct in a scope of its own.
   Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
-  void mergeBranches(ir::IfOp op, Branch &first, Branch &second);
+  void mergeBranches(ir::IfOp op, Branch (&branches)[2]);
 
   //--- assignment.cpp ---
   void visitAssign(nb::handle node);
@@ -136,16 +138,23 @@ private:
   void assign(nb::handle target, const Value &value);
   void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
   void assignAttribute(nb::handle target, const Value &value);
-  void unpack(nb::handle targets, const Value &value);
+  /// The targets of an unpacking with what each gets; a starred one gets a list.
+  std::vector<std::pair<nb::object, Value>> pairTargets(nb::handle targets, const Value &value);
   void store(const Value &place, const Value &value);
   void storeTyped(const Value &place, mlir::Value value);
+  /// Calls `act` for a place, or for each place that components stand for, with its part of the value.
+  void eachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
   void augment(const Value &place, ir::BinaryKind kind, const Value &value, llvm::StringRef symbol);
   Value declare(const Value &value, bool isAssignedOnce);
   Value copy(const Value &value);
   Value merge(Binding &binding, PyObject *name);
   Value makeLocal(mlir::Type type);
-  std::vector<Value> listItems(const Value &value, const char *purpose);
-  [[noreturn]] void failImmutable(const Value &value, const llvm::Twine &name);
+  std::vector<Value> listItems(const Value &value, llvm::StringRef purpose);
+  [[noreturn]] void failImmutable(const llvm::Twine &name);
+  [[noreturn]] void failCaptured(const llvm::Twine &name);
+  static bool isVisible(const Binding *binding);
+  /// What an assignment to the name changes; null when it makes a variable. A name that cannot be assigned is an error.
+  Binding *findTarget(nb::handle name);
 
   //--- loops.cpp ---
   void visitFor(nb::handle node);
@@ -155,13 +164,13 @@ private:
   struct Box {
     std::vector<mlir::Value> lower, upper, steps;
     std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: as written
+    bool isGrouped = false;    ///< one index vector
   };
-  void loopOverRange(nb::handle node, const Value &range);
-  void loopOverBox(nb::handle node, Box box, bool isGrouped);
+  void loopOver(nb::handle node, Box box);
+  Box boxOfRange(const Value &range, size_t targets);
+  Box boxOfTensor(Value tensor, bool isGrouped, size_t targets);
   mlir::Type boundType(llvm::ArrayRef<Value> bounds);
-  mlir::Value bound(const Value &value, mlir::Type type);
   Value toRange(const Value &object);
-  void loopOverTensor(nb::handle node, const Value &tensor, bool isGrouped);
   void bindLoopVariable(nb::handle target, const Value &value);
   void checkLoopTarget(nb::handle target);
   void visitElse(nb::handle node, mlir::Value wasLeft);
@@ -296,32 +305,42 @@ private:
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
   std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
   Value passArgument(nb::handle parameter, const Value &value);
-  /// Lists the IR values of a value; `key`, if given, gets a text that tells apart what is not among them.
-  void flatten(const Value &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key, bool byReference);
+  /// Lists the IR values of a value. With a `key` places stay places, and it gets a text that tells apart what is not among the values.
+  void flatten(const Value &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key);
   /// The inverse of `flatten`, with other IR values.
   Value rebuild(const Value &shape, llvm::function_ref<mlir::Value()> next, bool byReference);
-  Value callInstance(const Value &func, const std::vector<Value> &values, nb::object source);
-  Value inlineCall(const Value &func, const std::vector<Value> &values, nb::object source);
-  Value shapeOf(nb::handle annotation, llvm::SmallVectorImpl<mlir::Type> &types);
+  struct Callee {
+    nb::object func;
+    Value function; ///< the Python function, with its path
+    nb::object source;
+  };
+  Value callInstance(const Callee &callee, const std::vector<Value> &values);
+  Value inlineCall(const Callee &callee, const std::vector<Value> &values);
+  Value shapeOf(nb::handle annotation);
   Value buildFunction(ir::FuncOp op, const std::vector<Value> &values);
+  void emitBody(const std::vector<Value> &values);
   void bindParameters(const std::vector<Value> &values);
-  Value returnedValue(nb::handle node);
   Value unifyReturns(ir::FuncOp op);
-  /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
-  bool mayHoldTasks(nb::handle statements);
-  bool returnsEarly(nb::handle statements, bool isNested);
+  /// The type that holds both; null when their shapes differ.
+  mlir::Type findCommonType(mlir::Type first, mlir::Type second);
 
   //--- name_use.cpp ---
   void collectAssignments();
   nb::object resolveCallee(nb::handle node);
+  std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._builtins
+  /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
+  bool holdsTasks();
+  bool mayHoldTasks(nb::handle statements);
+  bool returnsEarly(nb::handle statements, bool isNested);
 
   //--- arguments.cpp ---
   void bindKernelParameters();
-  Value makeStructArgument(nb::handle structType, const PathNode *path, const std::string &name);
+  Value makeStructArgument(nb::handle structType, const PathNode *path);
   Value makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
-  std::vector<mlir::Type> listResultTypes(nb::handle annotation);
-  void returnFromKernel(const Value &value);
-  void convertResult(nb::handle annotation, const Value &value, llvm::SmallVectorImpl<mlir::Value> &results);
+  Value makeTensor(const Value &container, layout::TensorLayout layout, bool isField);
+  std::vector<mlir::Type> listResultTypes();
+  Value convertResult(nb::handle annotation, const Value &value);
+  Value convertResults(const Value &value); ///< what is returned, as the annotation says
 
   //--- builtin_calls.cpp ---
   /// The arguments in the order of `parameters`: names with blanks between, those with "?" may be left out and are None then.
@@ -350,10 +369,17 @@ private:
   //--- structs.cpp ---
   Value makeStruct(nb::handle structType, Arguments &arguments);
   Value makeAnonymousStruct(Arguments &arguments);
+  /// A struct with the names of a dict; `make` gives each member.
+  Value makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make);
+  Value makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make);
+  bool isStructType(nb::handle object) const { return session.python.isInstance(object, session.python.structType); }
+  mlir::Type memberType(nb::handle annotation);
+  /// Names and values of a struct or dict; nothing for other values.
+  std::optional<std::vector<std::pair<nb::object, Value>>> findNamedItems(const Value &value);
   Value zeroOf(nb::handle memberType);
   Value convertMember(nb::handle memberType, const Value &value);
   Value structOfObject(const Value &object);
-  Value structElement(const Value &structField, const std::function<Value(const Value &)> &element);
+  Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
   const Value *findMember(const Value &structure, nb::handle name);
 
   //--- printing.cpp ---
@@ -403,10 +429,9 @@ private:
   bool isInlined = false;
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
   unsigned expressionDepth = 0;
-  Value inlinedResult; ///< of an inlined func
-  bool hasInlinedResult = false;
+  Value inlinedResult = makeObject(nb::none()); ///< of an inlined func
   std::vector<std::pair<ir::ReturnOp, Value>> returns;
-  nb::object resultTypes; ///< of a kernel or real_func: list of annotations, or None
+  nb::object resultTypes = nb::none(); ///< list of annotations, or None
 };
 
 /// Marks a node as the one at hand while it is visited.

@@ -51,8 +51,7 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (Type type = session.findScalarType(object)) return castLiteral(type, arguments);
   if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
-  nb::object builtin = findAttribute(object, names()._qd_builtin);
-  if (builtin && PyUnicode_Check(builtin.ptr())) return callBuiltin(toText(builtin), callee, arguments);
+  if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
   nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
   if (structType) return makeStruct(structType, arguments);
   for (auto [name, value] : session.python.builtins)
@@ -185,59 +184,55 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
 }
 
 Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
-  std::vector<Value> &items = receiver.aggregate->items;
-  std::vector<Value> &given = arguments.positional;
+  Aggregate &own = *receiver.aggregate;
+  if (name == "append" && !own.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
+    own.items.push_back(load(arguments.positional[0]));
+    return makeObject(nb::none());
+  }
+  // Python's own list, tuple or dict does it, with stand-ins for what it does not know.
+  std::vector<Value> boxed;
+  auto box = [&](const Value &value) -> nb::object {
+    nb::handle object = value.object;
+    bool isPlain = value.isObject() && (session.python.isNumber(object) || PyUnicode_Check(object.ptr()) || object.is_none());
+    if (isPlain) return value.object;
+    boxed.push_back(load(value));
+    return session.python.standIn(boxed.size() - 1, describe(value).c_str());
+  };
+  auto boxAll = [&](const std::vector<Value> &items) {
+    nb::list list;
+    for (const Value &item : items) list.append(box(item));
+    return list;
+  };
+  std::function<Value(nb::handle)> unbox = [&](nb::handle object) -> Value {
+    if (session.python.isInstance(object, session.python.standIn)) return boxed[nb::cast<size_t>(getAttribute(object, names().index))];
+    PyObject *ptr = object.ptr();
+    if (!PyList_Check(ptr) && !PyTuple_Check(ptr) && !PyDictViewSet_Check(ptr) && !PyDictValues_Check(ptr)) return makeObject(object);
+    Value items = makeAggregate(Kind::Sequence, {});
+    items.aggregate->isTuple = !PyList_Check(ptr);
+    for (nb::handle item : object) items.aggregate->items.push_back(unbox(item));
+    return items;
+  };
+  nb::object container = boxAll(own.items);
+  if (own.isTuple) container = nb::tuple(container);
   if (receiver.is(Kind::Dictionary)) {
-    if (name == "keys") return makeTuple(listItems(receiver, "iterate"));
-    if (name == "values") return makeTuple(items);
-    if (name == "items") {
-      std::vector<Value> pairs;
-      for (auto [key, item] : llvm::zip(receiver.aggregate->names, items)) pairs.push_back(makeTuple({makeObject(key), item}));
-      return makeTuple(std::move(pairs));
-    }
-    if (name == "get" && (given.size() == 1 || given.size() == 2)) {
-      const Value *found = findKey(receiver, knownKey(given[0]));
-      return found ? *found : given.size() == 2 ? given[1] : makeObject(nb::none());
-    }
-  } else if (!receiver.aggregate->isTuple) {
-    if (name == "append" && given.size() == 1) {
-      items.push_back(load(given[0]));
-      return makeObject(nb::none());
-    }
-    if (name == "extend" && given.size() == 1) {
-      for (Value &item : listItems(given[0], "extend with")) items.push_back(load(item));
-      return makeObject(nb::none());
-    }
-    if (name == "insert" && given.size() == 2 && findInteger(given[0])) {
-      int64_t at = *findInteger(given[0]);
-      at = std::clamp<int64_t>(at < 0 ? at + int64_t(items.size()) : at, 0, int64_t(items.size()));
-      items.insert(items.begin() + at, load(given[1]));
-      return makeObject(nb::none());
-    }
-    if (name == "pop" && given.size() <= 1 && !items.empty()) {
-      int64_t at = given.empty() ? -1 : findInteger(given[0]).value_or(INT64_MAX);
-      at = at < 0 ? at + int64_t(items.size()) : at;
-      if (at >= 0 && at < int64_t(items.size())) {
-        Value taken = items[size_t(at)];
-        items.erase(items.begin() + at);
-        return taken;
-      }
-      fail(error::kIndex, "pop index out of range");
-    }
-    if (name == "reverse" && given.empty()) {
-      std::reverse(items.begin(), items.end());
-      return makeObject(nb::none());
-    }
-    if (name == "clear" && given.empty()) {
-      items.clear();
-      return makeObject(nb::none());
-    }
-    if (name == "copy" && given.empty()) return makeAggregate(Kind::Sequence, items);
+    nb::dict dict;
+    for (auto [key, item] : llvm::zip(own.names, container)) dict[key] = item;
+    container = dict;
   }
-  if (nb::object object = toPython(receiver)) {
-    if (name == "index" || name == "count") return callPython(makeObject(getAttribute(object, nb::str(name.str().c_str()))), arguments);
-  }
-  fail(error::kCompilation, "'" + describe(receiver) + "' has no method '" + name + "' in kernels with these arguments");
+  nb::object method = findAttribute(container, nb::str(name.data(), name.size()));
+  if (!method) fail(error::kCompilation, "'" + describe(receiver) + "' has no method '" + name + "' in kernels");
+  nb::list given;
+  for (const Value &argument : arguments.positional)
+    given.append(name == "extend" ? nb::object(boxAll(listItems(argument, "extend with"))) : box(argument));
+  nb::object returned;
+  try {
+    returned = method(*given);
+  } catch (nb::python_error &problem) { session.failFromPython(problem); }
+  Value result = unbox(returned);
+  if (own.isTuple) return result;
+  own.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
+  if (receiver.is(Kind::Dictionary)) own.names = nb::cast<std::vector<nb::object>>(nb::list(container));
+  return result;
 }
 
 } // namespace qd::frontend

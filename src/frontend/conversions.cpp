@@ -259,9 +259,6 @@ Value FunctionBuilder::toTensor(const Value &value) {
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
   layout::TensorLayout layout = session.readLayout(value.object);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
-  Value tensor = value;
-  tensor.kind = Kind::Tensor;
-  std::string name = Reader::describe(value.path);
   if (!isField) {
     // Packed arrays share code; others bring their strides along.
     int64_t expected = layout.componentStride * layout.element.componentCount();
@@ -274,12 +271,7 @@ Value FunctionBuilder::toTensor(const Value &value) {
     else
       layout.strides.assign(layout.strides.size(), layout::kDynamic);
   }
-  layout::ValueType element = layout.element;
-  std::vector<int64_t> extents = layout.extents, strides = layout.strides;
-  int64_t componentStride = layout.componentStride;
-  tensor.input = session.reader.addTensor(value.path, value.object, std::move(layout), isField, name);
-  tensor.type = ir::TensorType::get(&session.ctx, ir::getType(&session.ctx, element), extents, strides, componentStride);
-  return tensor;
+  return makeTensor(value, std::move(layout), isField);
 }
 
 } // namespace qd::frontend

@@ -12,7 +12,10 @@ using ir::BinaryKind;
 Value FunctionBuilder::visit(nb::handle at) {
   At here(*this, at);
   if (++expressionDepth > 400) fail(error::kSyntax, "the expression is nested too deeply: split it into several statements");
-  Value value = visitNode(at);
+  Value value;
+  try {
+    value = visitNode(at);
+  } catch (nb::python_error &problem) { session.failFromPython(problem); }
   --expressionDepth;
   return value;
 }
@@ -308,14 +311,9 @@ void FunctionBuilder::put(const Value &dictionary, nb::object key, Value value) 
 }
 
 std::vector<std::pair<nb::object, Value>> FunctionBuilder::listPairs(const Value &value) {
-  std::vector<std::pair<nb::object, Value>> pairs;
-  if (value.isObject() && PyDict_Check(value.object.ptr()))
-    for (auto [key, item] : nb::borrow<nb::dict>(value.object)) pairs.emplace_back(nb::borrow(key), makeObject(item));
-  else if (value.is(Kind::Dictionary) || value.is(Kind::Struct))
-    for (auto [key, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) pairs.emplace_back(key, item);
-  else
-    fail(error::kType, "'**' needs a dict, got " + describe(value));
-  return pairs;
+  auto pairs = findNamedItems(value);
+  if (!pairs) fail(error::kType, "'**' needs a dict, got " + describe(value));
+  return std::move(*pairs);
 }
 
 Value FunctionBuilder::visitDictionary(nb::handle at) {

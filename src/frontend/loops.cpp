@@ -17,8 +17,7 @@ void FunctionBuilder::checkLoopTarget(nb::handle target) {
   }
   if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "the target of a loop must be a name");
   nb::object name = getAttribute(target, names().id);
-  const Binding *binding = scopes.find(name.ptr());
-  if (binding && binding->kind != Binding::Kind::Merged && binding->kind != Binding::Kind::Partial && toText(name) != "_")
+  if (isVisible(scopes.find(name.ptr())) && toText(name) != "_")
     fail(error::kSyntax, "Variable '" + toText(name) + "' is already declared in the outer scope and cannot be used as loop variable");
 }
 
@@ -32,12 +31,7 @@ void FunctionBuilder::bindLoopVariable(nb::handle target, const Value &value) {
     return;
   }
   if (kindOf(target) != NodeKind::Tuple && kindOf(target) != NodeKind::List) fail(error::kSyntax, "the target of a loop must be a name");
-  std::vector<Value> items = listItems(value, "unpack");
-  nb::object targets = getAttribute(target, names().elts);
-  if (items.size() != nb::len(targets))
-    fail(error::kSyntax, "The number of targets is not equal to value length: " + std::to_string(nb::len(targets)) + " targets, " +
-                             std::to_string(items.size()) + " values");
-  for (size_t index = 0; index < items.size(); ++index) bindLoopVariable(nb::object(targets[index]), items[index]);
+  for (auto &[part, item] : pairTargets(getAttribute(target, names().elts), value)) bindLoopVariable(part, item);
 }
 
 void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
@@ -62,24 +56,19 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
   }
   bool wasLeft = loops.back().leave;
   loops.pop_back();
-  if (!wasLeft && !terminated) {
-    scopes.push();
-    visitBody(getAttribute(at, names().orelse));
-    scopes.pop();
-  }
+  if (!wasLeft && !terminated) visitBlock(getAttribute(at, names().orelse));
 }
 
 void FunctionBuilder::visitLoopControl(NodeKind kind) {
   bool isBreak = kind == NodeKind::Break;
-  if (loops.empty()) fail(error::kSyntax, llvm::Twine("'") + (isBreak ? "break" : "continue") + "' outside of a loop");
+  std::string word = isBreak ? "break" : "continue";
+  if (loops.empty()) fail(error::kSyntax, "'" + word + "' outside of a loop");
   Loop &loop = loops.back();
   terminated = true;
   if (loop.kind == Loop::Kind::Unrolled) {
-    if (runtimeDepth != loop.runtimeDepth) {
-      llvm::StringRef word = isBreak ? "break" : "continue";
+    if (runtimeDepth != loop.runtimeDepth)
       fail(error::kSyntax,
            "You are trying to `" + word + "` a static `for` loop, but the `" + word + "` statement is inside a non-static `if`.");
-    }
     (isBreak ? loop.leave : loop.skip) = true;
     return;
   }
@@ -118,16 +107,15 @@ void FunctionBuilder::visitFor(nb::handle at) {
       fail(error::kType, "a loop over qd.static needs an iterable known while compiling, got " + describe(iterable));
     return unroll(at, iterable);
   }
+  size_t targets = kindOf(target) == NodeKind::Name ? 1 : nb::len(getAttribute(target, names().elts));
   bool isStructField = iterable.isObject() && session.python.isInstance(iterable.object, session.python.structField);
-  if (isTensor(iterable) || isStructField) return loopOverTensor(at, iterable, false);
+  if (isTensor(iterable) || isStructField) return loopOver(at, boxOfTensor(iterable, false, targets));
   if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1 && !iterable.aggregate->isNdrange)
-    return loopOverTensor(at, iterable.aggregate->items[0], true);
+    return loopOver(at, boxOfTensor(iterable.aggregate->items[0], true, targets));
   if (iterable.isObject()) iterable = toRange(iterable);
-  if (iterable.is(Kind::Range)) return loopOverRange(at, iterable);
-  bool isNumber = iterable.isObject() && session.python.isNumber(iterable.object);
-  bool isItems =
-      iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
-      (iterable.isObject() && !isNumber && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
+  if (iterable.is(Kind::Range)) return loopOver(at, boxOfRange(iterable, targets));
+  bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
+                 (iterable.isObject() && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
   if (!isItems) fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
   unroll(at, iterable);
 }
@@ -173,8 +161,6 @@ Type FunctionBuilder::boundType(ArrayRef<Value> bounds) {
   return session.types.i32;
 }
 
-mlir::Value FunctionBuilder::bound(const Value &value, Type type) { return convert(value, type); }
-
 Value FunctionBuilder::makeRange(const Arguments &arguments) {
   size_t count = arguments.positional.size();
   if (count == 0 || count > 3 || !arguments.named.empty())
@@ -184,63 +170,40 @@ Value FunctionBuilder::makeRange(const Arguments &arguments) {
   if (count == 1) items.push_back(makeObject(nb::int_(0)));
   llvm::append_range(items, arguments.positional);
   if (items.size() == 2) items.push_back(makeObject(nb::int_(1)));
-  Value range = makeAggregate(Kind::Range, std::move(items));
-  if (!llvm::all_of(range.aggregate->items, [&](const Value &item) { return findInteger(item).has_value(); })) return range;
-  nb::object type = session.python.rangeClass;
-  nb::object made = type(toPython(range.aggregate->items[0]), toPython(range.aggregate->items[1]), toPython(range.aggregate->items[2]));
-  return makeObject(made);
+  bool isKnown = llvm::all_of(items, [&](const Value &item) { return findInteger(item).has_value(); });
+  if (isKnown) return makeObject(session.python.rangeClass(items[0].object, items[1].object, items[2].object));
+  return makeAggregate(Kind::Range, std::move(items));
 }
 
 Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
-  Value range = makeAggregate(Kind::Range, {});
-  range.aggregate->isNdrange = true;
+  // The package's own class checks the arguments; zeros stand for bounds that are known at run time only.
+  std::vector<Value> items;
   bool isKnown = true;
+  auto check = [&](const Value &end) -> nb::object {
+    items.push_back(end);
+    if (nb::object known = toPython(end)) return known;
+    isKnown = false;
+    Type type = findType(end);
+    return type && ir::isIntegerScalar(type) ? nb::object(nb::int_(0)) : nb::none();
+  };
+  nb::list dimensions;
   for (const Value &argument : arguments.positional) {
-    bool isPair = argument.is(Kind::Sequence) ||
-                  (argument.isObject() && (PyTuple_Check(argument.object.ptr()) || PyList_Check(argument.object.ptr())));
-    std::vector<Value> ends = isPair ? listItems(argument, "unpack") : std::vector<Value>{makeObject(nb::int_(0)), argument};
-    if (ends.size() != 2) fail(error::kSyntax, "Every argument of ndrange should be a scalar or a tuple/list like (begin, end)");
-    for (Value &end : ends) {
-      Type type = findType(end);
-      if (!type || !ir::isIntegerScalar(type))
-        fail(error::kType, "Every argument of ndrange should be an integer scalar or a tuple/list of (int, int)");
-      isKnown = isKnown && findInteger(end).has_value();
-      range.aggregate->items.push_back(std::move(end));
+    if (!isList(argument)) {
+      items.push_back(makeObject(nb::int_(0)));
+      dimensions.append(check(argument));
+      continue;
     }
+    nb::list ends;
+    for (const Value &end : listItems(argument, "unpack")) ends.append(check(end));
+    dimensions.append(ends);
   }
-  for (const auto &[name, value] : arguments.named) {
-    if (name != "axes") fail(error::kType, "ndrange() got an unexpected keyword argument '" + name + "'");
-    if (value.isNone()) continue;
-    std::vector<Value> axes = listItems(value, "unpack");
-    size_t rank = arguments.positional.size();
-    if (axes.size() != rank)
-      fail(error::kSyntax, "qd.ndrange(axes=...) has " + std::to_string(axes.size()) + " entries but ndrange was called with " +
-                               std::to_string(rank) + " dimension argument(s); they must match");
-    std::string text = toText(nb::repr(nb::tuple(known(value)))).str();
-    std::vector<bool> seen(rank);
-    for (const Value &axis : axes) {
-      auto known = findInteger(axis);
-      if (!known)
-        fail(error::kType, "qd.ndrange(axes=...) entries must be Python ints; got " +
-                               llvm::Twine(axis.isObject() ? Py_TYPE(axis.object.ptr())->tp_name : "a run-time value") + " (" +
-                               (axis.isObject() ? toText(nb::repr(axis.object)) : "") + ").");
-      if (*known < 0 || *known >= int64_t(rank) || seen[size_t(*known)])
-        fail(error::kSyntax, "qd.ndrange(axes=" + text + ") is not a permutation of range(" + std::to_string(rank) + ")");
-      seen[size_t(*known)] = true;
-      range.aggregate->axes.push_back(int32_t(*known));
-    }
-  }
-  if (!isKnown || !session.python.ndrange) return range;
-  nb::list pairs;
-  for (size_t index = 0; index < range.aggregate->items.size(); index += 2)
-    pairs.append(nb::make_tuple(toPython(range.aggregate->items[index]), toPython(range.aggregate->items[index + 1])));
-  nb::object axes = nb::none();
-  if (!range.aggregate->axes.empty()) {
-    nb::list list;
-    for (int32_t axis : range.aggregate->axes) list.append(axis);
-    axes = nb::tuple(list);
-  }
-  return makeObject(session.python.ndrange(*pairs, nb::arg("axes") = axes));
+  nb::dict named;
+  for (const auto &[name, value] : arguments.named) named[name.c_str()] = known(value);
+  nb::object made = session.python.ndrange(*dimensions, **named);
+  if (isKnown) return makeObject(made);
+  Value range = toRange(makeObject(made));
+  range.aggregate->items = std::move(items);
+  return range;
 }
 
 void FunctionBuilder::configureLoop(const Arguments &arguments) {
@@ -269,58 +232,47 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
   }
 }
 
-void FunctionBuilder::loopOverRange(nb::handle at, const Value &range) {
+FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, size_t targets) {
   const std::vector<Value> &items = range.aggregate->items;
+  Type type = boundType(items);
   Box box;
   if (!range.aggregate->isNdrange) {
-    Type type = boundType(items);
-    box.lower = {bound(items[0], type)};
-    box.upper = {bound(items[1], type)};
+    box.lower = {convert(items[0], type)};
+    box.upper = {convert(items[1], type)};
     if (findInteger(items[2]) == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
-    if (findInteger(items[2]) != 1) box.steps = {bound(items[2], type)};
-    return loopOverBox(at, std::move(box), false);
+    if (findInteger(items[2]) != 1) box.steps = {convert(items[2], type)};
+    return box;
   }
-  nb::object target = getAttribute(at, names().target);
-  size_t rank = items.size() / 2;
-  if (!range.aggregate->isGrouped) {
-    size_t targets = kindOf(target) == NodeKind::Name ? 1 : nb::len(getAttribute(target, names().elts));
-    if (targets != rank)
-      fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
-  }
-  Type type = boundType(items);
-  for (size_t axis = 0; axis < rank; ++axis) {
-    box.lower.push_back(bound(items[2 * axis], type));
-    box.upper.push_back(bound(items[2 * axis + 1], type));
-  }
+  for (size_t end = 0; end < items.size(); ++end) (end % 2 ? box.upper : box.lower).push_back(convert(items[end], type));
   box.axes = range.aggregate->axes;
-  loopOverBox(at, std::move(box), range.aggregate->isGrouped);
+  box.isGrouped = range.aggregate->isGrouped;
+  if (!box.isGrouped && targets != box.lower.size())
+    fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
+  return box;
 }
 
-void FunctionBuilder::loopOverTensor(nb::handle at, const Value &container, bool isGrouped) {
-  Value tensor = container;
+FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, size_t targets) {
   while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
     nb::object fields = getAttribute(tensor.object, names().field_dict);
-    auto first = nb::borrow<nb::dict>(fields).begin();
-    tensor = objectAttribute(tensor, (*first).first);
+    tensor = objectAttribute(tensor, (*nb::borrow<nb::dict>(fields).begin()).first);
   }
   if (!isTensor(tensor)) fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
   tensor = toTensor(tensor);
-  int rank = int(mlir::cast<ir::TensorType>(tensor.type).getRank());
-  nb::object target = getAttribute(at, names().target);
-  int targets = kindOf(target) == NodeKind::Name ? 1 : int(nb::len(getAttribute(target, names().elts)));
-  if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
-  if (!isGrouped && targets != rank)
-    fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
-                             " != " + std::to_string(rank) + ")");
   Box box;
+  box.isGrouped = isGrouped;
+  auto rank = int(mlir::cast<ir::TensorType>(tensor.type).getRank());
   for (int axis = 0; axis < rank; ++axis) {
     box.upper.push_back(extent(tensor, axis));
     box.lower.push_back(constant(0, box.upper.back().getType()));
   }
-  loopOverBox(at, std::move(box), isGrouped);
+  if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
+  if (!isGrouped && targets != size_t(rank))
+    fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
+                             " != " + std::to_string(rank) + ")");
+  return box;
 }
 
-void FunctionBuilder::loopOverBox(nb::handle at, Box box, bool isGrouped) {
+void FunctionBuilder::loopOver(nb::handle at, Box box) {
   nb::object target = getAttribute(at, names().target);
   checkLoopTarget(target);
   LoopOptions options = std::exchange(nextLoop, {});
@@ -332,13 +284,11 @@ void FunctionBuilder::loopOverBox(nb::handle at, Box box, bool isGrouped) {
     box.upper = {constant(1, session.types.i32)};
   }
   if (!box.axes.empty()) {
-    Box permuted;
-    for (int32_t axis : box.axes) {
-      permuted.lower.push_back(box.lower[size_t(axis)]);
-      permuted.upper.push_back(box.upper[size_t(axis)]);
+    Box written = box;
+    for (auto [position, axis] : llvm::enumerate(box.axes)) {
+      box.lower[position] = written.lower[size_t(axis)];
+      box.upper[position] = written.upper[size_t(axis)];
     }
-    permuted.axes = box.axes;
-    box = std::move(permuted);
   }
   mlir::Value wasLeft = isParallel ? mlir::Value() : makeLeftFlag(at);
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
@@ -356,22 +306,19 @@ void FunctionBuilder::loopOverBox(nb::handle at, Box box, bool isGrouped) {
     for (size_t position = 0; position < rank; ++position)
       indices[box.axes.empty() ? position : size_t(box.axes[position])] = makeComputed(block.getArgument(unsigned(position)));
     Value value = makeTuple(indices);
-    if (isGrouped && rank != 0)
+    if (box.isGrouped && rank != 0)
       value = makeComputed(emitSequence(value));
-    else if (!isGrouped && kindOf(target) == NodeKind::Name)
+    else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
       value = indices[0];
     bindLoopVariable(target, value);
     visitBody(getAttribute(at, names().body));
   });
   loops.pop_back();
   isInsideParallel = wasInside;
-  if (isParallel) {
-    scopes.push();
-    visitBody(getAttribute(at, names().orelse));
-    scopes.pop();
-  } else {
+  if (isParallel)
+    visitBlock(getAttribute(at, names().orelse));
+  else
     visitElse(at, wasLeft);
-  }
 }
 
 void FunctionBuilder::visitWhile(nb::handle at) {
@@ -383,12 +330,7 @@ void FunctionBuilder::visitWhile(nb::handle at) {
     scopes.push();
     ++runtimeDepth;
     Value test = visit(getAttribute(at, names().test));
-    mlir::Value condition;
-    if (isConstant(test))
-      condition = constant(isTrue(test), session.types.u1);
-    else
-      condition = truth(test, "while");
-    create<ir::ConditionOp>(condition);
+    create<ir::ConditionOp>(isConstant(test) ? constant(isTrue(test), session.types.u1) : truth(test, "while"));
     --runtimeDepth;
     scopes.pop();
   }

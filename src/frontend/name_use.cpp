@@ -1,4 +1,4 @@
-// name_use.cpp: which names of a function need a place
+// name_use.cpp: what the text of a function tells before it is compiled: which names need a place, whether its loops are tasks
 //
 // A name that is assigned once, and is never the target of `+=`, of a component's or member's assignment, or an argument that a func may
 // take by reference, stands for its value: no variable, no loads, no stores.
@@ -20,6 +20,51 @@ nb::object FunctionBuilder::resolveCallee(nb::handle at) {
                                                                              : nb::object();
 }
 
+std::string FunctionBuilder::builtinName(nb::handle object) {
+  nb::object name = object ? findAttribute(object, names()._qd_builtin) : nb::object();
+  return name && PyUnicode_Check(name.ptr()) ? toText(name).str() : "";
+}
+
+bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
+  for (nb::handle statement : statements) {
+    NodeKind kind = kindOf(statement);
+    if (kind == NodeKind::For) {
+      // An unrolled loop is no task; its body may hold some.
+      nb::object iterable = getAttribute(statement, names().iter);
+      bool isCall = kindOf(iterable) == NodeKind::Call;
+      bool isStatic = isCall && builtinName(resolveCallee(getAttribute(iterable, names().func))) == "static";
+      if (!isStatic || mayHoldTasks(getAttribute(statement, names().body))) return true;
+    } else if (kind == NodeKind::If) {
+      if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse))) return true;
+    } else if (kind == NodeKind::Expr || kind == NodeKind::Assign) {
+      nb::object value = getAttribute(statement, names().value);
+      if (kindOf(value) != NodeKind::Call) continue;
+      nb::object callee = getAttribute(value, names().func), found = resolveCallee(callee);
+      if (found ? session.python.isInstance(found, session.python.func) : kind == NodeKind::Expr && kindOf(callee) == NodeKind::Attribute)
+        return true;
+    }
+  }
+  return false;
+}
+
+bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
+  for (nb::handle statement : statements) {
+    NodeKind kind = kindOf(statement);
+    if (kind == NodeKind::Return && isNested) return true;
+    if (kind != NodeKind::If && kind != NodeKind::For && kind != NodeKind::While) continue;
+    // A compile-time `if` is told by its call of qd.static.
+    bool isInner = isNested || kind != NodeKind::If || kindOf(getAttribute(statement, names().test)) != NodeKind::Call;
+    if (returnsEarly(getAttribute(statement, names().body), isInner) || returnsEarly(getAttribute(statement, names().orelse), isInner))
+      return true;
+  }
+  return false;
+}
+
+bool FunctionBuilder::holdsTasks() {
+  nb::object statements = getAttribute(tree, names().body);
+  return mayHoldTasks(statements) && !returnsEarly(statements, false);
+}
+
 void FunctionBuilder::collectAssignments() {
   auto &known = session.nameUses[tree.ptr()];
   if (known) {
@@ -38,8 +83,7 @@ void FunctionBuilder::collectAssignments() {
     nb::object found = resolveCallee(callee);
     if (!found || session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass))
       return true;
-    nb::object builtin = findAttribute(found, names()._qd_builtin);
-    return builtin && PyUnicode_Check(builtin.ptr()) && toText(builtin).starts_with("atomic");
+    return llvm::StringRef(builtinName(found)).starts_with("atomic");
   };
   std::vector<nb::object> pending{tree};
   while (!pending.empty()) {
@@ -54,21 +98,13 @@ void FunctionBuilder::collectAssignments() {
     nb::object dict = findAttribute(at, nb::str("__dict__"));
     if (!dict || !PyDict_Check(dict.ptr())) continue;
     if (kind == NodeKind::Name) {
-      if (toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(getAttribute(at, names().ctx).ptr()))), names().__name__)) ==
-          "Store")
-        (*uses)[getAttribute(at, names().id).ptr()] += 1;
+      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) (*uses)[getAttribute(at, names().id).ptr()] += 1;
       continue;
     }
     if (kind == NodeKind::Return) (*uses)[tree.ptr()] += 1;
-    if (kind == NodeKind::AugAssign) {
-      addRoot(getAttribute(at, names().target));
-    } else if (kind == NodeKind::Assign) {
-      for (nb::handle target : getAttribute(at, names().targets))
-        if (kindOf(target) == NodeKind::Attribute || kindOf(target) == NodeKind::Subscript) addRoot(nb::borrow(target));
-    } else if (kind == NodeKind::Tuple || kind == NodeKind::List) {
-      // Targets inside an unpacking assignment; in expressions this only costs a variable.
-      for (nb::handle element : getAttribute(at, names().elts))
-        if (kindOf(element) == NodeKind::Attribute || kindOf(element) == NodeKind::Subscript) addRoot(nb::borrow(element));
+    if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target));
+    if (kind == NodeKind::Attribute || kind == NodeKind::Subscript) {
+      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) addRoot(at);
     } else if (kind == NodeKind::Call) {
       nb::object callee = getAttribute(at, names().func);
       if (takesReferences(callee)) {

@@ -40,6 +40,10 @@ PythonObjects::PythonObjects() {
   numpyGeneric = findMember("numpy", "generic");
   numpyArray = findMember("numpy", "ndarray");
   mayOverlap = findMember("quadrants._runtime", "may_overlap");
+  standIn = findMember("quadrants._parameters", "RuntimeValue");
+  bind = findMember("quadrants._parameters", "bind");
+  getSource = findMember("quadrants._source", "get_source");
+  findDtype = findMember("quadrants._dtypes", "find_dtype");
   rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
   nb::list plain;
   for (const char *name : {"int", "float", "complex", "str", "bytes", "range", "slice"})

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -22,7 +23,7 @@ namespace nb = nanobind;
   X(annotation)                                                                                                                            \
   X(arg) X(args) X(argument) X(arguments) X(attr) X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx)         \
   X(default_) X(defaults) X(dims) X(dtype) X(elt) X(elts) X(end_col_offset) X(end_lineno) X(col_offset) X(element_shape) X(entries)        \
-  X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(instance)       \
+  X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(index) X(instance)       \
   X(is_async) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(lines) X(lower) X(m)     \
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters)      \
   X(results) X(right) X(shape) X(slice) X(start) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
@@ -37,7 +38,7 @@ namespace nb = nanobind;
   X(UnaryOp) X(Lambda) X(IfExp) X(Dict) X(Set) X(ListComp) X(SetComp) X(DictComp) X(GeneratorExp) X(Await) X(Yield) X(YieldFrom)           \
   X(Compare) X(Call) X(FormattedValue) X(JoinedStr) X(Constant) X(Attribute) X(Subscript) X(Starred) X(Name) X(List) X(Tuple) X(Slice)     \
   X(And) X(Or) X(Add) X(Sub) X(Mult) X(MatMult) X(Div) X(Mod) X(Pow) X(LShift) X(RShift) X(BitOr) X(BitXor) X(BitAnd) X(FloorDiv)          \
-  X(Invert) X(Not) X(UAdd) X(USub) X(Eq) X(NotEq) X(Lt) X(LtE) X(Gt) X(GtE) X(Is) X(IsNot) X(In) X(NotIn)
+  X(Invert) X(Not) X(UAdd) X(USub) X(Eq) X(NotEq) X(Lt) X(LtE) X(Gt) X(GtE) X(Is) X(IsNot) X(In) X(NotIn) X(Store)
 // clang-format on
 
 enum class NodeKind : uint8_t {
@@ -62,7 +63,7 @@ struct PythonObjects {
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
       arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
-      mayOverlap, plainClasses;
+      mayOverlap, plainClasses, standIn, bind, getSource, findDtype;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;

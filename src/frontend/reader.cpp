@@ -79,25 +79,25 @@ uint32_t Reader::place(Input input, uint32_t bytes) {
   return uint32_t(artifact.inputs.size() - 1);
 }
 
-uint32_t Reader::addValue(const PathNode *path, mlir::Type type, std::string name) {
+uint32_t Reader::addValue(const PathNode *path, mlir::Type type) {
   auto found = values.find(path);
   if (found != values.end()) return found->second;
   Input input;
   input.kind = Input::Kind::Value;
   input.path = makePath(path);
-  input.name = std::move(name);
+  input.name = describe(path);
   input.type = ir::getValueType(type);
   auto bytes = uint32_t(input.type.componentCount() * int64_t(support::getByteSize(input.type.scalar)));
   return values[path] = place(std::move(input), bytes);
 }
 
-uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name) {
+uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField) {
   auto found = tensors.find(path);
   if (found != tensors.end()) return found->second;
   Input input;
   input.kind = Input::Kind::Tensor;
   input.path = makePath(path);
-  input.name = std::move(name);
+  input.name = describe(path);
   auto dynamic = uint32_t(std::count(layout.extents.begin(), layout.extents.end(), layout::kDynamic));
   dynamic += uint32_t(std::count(layout.strides.begin(), layout.strides.end(), layout::kDynamic));
   input.layout = std::move(layout);

@@ -36,9 +36,9 @@ public:
   const PathNode *getCellRoot(nb::handle cell, const PathNode *path);
 
   /// Number of the input of a value of this type read from `path` at each launch.
-  uint32_t addValue(const PathNode *path, mlir::Type type, std::string name);
+  uint32_t addValue(const PathNode *path, mlir::Type type);
   /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
-  uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField, std::string name);
+  uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField);
 
   const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
   /// Something was used that no path describes: the kernel is not kept on disk.

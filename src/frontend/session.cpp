@@ -124,23 +124,17 @@ Type Session::findValueType(nb::handle object) const {
   return VectorType::get({rows, nb::cast<int64_t>(m)}, scalar);
 }
 
-static std::vector<int64_t> readIntegers(nb::handle tuple) {
-  std::vector<int64_t> result;
-  for (nb::handle item : tuple) result.push_back(nb::cast<int64_t>(item));
-  return result;
-}
-
 layout::TensorLayout Session::readLayout(nb::handle container) const {
   nb::object description = getAttribute(container, python.names._qd_layout);
   layout::TensorLayout layout;
   auto scalar = findScalar(toText(nb::object(description[1])));
   layout.element.scalar = scalar.value_or(support::ScalarType::F32);
-  std::vector<int64_t> shape = readIntegers(description[2]);
+  std::vector<int64_t> shape = nb::cast<std::vector<int64_t>>(description[2]);
   layout.element.rank = uint8_t(shape.size());
   layout.element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
   layout.element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
-  layout.extents = readIntegers(description[3]);
-  layout.strides = readIntegers(description[4]);
+  layout.extents = nb::cast<std::vector<int64_t>>(description[3]);
+  layout.strides = nb::cast<std::vector<int64_t>>(description[4]);
   layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
   return layout;
 }

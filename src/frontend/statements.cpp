@@ -1,6 +1,8 @@
 // statements.cpp: statements in order, branches, returns and assertions
 #include "frontend/builder.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -15,6 +17,12 @@ void FunctionBuilder::visitBody(nb::handle statements) {
   }
 }
 
+void FunctionBuilder::visitBlock(nb::handle statements) {
+  scopes.push();
+  visitBody(statements);
+  scopes.pop();
+}
+
 void FunctionBuilder::failUnsupported(nb::handle at) {
   std::string name = toText(getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(at.ptr()))), names().__name__)).str();
   fail(error::kSyntax, "Unsupported node \"" + name + "\"");
@@ -22,6 +30,12 @@ void FunctionBuilder::failUnsupported(nb::handle at) {
 
 void FunctionBuilder::visitStatement(nb::handle statement) {
   At here(*this, statement);
+  try {
+    visitStatementNode(statement);
+  } catch (nb::python_error &problem) { session.failFromPython(problem); }
+}
+
+void FunctionBuilder::visitStatementNode(nb::handle statement) {
   switch (kindOf(statement)) {
   case NodeKind::Assign: return visitAssign(statement);
   case NodeKind::AugAssign: return visitAugmentedAssign(statement);
@@ -86,131 +100,98 @@ FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::fu
   return branch;
 }
 
-void FunctionBuilder::mergeBranches(ir::IfOp op, Branch &first, Branch &second) {
-  llvm::DenseMap<PyObject *, Binding *> others;
-  for (auto &[name, binding] : second.bindings) others[name] = &binding;
-  auto canMerge = [](const Binding &binding) {
-    return binding.kind == Binding::Kind::Variable && (binding.value.isTyped() || binding.value.is(Kind::Struct));
-  };
-  auto offer = [&](PyObject *name, Binding binding) {
-    if (!scopes.find(name) || scopes.find(name)->kind == Binding::Kind::Merged || scopes.find(name)->kind == Binding::Kind::Partial)
-      scopes.bind(name, std::move(binding));
-  };
-  int64_t line = readInteger(node, names().lineno);
-  auto offerPartial = [&](PyObject *name) {
-    Binding partial;
-    partial.kind = Binding::Kind::Partial;
-    partial.line = line;
-    offer(name, std::move(partial));
-  };
-  for (auto &[name, binding] : first.bindings) {
-    Binding *other = others.lookup(name);
-    others.erase(name);
-    // Bring variables of inner branches up first.
-    if (binding.kind == Binding::Kind::Merged) merge(binding, name);
-    if (other && other->kind == Binding::Kind::Merged) merge(*other, name);
-    bool isHere = canMerge(binding), isThere = other && canMerge(*other);
-    if (isHere && isThere && binding.value.is(Kind::Struct) != other->value.is(Kind::Struct)) isThere = false;
-    if ((isHere || first.isTerminated) && (isThere || second.isTerminated) && (isHere || isThere)) {
-      Binding merged;
-      merged.kind = Binding::Kind::Merged;
-      merged.merge = std::make_shared<Merge>();
-      merged.merge->branches = op;
-      merged.merge->values[0] = binding.value;
-      if (isThere) merged.merge->values[1] = other->value;
-      merged.merge->isTerminated[0] = first.isTerminated;
-      merged.merge->isTerminated[1] = second.isTerminated;
-      if (!(first.isTerminated && second.isTerminated)) offer(name, std::move(merged));
-      continue;
+void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
+  // Names in the order in which they are met, each with what it is at the end of the two branches.
+  llvm::MapVector<PyObject *, std::array<Binding *, 2>> names;
+  for (int side = 0; side < 2; ++side)
+    for (auto &[name, binding] : branches[side].bindings) {
+      // Variables of inner branches are brought up first.
+      if (binding.kind == Binding::Kind::Merged) merge(binding, name);
+      names[name][size_t(side)] = &binding;
     }
-    offerPartial(name);
-  }
-  for (auto &[name, binding] : second.bindings) {
-    if (!others.count(name)) continue;
-    if (binding.kind == Binding::Kind::Merged) merge(binding, name);
-    if (first.isTerminated && !second.isTerminated && canMerge(binding)) {
-      Binding merged;
-      merged.kind = Binding::Kind::Merged;
-      merged.merge = std::make_shared<Merge>();
-      merged.merge->branches = op;
-      merged.merge->values[1] = binding.value;
-      merged.merge->isTerminated[0] = true;
-      offer(name, std::move(merged));
-    } else {
-      offerPartial(name);
+  int64_t line = readInteger(node, session.python.names.lineno);
+  for (auto &[name, sides] : names) {
+    if (isVisible(scopes.find(name))) continue;
+    auto merged = std::make_shared<Merge>();
+    merged->branches = op;
+    bool areMet[2], isAny = false;
+    for (size_t side = 0; side < 2; ++side) {
+      Binding *binding = sides[side];
+      bool isVariable =
+          binding && binding->kind == Binding::Kind::Variable && (binding->value.isTyped() || binding->value.is(Kind::Struct));
+      merged->isTerminated[side] = branches[side].isTerminated;
+      if (isVariable) merged->values[side] = binding->value;
+      areMet[side] = isVariable || branches[side].isTerminated;
+      isAny |= isVariable && !branches[side].isTerminated;
     }
+    bool areAlike =
+        merged->isTerminated[0] || merged->isTerminated[1] || merged->values[0].is(Kind::Struct) == merged->values[1].is(Kind::Struct);
+    Binding binding;
+    binding.kind = areMet[0] && areMet[1] && isAny && areAlike ? Binding::Kind::Merged : Binding::Kind::Partial;
+    binding.line = line;
+    if (binding.kind == Binding::Kind::Merged) binding.merge = std::move(merged);
+    scopes.bind(name, std::move(binding));
   }
 }
 
 void FunctionBuilder::visitIf(nb::handle at) {
   nb::object body = getAttribute(at, names().body), orelse = getAttribute(at, names().orelse);
   Value test = visit(getAttribute(at, names().test));
-  if (isConstant(test) || isTensor(test) || test.isStatic) {
-    nb::object object = toPython(test);
-    if (!object)
-      fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + describe(test));
-    int isTrue = PyObject_IsTrue(object.ptr());
-    if (isTrue < 0) throw nb::python_error();
-    scopes.push();
-    visitBody(isTrue == 1 ? body : orelse);
-    for (auto &[name, binding] : scopes.pop()) {
-      bool isFree =
-          !scopes.find(name) || scopes.find(name)->kind == Binding::Kind::Merged || scopes.find(name)->kind == Binding::Kind::Partial;
-      if (isFree && binding.kind != Binding::Kind::LoopVariable) {
-        if (binding.kind != Binding::Kind::Partial) binding.kind = Binding::Kind::Merged;
-        scopes.bind(name, std::move(binding));
-      }
-    }
-    return;
+  if (!isConstant(test) && !isTensor(test) && !test.isStatic) return visitRuntimeIf(at, truth(test, "if"));
+  if (!toPython(test))
+    fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + describe(test));
+  scopes.push();
+  visitBody(isTrue(test) ? body : orelse);
+  for (auto &[name, binding] : scopes.pop()) {
+    if (isVisible(scopes.find(name)) || binding.kind == Binding::Kind::LoopVariable) continue;
+    if (binding.kind != Binding::Kind::Partial) binding.kind = Binding::Kind::Merged;
+    scopes.bind(name, std::move(binding));
   }
-  visitRuntimeIf(at, truth(test, "if"));
 }
 
 void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
   nb::object orelse = getAttribute(at, names().orelse);
   auto op = create<ir::IfOp>(condition);
-  Branch first = runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().body)); });
-  Branch second;
-  if (nb::len(orelse) != 0) second = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
-  if (nb::len(orelse) == 0 && first.bindings.empty()) return;
+  Branch branches[2];
+  branches[0] = runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().body)); });
+  if (nb::len(orelse) != 0) branches[1] = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
   // A branch that leaves says nothing about the variables after the `if`.
-  if (op.getElseRegion().empty() && first.isTerminated) return;
-  mergeBranches(op, first, second);
-  terminated = first.isTerminated && second.isTerminated;
+  if (nb::len(orelse) == 0 && branches[0].isTerminated) return;
+  mergeBranches(op, branches);
+  terminated = branches[0].isTerminated && branches[1].isTerminated;
 }
 
 void FunctionBuilder::visitReturn(nb::handle at) {
   if (isInsideParallel) fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
-  Value value = returnedValue(at);
-  if (isInlined) {
-    if (runtimeDepth != 0)
-      fail(error::kSyntax, "Return inside non-static if/for is not supported in a function with loops that run in parallel");
-    inlinedResult = copy(value);
-    hasInlinedResult = true;
-    terminated = true;
-    return;
-  }
-  if (isInKernel()) {
-    returnFromKernel(value);
-    terminated = true;
-    return;
-  }
-  value = copy(value);
-  SmallVector<mlir::Value> operands;
-  flatten(value, operands, nullptr, false);
-  returns.emplace_back(create<ir::ReturnOp>(operands), value);
+  if (isInlined && runtimeDepth != 0)
+    fail(error::kSyntax, "Return inside non-static if/for is not supported in a function with loops that run in parallel");
+  nb::object expression = getAttribute(at, names().value);
+  Value value = expression.is_none() ? makeObject(nb::none()) : visit(expression);
+  // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
+  bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()) > 1;
+  if (!resultTypes.is_none())
+    value = convertResults(value);
+  else if (isInKernel() && !value.isNone())
+    fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
+  else
+    value = isNumber ? makeComputed(emit(value)) : copy(value);
   terminated = true;
+  if (isInlined) {
+    inlinedResult = value;
+    return;
+  }
+  SmallVector<mlir::Value> operands;
+  flatten(value, operands, nullptr);
+  returns.emplace_back(create<ir::ReturnOp>(operands), value);
 }
 
 void FunctionBuilder::visitAssert(nb::handle at) {
-  nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
-  Pieces pieces;
   if (!session.options.debug) return;
+  nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
   mlir::Value condition = truth(visit(test), "assert");
-  if (message.is_none()) {
-    pieces.text(builder, toText(nb::object(nb::module_::import_("ast").attr("unparse")(test))));
-  } else if (!addFormatted(pieces, message)) {
-    nb::object text = toPython(visit(message));
+  Pieces pieces;
+  if (!addFormatted(pieces, message)) {
+    nb::object text = message.is_none() ? nb::module_::import_("ast").attr("unparse")(test) : toPython(visit(message));
     if (!text || !PyUnicode_Check(text.ptr()))
       fail(error::kSyntax, "assert info must be constant or formatted string, not " + (text ? describeType(text) : "a run-time value"));
     pieces.text(builder, toText(text));

@@ -8,70 +8,81 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
-Value FunctionBuilder::zeroOf(nb::handle memberType) {
-  if (!session.python.isInstance(memberType, session.python.structType)) {
-    Type type = session.findValueType(memberType);
-    if (!type) fail(error::kType, "Invalid data type " + toText(nb::repr(memberType)) + " of a struct member");
-    return makeComputed(convert(constant(0, session.types.i32), type));
+Value FunctionBuilder::makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make) {
+  Value result = makeAggregate(Kind::Struct, {});
+  for (auto [name, member] : nb::borrow<nb::dict>(members)) {
+    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->items.push_back(make(name, member));
   }
-  Arguments none;
-  return makeStruct(memberType, none);
+  return result;
 }
 
-Value FunctionBuilder::convertMember(nb::handle memberType, const Value &value) {
-  if (!session.python.isInstance(memberType, session.python.structType)) {
-    Type type = session.findValueType(memberType);
-    if (!type) fail(error::kType, "Invalid data type " + toText(nb::repr(memberType)) + " of a struct member");
-    return makeComputed(convert(value, type));
-  }
-  if (value.isObject() && session.python.isInstance(value.object, session.python.structValue))
-    return convertMember(memberType, structOfObject(value));
+Value FunctionBuilder::makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make) {
+  Value result = makeMembers(getAttribute(structType, names().members), make);
+  result.aggregate->structType = nb::borrow(structType);
+  return result;
+}
+
+Type FunctionBuilder::memberType(nb::handle annotation) {
+  Type type = session.findValueType(annotation);
+  if (!type) fail(error::kType, "Invalid data type " + toText(nb::repr(annotation)) + " of a struct member");
+  return type;
+}
+
+Value FunctionBuilder::zeroOf(nb::handle type) {
+  if (isStructType(type)) return makeStructOf(type, [&](nb::handle, nb::handle member) { return zeroOf(member); });
+  return makeComputed(convert(constant(0, session.types.i32), memberType(type)));
+}
+
+std::optional<std::vector<std::pair<nb::object, Value>>> FunctionBuilder::findNamedItems(const Value &value) {
+  std::vector<std::pair<nb::object, Value>> items;
+  if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return findNamedItems(structOfObject(value));
   if (value.isObject() && PyDict_Check(value.object.ptr())) {
-    Arguments members;
-    for (auto [name, item] : nb::borrow<nb::dict>(value.object)) members.named.emplace_back(toText(name).str(), makeObject(item));
-    return makeStruct(memberType, members);
+    for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
+  } else if (value.is(Kind::Struct) || value.is(Kind::Dictionary)) {
+    for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) items.emplace_back(name, item);
+  } else {
+    return std::nullopt;
   }
-  if (value.is(Kind::Sequence)) {
-    Arguments members;
-    members.positional = value.aggregate->items;
-    return makeStruct(memberType, members);
-  }
-  if (!value.is(Kind::Struct))
-    fail(error::kType, "Argument " + describe(value) + " cannot be converted into required type " + toText(nb::repr(memberType)));
+  return items;
+}
+
+Value FunctionBuilder::convertMember(nb::handle type, const Value &value) {
+  if (!isStructType(type)) return makeComputed(convert(value, memberType(type)));
   Arguments members;
-  for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) members.named.emplace_back(toText(name).str(), item);
-  return makeStruct(memberType, members);
+  if (value.is(Kind::Sequence))
+    members.positional = value.aggregate->items;
+  else if (findNamedItems(value))
+    members.positional = {value};
+  else
+    fail(error::kType, "Argument " + describe(value) + " cannot be converted into required type " + toText(nb::repr(type)));
+  return makeStruct(type, members);
 }
 
 Value FunctionBuilder::makeStruct(nb::handle structType, Arguments &arguments) {
-  nb::dict members = nb::borrow<nb::dict>(getAttribute(structType, names().members));
-  if (arguments.positional.size() == 1 && arguments.named.empty() &&
-      (arguments.positional[0].is(Kind::Struct) || arguments.positional[0].is(Kind::Dictionary))) {
-    Arguments unpacked;
-    for (auto [name, item] : llvm::zip(arguments.positional[0].aggregate->names, arguments.positional[0].aggregate->items))
-      unpacked.named.emplace_back(toText(name).str(), item);
-    return makeStruct(structType, unpacked);
+  if (arguments.positional.size() == 1 && arguments.named.empty()) {
+    if (auto items = findNamedItems(arguments.positional[0])) {
+      Arguments unpacked;
+      for (auto &[name, item] : *items) unpacked.named.emplace_back(toText(name).str(), item);
+      return makeStruct(structType, unpacked);
+    }
   }
-  if (arguments.positional.size() > nb::len(members))
-    fail(error::kSyntax, toText(nb::repr(structType)) + " has " + std::to_string(nb::len(members)) + " members, got " +
+  size_t count = nb::len(getAttribute(structType, names().members)), position = 0;
+  if (arguments.positional.size() > count)
+    fail(error::kSyntax, toText(nb::repr(structType)) + " has " + std::to_string(count) + " members, got " +
                              std::to_string(arguments.positional.size()) + " values");
-  Value result = makeAggregate(Kind::Struct, {});
-  result.aggregate->structType = nb::borrow(structType);
   std::vector<bool> used(arguments.named.size());
-  size_t position = 0;
-  for (auto [name, element] : members) {
-    std::optional<Value> given;
-    if (position < arguments.positional.size()) given = arguments.positional[position];
+  Value result = makeStructOf(structType, [&](nb::handle name, nb::handle type) {
+    const Value *given = position < arguments.positional.size() ? &arguments.positional[position] : nullptr;
     ++position;
-    for (size_t index = 0; index < arguments.named.size(); ++index) {
+    for (size_t index = 0; index < used.size(); ++index) {
       if (arguments.named[index].first != toText(name)) continue;
       if (given) fail(error::kSyntax, "'" + toText(name) + "' is given twice");
-      given = arguments.named[index].second;
+      given = &arguments.named[index].second;
       used[index] = true;
     }
-    result.aggregate->names.push_back(nb::borrow(name));
-    result.aggregate->items.push_back(given ? convertMember(element, *given) : zeroOf(element));
-  }
+    return given ? convertMember(type, *given) : zeroOf(type);
+  });
   for (size_t index = 0; index < used.size(); ++index)
     if (!used[index]) fail(error::kSyntax, "'" + arguments.named[index].first + "' is no member of " + toText(nb::repr(structType)));
   return result;
@@ -80,56 +91,43 @@ Value FunctionBuilder::makeStruct(nb::handle structType, Arguments &arguments) {
 Value FunctionBuilder::makeAnonymousStruct(Arguments &arguments) {
   Value result = makeAggregate(Kind::Struct, {});
   auto add = [&](nb::object name, const Value &value) {
-    Value item = value.is(Kind::Sequence) || (value.isObject() && !session.python.isInstance(value.object, session.python.structValue))
-                     ? makeComputed(emit(value))
-                     : copy(value);
-    if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) item = structOfObject(value);
-    // Members may be written: each has a place.
+    bool isStruct = value.isObject() && session.python.isInstance(value.object, session.python.structValue);
     result.aggregate->names.push_back(std::move(name));
-    result.aggregate->items.push_back(item);
+    result.aggregate->items.push_back(isStruct                                       ? structOfObject(value)
+                                      : value.is(Kind::Sequence) || value.isObject() ? makeComputed(emit(value))
+                                                                                     : copy(value));
   };
   for (const Value &argument : arguments.positional) {
-    if (argument.is(Kind::Dictionary))
-      for (auto [name, item] : llvm::zip(argument.aggregate->names, argument.aggregate->items)) add(name, item);
-    else
-      fail(error::kType, "qd.Struct takes members by name or a dict, got " + describe(argument));
+    auto items = findNamedItems(argument);
+    if (!items) fail(error::kType, "qd.Struct takes members by name or a dict, got " + describe(argument));
+    for (auto &[name, item] : *items) add(name, item);
   }
   for (const auto &[name, value] : arguments.named) add(nb::steal(PyUnicode_InternFromString(name.c_str())), value);
   return result;
 }
 
 Value FunctionBuilder::structOfObject(const Value &object) {
-  Value result = makeAggregate(Kind::Struct, {});
   nb::object type = findAttribute(object.object, names()._type);
-  if (type && !type.is_none()) result.aggregate->structType = type;
-  nb::dict members = type && !type.is_none() ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
-  for (auto [name, value] : nb::borrow<nb::dict>(getAttribute(object.object, names().entries))) {
-    const PathNode *path = session.reader.getStep(object.path, PathStep::Kind::Attribute, toText(name));
-    session.reader.read(path, value);
-    Value item = makeObject(value, path);
-    if (members.contains(name))
-      item = convertMember(nb::object(members[name]), item);
-    else if (session.python.isInstance(value, session.python.structValue))
-      item = structOfObject(item);
-    else
-      item = makeComputed(emit(item));
-    result.aggregate->names.push_back(nb::borrow(name));
-    result.aggregate->items.push_back(std::move(item));
-  }
+  bool isTyped = type && !type.is_none();
+  nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
+  Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
+    Value item = makeObject(member, session.reader.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
+    session.reader.read(item.path, member);
+    if (types.contains(name)) return convertMember(nb::object(types[name]), item);
+    return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(emit(item));
+  });
+  if (isTyped) result.aggregate->structType = type;
   return result;
 }
 
-Value FunctionBuilder::structElement(const Value &structField, const std::function<Value(const Value &)> &element) {
-  Value result = makeAggregate(Kind::Struct, {});
-  nb::object type = findAttribute(structField.object, names().dtype);
-  if (type && session.python.isInstance(type, session.python.structType)) result.aggregate->structType = type;
-  for (auto [name, field] : nb::borrow<nb::dict>(getAttribute(structField.object, names().field_dict))) {
+Value FunctionBuilder::structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element) {
+  Value result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
     Value member = makeObject(field, session.reader.getStep(structField.path, PathStep::Kind::Attribute, toText(name)));
     session.reader.read(member.path, field);
-    bool isStruct = session.python.isInstance(field, session.python.structField);
-    result.aggregate->names.push_back(nb::borrow(name));
-    result.aggregate->items.push_back(isStruct ? structElement(member, element) : element(member));
-  }
+    return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
+  });
+  nb::object type = findAttribute(structField.object, names().dtype);
+  if (type && isStructType(type)) result.aggregate->structType = type;
   return result;
 }
 

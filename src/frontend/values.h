@@ -104,11 +104,9 @@ template <typename Range, typename Make> std::vector<Value> listValues(const Ran
 }
 
 /// A value with the same shape and names as an aggregate, and other items.
-template <typename Change> Value mapItems(const Value &value, Change &&change) {
-  Value result = makeAggregate(value.kind, value.aggregate->items);
-  result.aggregate->names = value.aggregate->names;
-  result.aggregate->structType = value.aggregate->structType;
-  result.aggregate->isTuple = value.aggregate->isTuple;
+template <typename Change> Value mapItems(const Value &shape, Change &&change) {
+  Value result = makeAggregate(shape.kind, {});
+  *result.aggregate = *shape.aggregate;
   for (Value &item : result.aggregate->items) item = change(item);
   return result;
 }
