@@ -3,9 +3,6 @@
 #include "bindings/read_options.h"
 #include "compile.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-
 #include <mutex>
 
 namespace nb = nanobind;
@@ -57,8 +54,7 @@ nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, n
   std::vector<uint8_t> bytes;
   {
     std::optional<nb::gil_scoped_release> released;
-    support::Options values;
-    readOptions(values, options.ptr());
+    support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
     auto leavePython = [&] { released.emplace(); };
     std::optional<artifact::Artifact> artifact =

@@ -9,43 +9,31 @@
 #include "launch/tensor_object.h"
 #include "runtime/buffer.h"
 #include "runtime/thread_pool.h"
-#include "support/error.h"
 #include "support/log.h"
-#include "support/options.h"
+
+namespace nb = nanobind;
 
 namespace qd::bindings {
-
-using launch::guard;
-using launch::Ref;
+namespace {
 
 // The operators of the language, a line for each row of the table, its columns separated by tabs.
-static const char *operators =
+const char *operators =
 #define QD_UNARY(name, operand, result, numpy, cost, doc) "unary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
 #define QD_BINARY(name, operand, result, numpy, cost, doc) "binary\t" #name "\t" #operand "\t" #result "\t" numpy "\t" doc "\n"
 #define QD_ATOMIC(name, operand, numpy, doc) "atomic\t" #name "\t" #operand "\tSame\t" numpy "\t" doc "\n"
 #include "ir/builtins.def"
     ;
 
-static PyObject *makeOption(const support::OptionValue &value) {
-  if (auto *truth = std::get_if<bool>(&value)) return PyBool_FromLong(*truth);
-  if (auto *whole = std::get_if<int64_t>(&value)) return PyLong_FromLongLong(*whole);
-  if (auto *real = std::get_if<double>(&value)) return PyFloat_FromDouble(*real);
-  return PyUnicode_FromString(std::get<std::string>(value).c_str());
+nb::list getOptionTable() {
+  static const char *scopes[] = {"everywhere", "keyword_only", "no_config"};
+  nb::list table;
+  for (const support::OptionRow &row : support::getOptionRows())
+    table.append(nb::make_tuple(row.name, nb::str(row.kind.data(), row.kind.size()), row.defaultValue, row.doc,
+                                row.key == support::OptionKey::Key, scopes[size_t(row.scope)]));
+  return table;
 }
 
-static PyObject *getOptionTable(PyObject *, PyObject *) {
-  return guard([&] {
-    static const char *scopes[] = {"everywhere", "keyword_only", "no_config"};
-    Ref table = Ref::adopt(PyList_New(0));
-    for (const support::OptionRow &row : support::getOptionRows())
-      launch::append(
-          table, Ref::adopt(Py_BuildValue("ss#NsOs", row.name, row.kind.data(), Py_ssize_t(row.kind.size()), makeOption(row.defaultValue),
-                                          row.doc, row.key == support::OptionKey::Key ? Py_True : Py_False, scopes[size_t(row.scope)])));
-    return table.release();
-  });
-}
-
-static void applyOptions(launch::State &state) {
+void applyOptions(launch::State &state) {
   using support::Option;
   runtime::setThreadCount(int(state.options.getInt(Option::cpu_max_num_threads)));
   support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
@@ -65,126 +53,94 @@ static void applyOptions(launch::State &state) {
   state.cache = std::make_unique<artifact::DiskCache>(std::move(cache));
 }
 
-static PyObject *init(PyObject *, PyObject *args, PyObject *kwargs) {
-  return guard([&]() -> PyObject * {
-    static const char *names[] = {"options", "interpreter", nullptr};
-    PyObject *dict, *interpreter = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:init", const_cast<char **>(names), &PyDict_Type, &dict, &interpreter))
-      return nullptr;
-    support::Options options;
-    readOptions(options, dict);
-    if (PyErr_Occurred()) return nullptr;
-    launch::resetState();
-    launch::State &state = launch::getState();
-    state.options = std::move(options);
-    if (!state.device) state.device = cpu::makeDevice();
-    applyOptions(state);
-    state.interpreter = interpreter == Py_None ? nullptr : Py_NewRef(interpreter);
-    state.launches = state.compiled = state.loaded = 0;
-    state.isActive = true;
-    Py_RETURN_NONE;
-  });
-}
-
-static PyObject *setOptions(PyObject *, PyObject *dict) {
-  return guard([&]() -> PyObject * {
-    if (!PyDict_Check(dict)) launch::throwPython(PyExc_TypeError, "set_options takes a dict");
-    launch::requireActive();
-    launch::State &state = launch::getState();
-    support::Options options = state.options;
-    readOptions(options, dict);
-    state.options = std::move(options);
-    applyOptions(state);
-    Py_RETURN_NONE;
-  });
-}
-
-static PyObject *reset(PyObject *, PyObject *) {
+void init(nb::dict given, nb::object interpreter) {
+  support::Options options = readOptions({}, given);
   launch::resetState();
-  Py_RETURN_NONE;
+  launch::State &state = launch::getState();
+  state.options = std::move(options);
+  if (!state.device) state.device = cpu::makeDevice();
+  applyOptions(state);
+  state.interpreter = interpreter.is_none() ? nullptr : interpreter.release().ptr();
+  state.launches = state.compiled = state.loaded = 0;
+  state.isActive = true;
 }
 
-static PyObject *synchronize(PyObject *, PyObject *) {
-  return guard([]() -> PyObject * {
-    launch::requireActive();
-    launch::getState().device->synchronize();
-    Py_RETURN_NONE;
-  });
+void setOptions(nb::dict given) {
+  launch::requireActive();
+  launch::State &state = launch::getState();
+  state.options = readOptions(state.options, given);
+  applyOptions(state);
 }
 
-static PyObject *getStatistics(PyObject *, PyObject *) {
+void synchronize() {
+  launch::requireActive();
+  launch::getState().device->synchronize();
+}
+
+nb::dict getStatistics() {
   const launch::State &state = launch::getState();
-  auto asLong = [](uint64_t count) { return static_cast<unsigned long long>(count); };
-  return Py_BuildValue("{sOsKsKsKsisK}", "active", state.isActive ? Py_True : Py_False, "launches", asLong(state.launches), "compiled",
-                       asLong(state.compiled), "loaded", asLong(state.loaded), "threads", runtime::getThreadCount(), "epoch",
-                       asLong(state.epoch));
+  nb::dict result;
+  result["active"] = state.isActive;
+  result["launches"] = state.launches;
+  result["compiled"] = state.compiled;
+  result["loaded"] = state.loaded;
+  result["threads"] = runtime::getThreadCount();
+  result["epoch"] = state.epoch;
+  return result;
 }
 
-static PyObject *writeLog(PyObject *, PyObject *args) {
-  return guard([&]() -> PyObject * {
-    const char *level, *message, *place = "";
-    if (!PyArg_ParseTuple(args, "ss|s:log", &level, &message, &place)) return nullptr;
-    support::log(support::parseLogLevel(level), message, place);
-    Py_RETURN_NONE;
-  });
-}
-
-static PyObject *setLogLevel(PyObject *, PyObject *args) {
-  return guard([&]() -> PyObject * {
-    const char *level;
-    if (!PyArg_ParseTuple(args, "s", &level)) return nullptr;
-    support::setLogLevel(support::parseLogLevel(level));
-    Py_RETURN_NONE;
-  });
-}
-
-static PyObject *isLogged(PyObject *, PyObject *args) {
-  return guard([&]() -> PyObject * {
-    const char *level;
-    return PyArg_ParseTuple(args, "s", &level) ? PyBool_FromLong(support::isLogged(support::parseLogLevel(level))) : nullptr;
-  });
-}
-
-static PyObject *getMemoryUse(PyObject *, PyObject *) {
+nb::dict getMemoryUse() {
   runtime::MemoryUse use = runtime::getMemoryUse();
-  return Py_BuildValue("{sLsL}", "bytes", static_cast<long long>(use.bytes), "blocks", static_cast<long long>(use.blocks));
+  nb::dict result;
+  result["bytes"] = use.bytes;
+  result["blocks"] = use.blocks;
+  return result;
 }
 
-static PyMethodDef functions[] = {
-    {"option_table", getOptionTable, METH_NOARGS, "Rows of options.def: (name, kind, default, doc, in cache key, scope)."},
-    {"init", launch::withKeywords(init), METH_VARARGS | METH_KEYWORDS,
-     "init(options, interpreter=None): start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of "
-     "kernels."},
-    {"set_options", setOptions, METH_O, "Change option values of the running runtime."},
-    {"reset", reset, METH_NOARGS, "End the runtime: containers lose their memory (views keep it), kernels their code."},
-    {"sync", synchronize, METH_NOARGS, "Wait until everything that was launched is done."},
-    {"statistics", getStatistics, METH_NOARGS, "active, launches, compiled, loaded (from disk), threads, epoch."},
-    {"log", writeLog, METH_VARARGS, "log(level, message, place=''): one line on stderr when the level is on."},
-    {"set_log_level", setLogLevel, METH_VARARGS, "Least severe level that is written."},
-    {"is_logged", isLogged, METH_VARARGS, "Whether lines of this level are written."},
-    {"memory_use", getMemoryUse, METH_NOARGS, "Bytes and blocks of all buffers that are alive."},
-    {}};
+/// Errors of the run-time half become Python exceptions in one place for slots and for functions.
+void translateError(const std::exception_ptr &error, void *) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const nb::builtin_exception &) { throw; } catch (const nb::python_error &) {
+    throw;
+  } catch (...) { launch::setPythonError(); }
+}
 
-static PyModuleDef moduleDefinition = {PyModuleDef_HEAD_INIT,
-                                       "quadrants._runtime",
-                                       "Containers, kernel launches and the cache: everything but the compiler.",
-                                       -1,
-                                       functions,
-                                       {},
-                                       {},
-                                       {},
-                                       {}};
-
+} // namespace
 } // namespace qd::bindings
 
-PyMODINIT_FUNC PyInit__runtime() {
-  return qd::launch::guard([]() -> PyObject * {
-    qd::launch::prepareForcedUnwinding();
-    qd::launch::Ref module = qd::launch::Ref::adopt(PyModule_Create(&qd::bindings::moduleDefinition));
-    qd::launch::addDataTypes(module.get());
-    qd::launch::addTensorTypes(module.get());
-    qd::launch::addKernelType(module.get());
-    PyModule_AddStringConstant(module.get(), "OPERATORS", qd::bindings::operators);
-    return module.release();
+NB_MODULE(_runtime, m) {
+  using namespace nb::literals;
+  using namespace qd;
+  m.doc() = "Containers, kernel launches and the cache: everything but the compiler.";
+  launch::prepareForcedUnwinding();
+  nb::register_exception_translator(bindings::translateError);
+  bool isMade = launch::guard(false, [&] {
+    launch::addDataTypes(m.ptr());
+    launch::addTensorTypes(m.ptr());
+    launch::addKernelType(m.ptr());
+    return true;
   });
+  if (!isMade) throw nb::python_error();
+  m.attr("OPERATORS") = bindings::operators;
+  m.def("option_table", bindings::getOptionTable, "Rows of options.def: (name, kind, default, doc, in cache key, scope).");
+  m.def("init", bindings::init, "options"_a, "interpreter"_a.none() = nb::none(),
+        "Start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels.");
+  m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
+  m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
+  m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
+  m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");
+  m.def(
+      "log",
+      [](const std::string &level, const std::string &text, const std::string &place) {
+        support::log(support::parseLogLevel(level), text, place);
+      },
+      "level"_a, "message"_a, "place"_a = "", "One line on stderr when the level is on.");
+  m.def(
+      "set_log_level", [](const std::string &level) { support::setLogLevel(support::parseLogLevel(level)); },
+      "Least severe level that is written.");
+  m.def(
+      "is_logged", [](const std::string &level) { return support::isLogged(support::parseLogLevel(level)); },
+      "Whether lines of this level are written.");
+  m.def("memory_use", bindings::getMemoryUse, "Bytes and blocks of all buffers that are alive.");
 }

@@ -184,25 +184,26 @@ bool Describer::value(PyObject *object) {
     for (const std::string &part : parts) addText(out, part);
     return true;
   }
-  if (kind == &PySlice_Type || kind == &PyRange_Type) {
-    out += kind == &PySlice_Type ? ':' : 'r';
-    return attributes(object, {"start", "stop", "step"});
-  }
+  static const struct {
+    PyTypeObject *type;
+    char letter;
+    std::initializer_list<const char *> members;
+  } known[] = {{&PySlice_Type, ':', {"start", "stop", "step"}},
+               {&PyRange_Type, 'r', {"start", "stop", "step"}},
+               {&PyModule_Type, 'M', {"__name__"}},
+               {&PyCFunction_Type, 'C', {"__module__", "__qualname__"}}};
+  for (const auto &row : known)
+    if (PyObject_TypeCheck(object, row.type)) {
+      out += row.letter;
+      return attributes(object, row.members);
+    }
   if (PyType_Check(object)) return type(reinterpret_cast<PyTypeObject *>(object));
-  if (PyModule_Check(object)) {
-    out += 'M';
-    return attributes(object, {"__name__"});
-  }
   if (PyArray_Check(object) || PyArray_IsScalar(object, Generic)) {
     out += PyArray_Check(object) ? 'A' : 'g';
     return array(object);
   }
   if (isTensor(object)) return false; // a container is an input, never a constant
   if (PyFunction_Check(object) || isKernel(object) || PyMethod_Check(object)) return function(object, Placement::Ignored);
-  if (PyCFunction_Check(object)) {
-    out += 'C';
-    return attributes(object, {"__module__", "__qualname__"});
-  }
   if (isEnumMember(object)) {
     out += 'E';
     typeName(kind);

@@ -7,9 +7,11 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <string>
+#include <structmember.h>
 
 namespace qd::launch {
 
@@ -25,7 +27,10 @@ static LiveList<TensorObject> allTensors;
 
 static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
   auto *object = PyObject_New(BufferObject, bufferType);
-  if (object) new (&object->buffer) runtime::BufferRef(buffer);
+  if (!object) throw PythonError{};
+  new (&object->buffer) runtime::BufferRef(buffer);
+  object->size = Py_ssize_t(buffer->getSize());
+  object->address = Py_ssize_t(buffer->getData());
   return reinterpret_cast<PyObject *>(object);
 }
 
@@ -43,13 +48,6 @@ static void deleteBuffer(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   PyObject_Free(self);
   Py_DECREF(type);
-}
-
-static PyObject *getBufferSize(PyObject *self, void *) {
-  return PyLong_FromSize_t(reinterpret_cast<BufferObject *>(self)->buffer->getSize());
-}
-static PyObject *getBufferAddress(PyObject *self, void *) {
-  return PyLong_FromVoidPtr(reinterpret_cast<BufferObject *>(self)->buffer->getData());
 }
 
 //--- Containers ---
@@ -200,62 +198,45 @@ static PyObject *makeView(PyObject *self, PyObject *) {
   });
 }
 
-static PyObject *getShape(PyObject *self, void *) {
-  return guard([&] {
-    TensorObject &object = tensorObject(self);
-    if (object.tensor.state == Tensor::State::Unplaced) return PyObject_CallMethod(self, "_unplaced_shape", nullptr);
-    if (!object.shape) object.shape = makeTuple(object.tensor.layout.extents);
-    return Py_XNewRef(object.shape);
-  });
-}
-
 PyObject *makeElementShape(const layout::ValueType &element) {
   std::vector<int64_t> shape{element.rows, element.columns};
   shape.resize(element.rank);
   return makeTuple(shape);
 }
 
-static PyObject *getElementShape(PyObject *self, void *) {
-  return guard([&] { return makeElementShape(getTensor(self).layout.element); });
-}
-static PyObject *getDtype(PyObject *self, void *) { return Py_NewRef(getDataType(getTensor(self).layout.element.scalar)); }
+enum class Need { Nothing, Memory };
 
-static PyObject *getLayout(PyObject *self, void *) {
-  return guard([&] {
-    const Tensor &tensor = getTensor(self);
-    requireAlive(self);
-    Ref element = Ref::adopt(makeElementShape(tensor.layout.element));
-    Ref extents = Ref::adopt(makeTuple(tensor.layout.extents));
-    Ref strides = Ref::adopt(makeTuple(tensor.layout.strides));
-    return Py_BuildValue("ssOOOL", tensor.isField ? "field" : "ndarray", support::getName(tensor.layout.element.scalar).data(),
-                         element.get(), extents.get(), strides.get(), static_cast<long long>(tensor.layout.componentStride));
-  });
-}
-
-static PyObject *getOffset(PyObject *self, void *) {
+/// A property of containers, with what they must have for it to be known.
+template <Need need, auto read> PyObject *getProperty(PyObject *self, void *) {
   return guard([&]() -> PyObject * {
-    const TensorObject &object = tensorObject(self);
-    if (!object.firstIndex) Py_RETURN_NONE;
-    return makeTuple({object.firstIndex, object.firstIndex + object.tensor.layout.rank()});
+    TensorObject &object = tensorObject(self);
+    if (need == Need::Memory) requireAlive(self);
+    return read(object);
   });
 }
 
-static PyObject *getTensorBuffer(PyObject *self, void *) {
-  return guard([&] {
-    requireAlive(self);
-    return wrapBuffer(getTensor(self).buffer);
-  });
+static PyObject *getShape(TensorObject &object) {
+  if (object.tensor.state == Tensor::State::Unplaced)
+    return PyObject_CallMethod(reinterpret_cast<PyObject *>(&object), "_unplaced_shape", nullptr);
+  if (!object.shape) object.shape = makeTuple(object.tensor.layout.extents);
+  return Py_NewRef(object.shape);
 }
-static PyObject *getByteOffset(PyObject *self, void *) { return PyLong_FromLongLong(getTensor(self).byteOffset); }
-static PyObject *getAddress(PyObject *self, void *) {
-  return guard([&] {
-    requireAlive(self);
-    return PyLong_FromVoidPtr(getTensor(self).data);
-  });
+
+static PyObject *getLayout(TensorObject &object) {
+  const TensorLayout &layout = object.tensor.layout;
+  return Py_BuildValue("ssNNNL", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
+                       makeElementShape(layout.element), makeTuple(layout.extents), makeTuple(layout.strides),
+                       static_cast<long long>(layout.componentStride));
 }
-static PyObject *getState(PyObject *self, void *) {
+
+static PyObject *getOffset(TensorObject &object) {
+  if (!object.firstIndex) Py_RETURN_NONE;
+  return makeTuple({object.firstIndex, object.firstIndex + object.tensor.layout.rank()});
+}
+
+static PyObject *getState(TensorObject &object) {
   static const char *names[] = {"unplaced", "alive", "dead"};
-  return PyUnicode_InternFromString(names[size_t(getTensor(self).state)]);
+  return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
 }
 
 bool mayOverlap(PyObject *a, PyObject *b) {
@@ -300,26 +281,33 @@ static PyObject *countTensors(PyObject *, PyObject *) {
 
 void addTensorTypes(PyObject *module) {
   if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
-  static PyGetSetDef bufferProperties[] = {{"nbytes", getBufferSize, nullptr, "Size in bytes.", nullptr},
-                                           {"address", getBufferAddress, nullptr, "Address of the first byte.", nullptr},
-                                           {}};
+  static PyMemberDef bufferMembers[] = {{"nbytes", T_PYSSIZET, offsetof(BufferObject, size), READONLY, "Size in bytes."},
+                                        {"address", T_PYSSIZET, offsetof(BufferObject, address), READONLY, "Address of the first byte."},
+                                        {}};
   PyType_Slot bufferSlots[] = {slot(Py_tp_new, newBuffer),
                                slot(Py_tp_dealloc, deleteBuffer),
-                               slot(Py_tp_getset, bufferProperties),
+                               slot(Py_tp_members, bufferMembers),
                                {Py_tp_doc, const_cast<char *>("Zeroed, aligned memory that several containers and views may share.")},
                                {}};
   bufferType = addType(module, {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots});
 
   static PyGetSetDef properties[] = {
-      {"shape", getShape, nullptr, "Extents.", nullptr},
-      {"element_shape", getElementShape, nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
-      {"dtype", getDtype, nullptr, "Scalar type of the elements.", nullptr},
-      {"_qd_layout", getLayout, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)", nullptr},
-      {"_offset", getOffset, nullptr, "Lowest index of each axis, or None.", nullptr},
-      {"_buffer", getTensorBuffer, nullptr, "The memory that the elements lie in.", nullptr},
-      {"_byte_offset", getByteOffset, nullptr, "Where in the buffer the first element lies.", nullptr},
-      {"_address", getAddress, nullptr, "Address of the first element.", nullptr},
-      {"_state", getState, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
+      {"shape", getProperty<Need::Nothing, getShape>, nullptr, "Extents.", nullptr},
+      {"element_shape", getProperty<Need::Nothing, [](TensorObject &object) { return makeElementShape(object.tensor.layout.element); }>,
+       nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
+      {"dtype",
+       getProperty<Need::Nothing, [](TensorObject &object) { return Py_NewRef(getDataType(object.tensor.layout.element.scalar)); }>,
+       nullptr, "Scalar type of the elements.", nullptr},
+      {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)",
+       nullptr},
+      {"_offset", getProperty<Need::Nothing, getOffset>, nullptr, "Lowest index of each axis, or None.", nullptr},
+      {"_buffer", getProperty<Need::Memory, [](TensorObject &object) { return wrapBuffer(object.tensor.buffer); }>, nullptr,
+       "The memory that the elements lie in.", nullptr},
+      {"_byte_offset", getProperty<Need::Nothing, [](TensorObject &object) { return PyLong_FromLongLong(object.tensor.byteOffset); }>,
+       nullptr, "Where in the buffer the first element lies.", nullptr},
+      {"_address", getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromVoidPtr(object.tensor.data); }>, nullptr,
+       "Address of the first element.", nullptr},
+      {"_state", getProperty<Need::Nothing, getState>, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
       {}};
   static PyMethodDef methods[] = {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},

@@ -8,6 +8,7 @@ namespace qd::launch {
 
 struct BufferObject {
   PyObject_HEAD runtime::BufferRef buffer;
+  Py_ssize_t size, address;
 };
 
 /// A container. `tensor` is read by launches without a call: its address is fixed for the life of the object.
