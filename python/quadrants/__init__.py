@@ -49,7 +49,8 @@ from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, ndar
 from ._snode import AXES as _axes
 from ._snode import FieldsBuilder, SNode, axes, root
 from ._struct import Struct, StructField, dataclass
-from ._types import Layout, Template, Tensor, template
+from ._tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
+from ._types import Layout, Template, template
 
 x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
 x86_64 = x64

@@ -77,9 +77,14 @@ from ._snode import root as root
 from ._struct import Struct as Struct
 from ._struct import StructField as StructField
 from ._struct import dataclass as dataclass
+from ._tensor import Backend as Backend
+from ._tensor import MatrixTensor as MatrixTensor
+from ._tensor import Tensor as Tensor
+from ._tensor import VectorTensor as VectorTensor
+from ._tensor import tensor as tensor
+from ._tensor import wrap as wrap
 from ._types import Layout as Layout
 from ._types import Template as Template
-from ._types import Tensor as Tensor
 from ._types import template as template
 from . import linalg as linalg
 from . import math as math

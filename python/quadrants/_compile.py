@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _snode
+from . import _options, _runtime, _snode
 from ._container import ContainerMethods
 from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
@@ -37,6 +37,7 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     _snode.check_all_placed()
     prepared = []
     for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
+        value = value._impl if isinstance(value, _runtime.TensorBase) else value
         if parameter.optional and value is None:
             prepared.append(None)
             continue

@@ -186,7 +186,8 @@ class ContainerMethods:
         twin.copy_from(self)
         return twin
 
-    __copy__ = None  # a shallow copy would be a second owner that looks like a copy
+    def __copy__(self) -> Any:
+        return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
 
     def _like(self) -> Any:
         raise NotImplementedError

@@ -323,6 +323,11 @@ class Matrix(metaclass=KernelClass):
         """An ndarray of `n` x `m` matrices."""
         return _types.factories["ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
 
+    @staticmethod
+    def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
+        """A tensor of `n` x `m` matrices; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](_types.matrix(n, m, dtype), shape, **options)
+
 
 class Vector(Matrix):
     """A vector: a `Matrix` with one axis."""
@@ -338,6 +343,11 @@ class Vector(Matrix):
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
         """An ndarray of vectors with `n` components."""
         return _types.factories["ndarray"](_types.vector(n, dtype), shape, needs_grad)
+
+    @staticmethod
+    def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
+        """A tensor of vectors with `n` components; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
 
 
 def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from . import _options, _runtime, _types
 from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
+from ._snode import row_major_strides
 from ._types import Layout, MatrixType
 
 
@@ -17,26 +19,32 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     _noun = "ndarray"
     grad: Ndarray | None = None
+    dual: Ndarray | None = None
+    _is_soa = False
 
     @property
     def element_type(self) -> Any:
         """Data type, or vector or matrix type, of an element."""
         return self._element_type
 
-    def _allocate(self, element: Any, shape: Any) -> None:
+    def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False) -> None:
         _options.check_runtime()
         if not isinstance(element, MatrixType):
             found = find_dtype(element)
             if found is None:
                 raise QuadrantsRuntimeError(f"{element!r} is not supported as ndarray element type")
             element = found
-        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-        for extent in extents:
+        given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        for extent in given:
             if isinstance(extent, bool) or not hasattr(extent, "__index__") or not 0 <= extent.__index__() <= 2**31 - 1:
                 raise QuadrantsRuntimeError(f"{shape!r} is not a valid shape for ndarray")
-        dtype = scalar_dtype(element)
-        super().__init__(dtype, element_shape_of(element), tuple(extent.__index__() for extent in extents), None, dtype.size, None, 0)
-        self._element_type = element
+        extents = tuple(extent.__index__() for extent in given)
+        dtype, element_shape = scalar_dtype(element), element_shape_of(element)
+        is_soa = is_soa and math.prod(element_shape) > 1
+        item = dtype.size if is_soa else dtype.size * math.prod(element_shape)
+        component = dtype.size * (math.prod(extents) if is_soa else 1)
+        super().__init__(dtype, element_shape, extents, row_major_strides(extents, item, layout), component, None, 0)
+        self._element_type, self._order, self._is_soa = element, layout, is_soa
 
     def get_type(self) -> SimpleNamespace:
         """What the array holds, as an annotation would say it: element_type, shape, layout, needs_grad."""
@@ -51,10 +59,21 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return (self[index] if len(self.shape) == 1 else self.view()[index] for index in range(len(self)))
 
     def _like(self) -> Ndarray:
-        return ndarray(self._element_type, self.shape)
+        return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual())
 
     def __reduce__(self) -> Any:
-        return (_restore, (self._element_type, self.shape, self.to_numpy()))
+        payload = {
+            "version": 1,
+            "shape": self.shape,
+            "element_type": self.dtype.name,
+            "element_shape": self.element_shape,
+            "data": self.to_numpy(),
+            "layout": self._order,
+            "is_soa": self._is_soa,
+            "needs_grad": self.has_grad(),
+            "needs_dual": self.has_dual(),
+        }
+        return (unpickle, (payload,))
 
 
 class ScalarNdarray(Ndarray):
@@ -91,21 +110,49 @@ _CLASSES = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad=True", "Matrix.ndarray with needs_grad=True")
 
 
-def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
-    """A zero-filled ndarray of scalars, vectors or matrices."""
-    rank = dtype.ndim if isinstance(dtype, MatrixType) else 0
-    parts = (*dtype.shape, dtype.dtype) if isinstance(dtype, MatrixType) else (dtype,)
-    made = _CLASSES[rank](*parts, shape)
+def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
+    """A zero-filled ndarray of scalars, vectors or matrices; `needs_grad` and `needs_dual` allocate adjoints and tangents."""
+    return make_ndarray(dtype, shape, None, False, needs_grad, needs_dual)
+
+
+def make_ndarray(
+    element: Any, shape: Any, layout: tuple[int, ...] | None, is_soa: bool = False, needs_grad: bool = False, needs_dual: bool = False
+) -> Any:
+    """As `ndarray`, with axes in any order in memory (`layout`, outermost first) and components in blocks of their own (`is_soa`)."""
+    rank = element.ndim if isinstance(element, MatrixType) else 0
+
+    def make() -> Any:
+        made = _CLASSES[rank].__new__(_CLASSES[rank])
+        made._allocate(element, shape, layout, is_soa)
+        return made
+
+    made = make()
+    if (needs_grad or needs_dual) and not made.dtype.is_real:
+        raise QuadrantsRuntimeError(f"{made.dtype} is not supported for {_NEEDS_GRAD[rank]}")
     if needs_grad:
-        if not made.dtype.is_real:
-            raise QuadrantsRuntimeError(f"{made.dtype} is not supported for {_NEEDS_GRAD[rank]}")
-        made.grad = _CLASSES[rank](*parts, shape)
+        made.grad = make()
+    if needs_dual:
+        made.dual = make()
     return made
 
 
-def _restore(element: Any, shape: tuple[int, ...], data: Any) -> Any:
-    made = ndarray(element, shape)
-    made.from_numpy(data)
+def unpickle(payload: dict[str, Any]) -> Any:
+    """The ndarray that a pickle holds as a plain dict: version, shape, element_type, element_shape, data, and how it lay in memory."""
+    if _options.current is None:
+        raise QuadrantsRuntimeError("qd.init() must be called before unpickling ndarrays")
+    dtype = find_dtype(payload.get("element_type"))
+    if payload.get("version") != 1 or dtype is None:
+        raise ValueError(
+            f"a pickled ndarray of version {payload.get('version')} with elements {payload.get('element_type')!r} cannot be read"
+        )
+    extents = payload["element_shape"]
+    element = (dtype, _types.vector, _types.matrix)[len(extents)]
+    made = make_ndarray(
+        element(*extents, dtype) if extents else dtype,
+        payload["shape"],
+        *(payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual")),
+    )
+    made.from_numpy(payload["data"])
     return made
 
 

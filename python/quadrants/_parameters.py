@@ -11,8 +11,9 @@ from typing import Any
 
 from ._dtypes import DataType, find_dtype
 from ._errors import QuadrantsSyntaxError
+from ._runtime import TensorBase
 from ._source import caller_locals
-from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, Tensor
+from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template
 
 EMPTY = inspect.Parameter.empty
 _POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
@@ -151,7 +152,7 @@ class _Annotations:
 
 
 _KINDS: list[tuple[type, str]] = [(MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array")]
-_BARE: dict[Any, tuple[str, Any]] = {NdarrayType: ("array", NdarrayType()), Tensor: ("tensor", None), Template: ("template", None)}
+_BARE: dict[Any, tuple[str, Any]] = {NdarrayType: ("array", NdarrayType()), Template: ("template", None)}
 
 
 def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
@@ -170,6 +171,8 @@ def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
         return "template", None, False
     if isinstance(annotation, type) and annotation in _BARE:
         return *_BARE[annotation], False
+    if isinstance(annotation, type) and issubclass(annotation, TensorBase):
+        return "tensor", None, False
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return "dataclass", annotation, False
     if not isinstance(annotation, str) and find_dtype(annotation) is not None:

@@ -62,6 +62,10 @@ class _Container:
 class FieldBase(_Container): ...
 class NdarrayBase(_Container): ...
 
+class TensorBase:
+    _impl: Any
+    def __init__(self, impl: Any) -> None: ...
+
 class Kernel:
     function: Callable[..., Any]
     parameters: list[Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._dtypes import DataType, find_dtype
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import QuadrantsSyntaxError
 
 factories: dict[str, Callable[..., Any]] = {}  # "matrix", "field", "ndarray": filled in by the modules that make them
 
@@ -100,13 +100,6 @@ class Template:
 
 
 template = Template
-
-
-class Tensor:
-    """Annotation of an argument that may be a field, an ndarray, a NumPy array or a torch tensor."""
-
-    def __init__(self, *_: Any, **__: Any):
-        raise QuadrantsRuntimeError("qd.Tensor wrappers are not supported: use fields, ndarrays or arrays themselves")
 
 
 class NdarrayType:

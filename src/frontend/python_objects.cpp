@@ -55,6 +55,13 @@ PythonObjects::PythonObjects() {
   builtins = nb::borrow<nb::dict>(nb::module_::import_("builtins").attr("__dict__"));
 }
 
+nb::handle unwrapTensor(nb::handle object) {
+  static PyObject *wrapper = findMember("quadrants._runtime", "TensorBase").release().ptr();
+  return object && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject *>(wrapper))
+             ? nb::handle(getAttribute(object, nb::str("_impl")))
+             : object;
+}
+
 NodeKind PythonObjects::kindOf(nb::handle node) const {
   auto found = nodeKinds.find(reinterpret_cast<PyObject *>(Py_TYPE(node.ptr())));
   return found == nodeKinds.end() ? NodeKind::Unknown : found->second;

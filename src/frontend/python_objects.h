@@ -48,6 +48,9 @@ enum class NodeKind : uint8_t {
       Unknown
 };
 
+/// The container behind a `qd.Tensor`, which keeps it alive; any other object as it is.
+nb::handle unwrapTensor(nb::handle object);
+
 /// Names, node classes and the package's classes.
 struct PythonObjects {
   PythonObjects();
@@ -67,7 +70,9 @@ struct PythonObjects {
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;
-  bool isTensor(nb::handle object) const { return isInstance(object, fieldBase) || isInstance(object, arrayBase); }
+  bool isTensor(nb::handle object) const {
+    return isInstance(unwrapTensor(object), fieldBase) || isInstance(unwrapTensor(object), arrayBase);
+  }
   bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars
   /// The number as Python's own int, float or bool.
   nb::object toPlainNumber(nb::handle object) const;

@@ -60,9 +60,10 @@ struct Aggregate {
   bool isNdrange = false;          ///< Range: items are (begin, end) pairs in turn; else begin, end, step
 };
 
+/// A `qd.Tensor` stands for its container.
 inline Value makeObject(nb::handle object, const PathNode *path = nullptr) {
   Value value;
-  value.object = nb::borrow(object);
+  value.object = nb::borrow(unwrapTensor(object));
   value.path = path;
   return value;
 }

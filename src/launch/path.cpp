@@ -1,6 +1,7 @@
 #include "launch/path.h"
 
 #include "launch/kernel.h"
+#include "launch/tensor_object.h"
 
 #include <string>
 
@@ -61,6 +62,7 @@ PyObject *readCell(PyObject *function, Py_ssize_t index) {
 
 Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   PyObject *found = nullptr;
+  object = unwrap(object);
   switch (step.kind) {
   case PathStep::Kind::Attribute: found = PyObject_GetAttr(object, name); break;
   case PathStep::Kind::Item: {

@@ -39,6 +39,7 @@ int Plan::traverse(visitproc visit, void *arg) const {
 
 /// Empty when there is no such member.
 Ref Plan::fetchAttribute(Step &step, PyObject *object) {
+  object = unwrap(object);
   PyTypeObject *type = Py_TYPE(object);
   // Next time the dictionary is enough, unless the class has a say about the member.
   step.typeVersion = 0;
@@ -197,13 +198,16 @@ static bool matchesDescr(PyArray_Descr *have, PyArray_Descr *want) {
   return have == want || (PyArray_EquivTypenums(have->type_num, want->type_num) && PyArray_ISNBO(have->byteorder));
 }
 
-Fit Plan::readTensor(TensorInput &input, PyObject *object, unsigned char *block) {
+Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block) {
   auto *argument = reinterpret_cast<QdTensorArgument *>(block + input.offset);
   int64_t *out = argument->extents_and_strides;
   const layout::TensorLayout &layout = input.input->layout;
   const int64_t *extents, *strides;
-  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get()) && isTensor(object))
-    input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get())) {
+    object = unwrap(object);
+    if (isTensor(object) && Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get()))
+      input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  }
   if (Py_TYPE(object) == reinterpret_cast<PyTypeObject *>(input.type.get())) {
     const runtime::Tensor &tensor = getTensor(object);
     if (tensor.typeKey != input.key && tensor.typeKey != input.stridedKey) return Fit::No;

@@ -85,7 +85,8 @@ private:
   Fit walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &frame);
   Ref fetch(Step &step, PlanFrame &frame);
   Ref fetchAttribute(Step &step, PyObject *object);
-  Fit readTensor(TensorInput &input, PyObject *object, unsigned char *block);
+  /// Leaves the container in `object` when that is a wrapper of it.
+  Fit readTensor(TensorInput &input, PyObject *&object, unsigned char *block);
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);

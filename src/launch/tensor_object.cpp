@@ -20,7 +20,7 @@ using runtime::Tensor;
 using support::Error;
 using support::ErrorKind;
 
-PyTypeObject *bufferType, *fieldType, *ndarrayType;
+PyTypeObject *bufferType, *fieldType, *ndarrayType, *wrapperType;
 static LiveList<TensorObject> allTensors;
 
 //--- Buffer ---
@@ -279,6 +279,20 @@ static PyObject *countTensors(PyObject *, PyObject *) {
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
 }
 
+static int initWrapper(PyObject *self, PyObject *args, PyObject *) {
+  PyObject *impl;
+  if (!PyArg_ParseTuple(args, "O:TensorBase", &impl)) return -1;
+  Py_XSETREF(reinterpret_cast<WrapperObject *>(self)->impl, Py_NewRef(impl));
+  return 0;
+}
+
+static void deleteWrapper(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  Py_CLEAR(reinterpret_cast<WrapperObject *>(self)->impl);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
 void addTensorTypes(PyObject *module) {
   if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
   static PyMemberDef bufferMembers[] = {{"nbytes", T_PYSSIZET, offsetof(BufferObject, size), READONLY, "Size in bytes."},
@@ -327,6 +341,10 @@ void addTensorTypes(PyObject *module) {
   unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   fieldType = addType(module, {"quadrants._runtime.FieldBase", sizeof(TensorObject), 0, flags, slots});
   ndarrayType = addType(module, {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, flags, slots});
+  static PyMemberDef members[] = {{"_impl", T_OBJECT_EX, offsetof(WrapperObject, impl), READONLY, "The container."}, {}};
+  PyType_Slot wrapperSlots[] = {slot(Py_tp_init, initWrapper), slot(Py_tp_dealloc, deleteWrapper), slot(Py_tp_members, members), {}};
+  wrapperType =
+      addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},

@@ -19,7 +19,18 @@ struct TensorObject {
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 
-extern PyTypeObject *bufferType, *fieldType, *ndarrayType;
+/// A `qd.Tensor`: stands for its container wherever one is expected.
+struct WrapperObject {
+  PyObject_HEAD PyObject *impl;
+};
+
+extern PyTypeObject *bufferType, *fieldType, *ndarrayType, *wrapperType;
+
+/// The container behind a `qd.Tensor`, borrowed from it; any other object as it is.
+inline PyObject *unwrap(PyObject *object) {
+  PyObject *impl = PyType_IsSubtype(Py_TYPE(object), wrapperType) ? reinterpret_cast<WrapperObject *>(object)->impl : nullptr;
+  return impl ? impl : object;
+}
 
 inline bool isTensor(PyObject *object) {
   return PyType_IsSubtype(Py_TYPE(object), ndarrayType) || PyType_IsSubtype(Py_TYPE(object), fieldType);

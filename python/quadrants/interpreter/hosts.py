@@ -55,11 +55,15 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         return Tensor(members, container.shape, "struct", container.struct_methods)
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
-    return Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic)
+    tensor = Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic)
+    tensor.owner = container
+    return tensor
 
 
 def constant(value: Any) -> Any:
-    """Host vectors and structs as values of the kernel, a copy; anything else as it is."""
+    """Host vectors and structs as values of the kernel, a copy; the container behind a `qd.Tensor`; anything else as it is."""
+    if isinstance(value, _runtime.TensorBase):
+        return value._impl
     if isinstance(value, Matrix):
         dtype = dtype_of(value.dtype) if value.dtype is not None else None
         return Vec(cast(value._array, dtype).copy()) if dtype is not None else values.make_vector(value._array.tolist(), None)
@@ -72,6 +76,7 @@ def constant(value: Any) -> Any:
 
 def member(base: Any, name: str) -> Any:
     """An attribute of a Python object; scalar members of dataclass arguments have their annotated type."""
+    base = base.owner if isinstance(base, Tensor) else base
     try:
         value = getattr(base, name)
     except AttributeError as error:

@@ -68,7 +68,7 @@ class StructValue:
 class Tensor:
     """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
 
-    __slots__ = ("data", "shape", "label", "methods", "dynamic")
+    __slots__ = ("data", "shape", "label", "methods", "dynamic", "owner")
 
     def __init__(self, data: Any, shape: tuple[int, ...], label: str, methods: dict[str, Any] | None = None, dynamic: bool = False) -> None:
         self.data = data
@@ -76,6 +76,7 @@ class Tensor:
         self.label = label
         self.methods = methods
         self.dynamic = dynamic  # an array argument: its shape is a run-time value
+        self.owner: Any = self  # the container, which knows its other attributes
 
     def element(self, indices: tuple[int, ...]) -> Any:
         """The place of one element."""

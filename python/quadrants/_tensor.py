@@ -1,0 +1,246 @@
+"""`qd.Tensor`: one face for fields and ndarrays, so that a program chooses between them in one place."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import math
+from typing import Any
+
+from . import _runtime, _types
+from ._container import ContainerMethods
+from ._field import Field, field
+from ._ndarray import Ndarray, make_ndarray
+from ._struct import StructField
+from ._types import Layout, MatrixType
+
+
+class Backend(enum.IntEnum):
+    """What a tensor is made of: a field (its layout is part of kernels) or an ndarray (its shape and address are data to kernels)."""
+
+    FIELD = 0
+    NDARRAY = 1
+
+
+class Tensor(_runtime.TensorBase):
+    """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
+
+    Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
+    torch tensor.
+    """
+
+    def __init__(self, impl: Any):
+        if not isinstance(impl, (Field, Ndarray, StructField)):
+            raise TypeError(f"{type(self).__name__}(impl) requires an Ndarray or Field; got {type(impl).__name__}")
+        rank = {VectorTensor: 1, MatrixTensor: 2}.get(type(self))
+        if rank is not None and len(getattr(impl, "element_shape", ())) != rank:
+            what = "vector" if rank == 1 else "matrix"
+            raise TypeError(f"{type(self).__name__} requires a {what}-element impl; got {type(impl).__name__}")
+        super().__init__(impl)
+
+    def _unwrap(self) -> Any:
+        return self._impl
+
+    @property
+    def backend(self) -> Backend:
+        """Whether a field or an ndarray is behind it."""
+        return Backend.NDARRAY if isinstance(self._impl, Ndarray) else Backend.FIELD
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, without the axes of elements."""
+        return self._impl.shape
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """() of scalars, (n,) of vectors, (n, m) of matrices."""
+        return self._impl.element_shape
+
+    @property
+    def dtype(self) -> Any:
+        """Scalar type of the elements."""
+        return self._impl.dtype
+
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        return self._impl.layout
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, without those of elements."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * math.prod(self.element_shape) * self.dtype.size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance of neighbours along each axis, counted in scalars."""
+        return tuple(step // self.dtype.size for step in self._impl._qd_layout[4])
+
+    def _companion(self, which: str) -> Tensor | None:
+        found = getattr(self._impl, which)
+        return None if found is None else wrap(found)
+
+    @functools.cached_property
+    def grad(self) -> Tensor | None:
+        """The adjoints as a tensor; None of integers and of ndarrays made without them."""
+        return self._companion("grad")
+
+    @functools.cached_property
+    def dual(self) -> Tensor | None:
+        """The tangents as a tensor; None of integers and of ndarrays made without them."""
+        return self._companion("dual")
+
+    def has_grad(self) -> bool:
+        """Whether gradient storage is allocated."""
+        return self._impl.has_grad()
+
+    def has_dual(self) -> bool:
+        """Whether tangent storage is allocated."""
+        return self._impl.has_dual()
+
+    def fill(self, val: Any) -> None:
+        """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        self._impl.fill(val)
+
+    def copy_from(self, other: Any) -> None:
+        """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        self._impl.copy_from(other._impl if isinstance(other, Tensor) else other)
+
+    def to_numpy(self, *arguments: Any, **options: Any) -> Any:
+        """Elements as a NumPy array; arguments as of the container behind it: dtype, copy, out."""
+        return self._impl.to_numpy(*arguments, **options)
+
+    def from_numpy(self, arr: Any) -> None:
+        """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment."""
+        self._impl.from_numpy(arr)
+
+    def to_torch(self, *arguments: Any, **options: Any) -> Any:
+        """Elements as a torch tensor; arguments as of the container behind it: device, copy."""
+        return self._impl.to_torch(*arguments, **options)
+
+    def from_torch(self, arr: Any) -> None:
+        """Copy the elements of a torch tensor; as `from_numpy`."""
+        self._impl.from_torch(arr)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PROTOCOLS:
+            return getattr(self._impl, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        return self._impl.__array__(*arguments, **options)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._impl[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._impl[key] = value
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(self._impl)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return type(self)(copy.deepcopy(self._impl, memo))
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self._impl,))
+
+    def __repr__(self) -> str:
+        layout = f", layout={self.layout}" if self.layout is not None else ""
+        return f"Tensor(shape={self.shape}, dtype={self.dtype}, backend={self.backend.name}{layout})"
+
+
+_PROTOCOLS = ("__array_interface__", "__dlpack__", "__dlpack_device__", "to_dlpack")
+
+
+class VectorTensor(Tensor):
+    """A tensor of vectors."""
+
+
+class MatrixTensor(Tensor):
+    """A tensor of matrices."""
+
+
+_CLASSES = (Tensor, VectorTensor, MatrixTensor)
+
+
+def wrap(impl: Any) -> Tensor:
+    """The tensor with an existing container behind it: a `VectorTensor` of vectors, a `MatrixTensor` of matrices, else a `Tensor`."""
+    return _CLASSES[len(getattr(impl, "element_shape", ())) if isinstance(impl, ContainerMethods) else 0](impl)
+
+
+def tensor(
+    dtype: Any,
+    shape: Any,
+    *,
+    backend: Any = Backend.NDARRAY,
+    layout: Any = None,
+    needs_grad: bool = False,
+    needs_dual: bool = False,
+    element_layout: str = "AOS",
+    **more: Any,
+) -> Tensor:
+    """A zero-filled tensor of scalars, vectors or matrices.
+
+    `backend` says whether a field or an ndarray is behind it; `layout` lists the axes from the outermost in memory to the innermost;
+    `element_layout` "SOA" puts the components of elements into blocks of their own. Fields also take `offset` and `name`.
+    """
+    if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
+        raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")
+    if "order" in more:
+        raise TypeError("qd.tensor(...) does not accept order=; pass layout=(...) instead")
+    known = ("offset", "name") if backend == Backend.FIELD else ()
+    if unknown := [name for name in more if name not in known]:
+        accepted = ", ".join(("backend", "dtype", "element_layout", "layout", *known, "needs_dual", "needs_grad", "shape"))
+        raise TypeError(f"qd.tensor() got unexpected keyword argument(s) {unknown}; accepted: {accepted}")
+    if not isinstance(backend, int) or backend not in tuple(Backend):
+        raise ValueError(f"backend={backend!r} is not a valid qd.Backend; expected one of qd.Backend.FIELD, qd.Backend.NDARRAY")
+    if element_layout not in ("AOS", "SOA"):
+        raise ValueError(f"element_layout={element_layout!r} is neither 'AOS' nor 'SOA'")
+    rank = len(shape) if isinstance(shape, (tuple, list)) else 1
+    axes = _check_layout(layout, rank)
+    options = {"needs_grad": needs_grad, "needs_dual": needs_dual}
+    if backend == Backend.NDARRAY:
+        return wrap(make_ndarray(dtype, shape, axes, is_soa=element_layout == "SOA", **options))
+    order = None if axes is None else "".join(chr(ord("i") + axis) for axis in axes)
+    return wrap(field(dtype, shape, order, layout=Layout[element_layout], **options, **more))
+
+
+def _check_layout(layout: Any, rank: int) -> tuple[int, ...] | None:
+    if layout is None:
+        return None
+    axes = tuple(layout)
+    if len(axes) != rank:
+        raise ValueError(f"layout has {len(axes)} entries but shape has {rank} dimensions; they must match")
+    if not all(isinstance(axis, int) for axis in axes) or sorted(axes) != list(range(rank)):
+        raise ValueError(f"layout={layout!r} is not a permutation of range({rank})")
+    return None if axes == tuple(range(rank)) else axes
+
+
+def _compound_tensor(element: MatrixType, shape: Any, **options: Any) -> Tensor:
+    if "order" in options:
+        name = "Vector" if element.ndim == 1 else "Matrix"
+        raise TypeError(f"qd.{name}.tensor(...) does not accept order=; pass layout=(...) instead")
+    return tensor(element, shape, **options)
+
+
+_types.factories["tensor"] = _compound_tensor
