@@ -33,7 +33,7 @@ LocalStorage *BodyEmitter::makeLocal(Type pointee, ArrayRef<LaneKind> kinds, llv
   llvm::Type *slot = widen(type, storage.kinds[0]);
   storage.array = makeSlot(llvm::ArrayType::get(slot, count), name);
   llvm::IRBuilder<>::InsertPointGuard guard(builder);
-  builder.SetInsertPoint(storage.array->getNextNode());
+  builder.SetInsertPoint(storage.array->getParent(), std::next(storage.array->getIterator())); // the block may end there
   for (size_t i = 0; i < count; ++i) storage.slots.push_back(builder.CreateConstGEP1_64(slot, storage.array, i));
   return &storage;
 }

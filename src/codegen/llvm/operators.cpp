@@ -231,19 +231,22 @@ llvm::Value *BodyEmitter::emitCast(Type from, Type to, llvm::Value *value) {
     if (isa<FloatType>(to)) return from.isF64() && to.isF16() ? emitDoubleToHalf(value, target) : builder.CreateFPCast(value, target);
     if (to.isInteger(1)) return builder.CreateFCmpUNE(value, llvm::ConstantFP::getZero(value->getType()));
     unsigned bits = to.getIntOrFloatBitWidth();
+    // Outside the range: saturated, and 0 for a NaN; under fast_math whatever the instruction gives.
+    auto toInteger = [&](llvm::Value *number, llvm::Type *type) -> llvm::Value * {
+      if (module.options.fastMath) return builder.CreateFreeze(builder.CreateFPToSI(number, type));
+      return builder.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {type, number->getType()}, {number});
+    };
     if (bits == 64 && to.isUnsignedInteger()) {
       // Above 2^63 the signed conversion sees the value less 2^63; below zero it wraps.
-      llvm::Value *border = llvm::ConstantFP::get(value->getType(), from.isF16() ? 65504.0 : 9223372036854775808.0);
-      llvm::Value *low = builder.CreateFreeze(builder.CreateFPToSI(value, target));
-      if (from.isF16()) return low;
-      llvm::Value *high = builder.CreateFreeze(builder.CreateFPToSI(builder.CreateFSub(value, border), target));
+      if (from.isF16()) value = builder.CreateFPExt(value, value->getType()->getWithNewType(builder.getFloatTy()));
+      llvm::Value *border = llvm::ConstantFP::get(value->getType(), 9223372036854775808.0);
+      llvm::Value *high = toInteger(builder.CreateFSub(value, border), target);
       high = builder.CreateXor(high, llvm::ConstantInt::get(target, uint64_t(1) << 63));
-      return builder.CreateSelect(builder.CreateFCmpOGE(value, border), high, low);
+      return builder.CreateSelect(builder.CreateFCmpOGE(value, border), high, toInteger(value, target));
     }
     // Narrow integers wrap, so the conversion goes through a wider one.
     unsigned wideBits = bits == 32 && to.isUnsignedInteger() ? 64 : std::max(bits, 32u);
-    llvm::Value *wide = builder.CreateFreeze(builder.CreateFPToSI(value, target->getWithNewBitWidth(wideBits)));
-    return builder.CreateTrunc(wide, target);
+    return builder.CreateTrunc(toInteger(value, target->getWithNewBitWidth(wideBits)), target);
   }
   bool isSigned = from.isSignedInteger();
   if (isa<FloatType>(to)) return isSigned ? builder.CreateSIToFP(value, target) : builder.CreateUIToFP(value, target);

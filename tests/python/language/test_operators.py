@@ -172,3 +172,16 @@ def test_cast_agrees_with_c(source, target):
             expected = x.astype(NUMPY[target])
     (got,) = launch(f"qd.cast(x, qd.{target})", [([x], [source], out_dtype(expected))])
     np.testing.assert_array_equal(got, expected.astype(got.dtype))
+
+
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("target", INTEGERS)
+def test_floats_outside_the_range_of_an_integer_saturate(source, target):
+    with np.errstate(over="ignore"):
+        x = np.array([np.nan, np.inf, -np.inf, 300.0, -1.5, 65504.0, 3e9, -3e9, 5e9, 1e19, -1e19, 1e30, 2.0**63, 2.0**64], NUMPY[source])
+    bits = int(target[1:])
+    low, high = (-(2**31), 2**31 - 1) if bits < 32 or target == "i32" else (-(2**63), 2 ** (63 + (target == "u64")) - 1)
+    whole = [0 if np.isnan(value) else int(max(low, min(float(value), high))) for value in x]
+    expected = np.array([value % 2**bits for value in whole], np.uint64).astype(NUMPY[target])
+    (got,) = launch(f"qd.cast(x, qd.{target})", [([x], [source], target)])
+    np.testing.assert_array_equal(got, expected)
