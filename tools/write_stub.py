@@ -59,7 +59,7 @@ def make_library_stub(name: str) -> str:
 
 def main() -> int:
     """Writes or compares."""
-    stubs = {PACKAGE / "__init__.pyi": make_stub(), **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in qd._MODULES}}
+    stubs = {PACKAGE / "__init__.pyi": make_stub(), **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in ("linalg", "math")}}
     if "--check" in sys.argv:
         return int(any(not path.exists() or path.read_text() != text for path, text in stubs.items()))
     for path, text in stubs.items():

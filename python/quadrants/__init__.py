@@ -62,7 +62,7 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
-_MODULES = ("linalg", "math")
+_MODULES = ("linalg", "math", "sparse", "tools")
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "difflib", "importlib", "get_config"}
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})

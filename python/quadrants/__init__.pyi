@@ -88,6 +88,8 @@ from ._types import Template as Template
 from ._types import template as template
 from . import linalg as linalg
 from . import math as math
+from . import sparse as sparse
+from . import tools as tools
 from .linalg import eig as eig
 from .linalg import make_spd as make_spd
 from .linalg import polar_decompose as polar_decompose

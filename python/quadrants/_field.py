@@ -80,6 +80,9 @@ class Field(ContainerMethods, _runtime.FieldBase):
     def _like(self) -> Field:
         return field(**self._options_of(), needs_grad=self.has_grad(), needs_dual=self.has_dual())
 
+    def _leaves(self) -> Iterator[Field]:
+        yield self
+
     def _order_text(self) -> str | None:
         return None if self._order is None else "".join(chr(ord("i") + axis) for axis in self._order)
 
@@ -157,7 +160,7 @@ def field(
         raise ValueError(f"Invalid data type {dtype!r}")
     axes, extents, origin = _check_shape(shape, order, offset)
     made = _declare(dtype, name, order, layout)
-    leaves = list(_leaves(made))
+    leaves = list(made._leaves())
     for leaf in leaves:
         if (needs_grad or needs_dual) and not leaf.dtype.is_real:
             raise QuadrantsRuntimeError(
@@ -171,7 +174,7 @@ def field(
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
     for source in (made, made.grad if needs_grad else None, made.dual if needs_dual else None):
-        parts = [] if source is None else [source] if layout is Layout.AOS else _leaves(source)
+        parts = [] if source is None else [source] if layout is Layout.AOS else source._leaves()
         for part in parts:
             _add_arrays(tree, axes, extents).place(part, offset=origin)
     _snode.finalize(tree)
@@ -185,14 +188,6 @@ def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple
     for axis in axes:
         tree = tree.dense(axis, extents[axis])
     return tree
-
-
-def _leaves(made: Any) -> Iterator[Field]:
-    if isinstance(made, StructField):
-        for member in made.field_dict.values():
-            yield from _leaves(member)
-    else:
-        yield made
 
 
 def _declare(element: Any, name: str, order: str | None, layout: Layout) -> Any:

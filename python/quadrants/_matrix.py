@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _runtime, _types
 from ._dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
-from ._errors import QuadrantsSyntaxError, QuadrantsTypeError
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from ._types import MatrixType
 
 _SWIZZLES = ("xyzw", "rgba", "stpq")
@@ -314,9 +314,10 @@ class Matrix(metaclass=KernelClass):
         return Matrix([list(col) for col in cols]).transpose()
 
     @staticmethod
-    def field(n: int, m: int, dtype: Any, *arguments: Any, **options: Any) -> Any:
-        """A field of `n` x `m` matrices; further arguments are those of `qd.field`."""
-        return _types.factories["field"](_types.matrix(n, m, dtype), *arguments, **options)
+    def field(n: int, m: int, dtype: Any, *arguments: Any, ndim: int | None = None, **options: Any) -> Any:
+        """A field of `n` x `m` matrices; further arguments are those of `qd.field`. `dtype` may be one for each component, all alike."""
+        assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
+        return _types.factories["field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
@@ -335,9 +336,10 @@ class Vector(Matrix):
     __slots__ = ()
 
     @staticmethod
-    def field(n: int, dtype: Any, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]
-        """A field of vectors with `n` components; further arguments are those of `qd.field`."""
-        return _types.factories["field"](_types.vector(n, dtype), *arguments, **options)
+    def field(n: int, dtype: Any, *arguments: Any, ndim: int = 1, **options: Any) -> Any:  # type: ignore[override]
+        """A field of vectors with `n` components; further arguments are those of `qd.field`. `dtype` may be one for each component."""
+        assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
+        return _types.factories["field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
@@ -348,6 +350,18 @@ class Vector(Matrix):
     def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
         """A tensor of vectors with `n` components; the options are those of `qd.tensor`."""
         return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
+
+
+def _common_dtype(dtype: Any, shape: tuple[int, ...]) -> Any:
+    """The data type of components that are given one by one, in lists of the element's shape."""
+    if not isinstance(dtype, (list, tuple)):
+        return dtype
+    rows = [list(row) if isinstance(row, (list, tuple)) else row for row in dtype]
+    given = np.array(rows, object)
+    assert given.shape == shape, f"the data types of the components have shape {given.shape}, the element has {shape}"
+    if len({to_dtype(item) for item in given.flat}) != 1:
+        raise QuadrantsRuntimeError("Member fields of a matrix field must have the same compute type")
+    return given.flat[0]
 
 
 def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, MutableMapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
-from ._types import MatrixType, StructTypeBase
+from ._types import Layout, MatrixType, StructTypeBase
 
 _METHODS = "__struct_methods"
 
@@ -335,12 +336,72 @@ class StructField:
         """Copy from a (nested) dict that has a tensor for every member."""
         self.from_numpy(tensors)
 
+    def _leaves(self) -> Iterator[Any]:
+        """The member fields, those of nested structs included."""
+        for member in self.field_dict.values():
+            yield from member._leaves() if isinstance(member, StructField) else (member,)
+
+    def _cell_type(self, size: int | None = None) -> np.dtype:
+        """The NumPy type of a struct whose members lie where they do in the first cell."""
+        start = next(self._leaves())._address
+        kinds = [
+            (m._cell_type(), m) if isinstance(m, StructField) else ((m.view().dtype, m.element_shape), m) for m in self.field_dict.values()
+        ]
+        offsets = [next(m._leaves())._address - start if isinstance(m, StructField) else m._address - start for _, m in kinds]
+        description = {"names": list(self.field_dict), "formats": [kind for kind, _ in kinds], "offsets": offsets}
+        return np.dtype({**description, "itemsize": size} if size else description)  # type: ignore[call-overload]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A structured array: a view when the members lie side by side in one cell, else a copy."""
+        members = {name: np.asarray(member) for name, member in self.field_dict.items()}
+        first, rank = next(self._leaves()), len(self.shape)
+        if all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
+            cell = np.dtype((np.void, first.parent()._cell_size_bytes))
+            place = {
+                "shape": self.shape,
+                "strides": first._qd_layout[4],
+                "typestr": cell.str,
+                "data": (first._address, False),
+                "version": 3,
+            }
+            memory = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer))
+            result = memory.view(self._cell_type(cell.itemsize))
+        else:
+            result = np.empty(self.shape, [(name, array.dtype, array.shape[rank:]) for name, array in members.items()])
+            for name, array in members.items():
+                result[name] = array
+        return np.array(result, dtype) if copy or dtype is not None else result
+
+    def _options_of(self) -> dict[str, Any]:
+        first = next(self._leaves())
+        is_aos = all(leaf.parent() is first.parent() for leaf in self._leaves())
+        options = {"shape": self.shape, "offset": first._offset, "order": first._order_text(), "name": self.name}
+        return {"kind": self._type, "layout": Layout.AOS if is_aos else Layout.SOA, **options}
+
+    def __deepcopy__(self, memo: Any) -> StructField:
+        twin = _restore(self._options_of(), (self.has_grad(), self.has_dual()), None)
+        twin.copy_from(self)
+        return twin
+
+    def __copy__(self) -> StructField:
+        return self.__deepcopy__({})
+
+    def __reduce__(self) -> Any:
+        return (_restore, (self._options_of(), (self.has_grad(), self.has_dual()), self.to_numpy()))
+
     def __repr__(self) -> str:
         return f"<qd.Struct.field {', '.join(self.field_dict)}>"
 
 
 def _element_of(field: Any) -> Any:
     return field._type if isinstance(field, StructField) else field._element_type
+
+
+def _restore(options: dict[str, Any], companions: tuple[bool, bool], data: dict[str, Any] | None) -> StructField:
+    made = options.pop("kind").field(**options, needs_grad=companions[0], needs_dual=companions[1])
+    if data is not None:
+        made.from_numpy(data)
+    return made
 
 
 def struct(**members: Any) -> StructType:
