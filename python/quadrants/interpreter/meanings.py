@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _format, _runtime
+from quadrants import _format, _runtime, linalg
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
@@ -329,18 +329,8 @@ def _square(a: Vec, limit: int) -> int:
     return len(a)
 
 
-def _determinant(_: Any, a: Vec) -> Any:
-    if _square(a, 12) == 1:
-        return a.data[0, 0]
-    minors = [_determinant(_, Vec(np.delete(a.data[1:], column, axis=1))) for column in range(len(a))]
-    terms = [binary("mul", a.data[0, column], minor) for column, minor in enumerate(minors)]
-    return functools.reduce(lambda total, term: binary("sub" if term[0] % 2 else "add", total, term[1]), enumerate(terms[1:], 1), terms[0])
-
-
-def _inverse(_: Any, a: Vec) -> Vec:
-    _square(a, 12)
-    dtype = scalars.as_float(a.data.dtype)
-    return Vec(np.linalg.inv(a.data.astype(np.float64)).astype(dtype))
+def _in_library(function: Any) -> Callable[..., Any]:
+    return lambda evaluator, a: hosts.call_func(evaluator, function, (a,) * (_square(a, 12) > 0), {})
 
 
 def _fill(evaluator: Any, a: Vec, value: Any) -> None:
@@ -358,7 +348,8 @@ def _total(_: Any, a: Vec) -> Any:
 
 _VECTOR_METHODS: dict[str, Callable[..., Any]] = {
     "norm": _norm, "norm_inv": _norm_inv, "norm_sqr": _norm_sqr, "normalized": _normalized, "dot": _dot, "cross": _cross,
-    "outer_product": _outer, "transpose": _transpose, "determinant": _determinant, "inverse": _inverse, "fill": _fill,
+    "outer_product": _outer, "transpose": _transpose, "fill": _fill,
+    "determinant": _in_library(linalg.determinant), "inverse": _in_library(linalg.inverse),
     "trace": lambda _, a: _sum_of(np.diagonal(a.data)[: _square(a, 1 << 30)]),
     "sum": _total, "max": _folded("max"), "min": _folded("min"), "frobenius_inner": _dot,
     "any": lambda _, a: np.bool_(np.any(a.data)), "all": lambda _, a: np.bool_(np.all(a.data)),

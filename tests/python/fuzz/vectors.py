@@ -112,6 +112,9 @@ class VectorGenerator(Generator):
         return Expression(f"({left.text} @ {right.text})", Kind(self.promote(left.dtype, right.dtype), shape))
 
     def crossed(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        if self.random.random() < 0.3:
+            made = self.vector(depth, shape)
+            return Expression(f"{made.text}.normalized()", Kind(self.real(made.dtype), shape))
         if shape != (3,):
             return self.vector_arithmetic(depth, shape)
         left, right = self.vector(depth, shape), self.vector(depth, shape)
@@ -123,6 +126,9 @@ class VectorGenerator(Generator):
         return Expression(f"({left.text} @ {right.text})", Kind(self.promote(left.dtype, right.dtype), shape))
 
     def turned(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        if shape[0] == shape[1] and self.random.random() < 0.3:
+            made = self.vector(depth, shape)
+            return Expression(f"{made.text}.inverse()", Kind(self.real(made.dtype), shape))
         if self.random.random() < 0.5:
             made = self.vector(depth, (shape[1], shape[0]))
             return Expression(f"{made.text}.transpose()", Kind(made.dtype, shape))
@@ -137,11 +143,12 @@ class VectorGenerator(Generator):
         if form == "truth":
             return Expression(f"{self.vector_condition(depth, vector.kind.shape).text}.{self.random.choice(('any', 'all'))}()", Kind("u1"))
         if form in ("trace", "determinant"):
-            extent = self.random.choice((2, 3))
+            extent = self.random.choice((2, 2, 3, 4, 5))
             square = self.vector(depth, (extent, extent))
-            return Expression(f"{square.text}.{form}()", Kind(self.promote(square.dtype, square.dtype)))
+            result = self.real(square.dtype) if form == "determinant" and extent > 4 else self.promote(square.dtype, square.dtype)
+            return Expression(f"{square.text}.{form}()", Kind(result))
         if form == "norm":
-            return Expression(f"{vector.text}.norm()", Kind(self.real(vector.dtype)))
+            return Expression(f"{vector.text}.{self.random.choice(('norm()', 'norm(0.5)', 'norm_inv()'))}", Kind(self.real(vector.dtype)))
         if form == "dot" and len(vector.kind.shape) == 1:
             other = self.vector(depth, vector.kind.shape)
             return Expression(f"{vector.text}.dot({other.text})", Kind(self.promote(vector.dtype, other.dtype)))
