@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _options, _runtime
 from ._dtypes import DataType, store, to_dtype, to_numpy_dtype
+from ._errors import QuadrantsShapeError
 from ._matrix import Matrix, unwrap, view_of
 from ._types import MatrixType
 
@@ -132,16 +133,18 @@ class ContainerMethods:
         source = as_array(other)
         if source.shape != self.view().shape:
             mine, its = self.view().shape, source.shape
-            raise ValueError(f"copy_from shape mismatch: {its} does not match the source {self._noun} shape {mine}")
+            raise QuadrantsShapeError(f"copy_from shape mismatch: {its} does not match the source {self._noun} shape {mine}")
         copy_array(self.view(), source)
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None) -> np.ndarray:
         """Elements as a NumPy array of shape `shape + element_shape`: a new one, `out`, or with `copy=False` a view of the memory."""
+        if copy is not None and not isinstance(copy, bool):
+            raise ValueError(f"copy is True, False or None (a view where one is possible), got {copy!r}")
         view = self.view()
         wanted = view.dtype if dtype is None else to_numpy_dtype(dtype)
         if copy is False or (copy is None and wanted == view.dtype):
             if wanted != view.dtype:
-                raise ValueError(f"elements of type {view.dtype} cannot be viewed as {wanted}: a conversion needs copy=True")
+                raise ValueError(f"copy=False is incompatible with dtype conversion: elements of {view.dtype} cannot be viewed as {wanted}")
             return view
         if out is None:
             out = new_array(view.shape, wanted)

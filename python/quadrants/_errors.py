@@ -50,6 +50,14 @@ class QuadrantsReturnTypeError(QuadrantsTypeError, QuadrantsRuntimeTypeError):
     """A returned value that does not fit the return annotation."""
 
 
+class QuadrantsMemoryError(QuadrantsRuntimeError, MemoryError):
+    """Storage that the device cannot give."""
+
+
+class QuadrantsShapeError(ValueError, AssertionError):
+    """Containers whose shapes should agree and do not. Programs for the reference catch either of its bases."""
+
+
 class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
     """An element access from Python outside the shape of a container."""
 

@@ -69,7 +69,7 @@ void setPythonError() noexcept {
     case support::ErrorKind::Bounds: return setOwnError("QuadrantsBoundsError", error.what());
     case support::ErrorKind::Type: return PyErr_SetString(PyExc_TypeError, error.what());
     case support::ErrorKind::Key: return PyErr_SetString(PyExc_KeyError, error.what());
-    case support::ErrorKind::Memory: return PyErr_SetString(PyExc_MemoryError, error.what());
+    case support::ErrorKind::Memory: return setOwnError("QuadrantsMemoryError", error.what());
     case support::ErrorKind::Value:
     case support::ErrorKind::Format: return PyErr_SetString(PyExc_ValueError, error.what());
     }
