@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _options, _runtime
 from ._dtypes import to_shape
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError
 
 _MAX_AXES = 12
 _PACKAGE = str(Path(__file__).parent)
@@ -296,10 +296,12 @@ def finalize(root: SNode) -> None:
     for field in _fields_below(root):
         if field._needs_grad and not field.has_grad():
             raise QuadrantsRuntimeError(f"the field {field._name!r} has needs_grad=True, but its gradient is not placed: place x.grad too")
+    sizes = [container._measure()[0] for container in root._children]
+    if max(sizes, default=0) > sys.maxsize:
+        raise QuadrantsMemoryError("a container of this shape does not fit into memory")
     root._tree._is_final = True
     _roots.add(root)
-    for container in root._children:
-        size, _ = container._measure()
+    for container, size in zip(root._children, sizes, strict=True):
         container._lay_out(_runtime.Buffer(max(1, size)), 0, {})
 
 

@@ -81,7 +81,9 @@ bool FunctionBuilder::isVisible(const Binding *binding) {
   return binding && binding->kind != Binding::Kind::Merged && binding->kind != Binding::Kind::Partial;
 }
 
-Binding *FunctionBuilder::findTarget(nb::handle name) {
+Binding *FunctionBuilder::findTarget(nb::handle target) {
+  At here(*this, target);
+  nb::object name = getAttribute(target, names().id);
   Binding *binding = scopes.find(name.ptr());
   if (!isVisible(binding)) return nullptr;
   if (binding->kind == Binding::Kind::Parameter) failImmutable(toText(name));
@@ -91,10 +93,13 @@ Binding *FunctionBuilder::findTarget(nb::handle name) {
 }
 
 void FunctionBuilder::assignName(nb::handle target, const Value &given, Type declared) {
-  At here(*this, target);
   nb::object name = getAttribute(target, names().id);
   llvm::StringRef text = toText(name);
-  Binding *binding = findTarget(name);
+  auto failHere = [&](const llvm::Twine &message) {
+    At here(*this, target);
+    fail(error::kSyntax, message);
+  };
+  Binding *binding = findTarget(target);
   Value value = declared ? makeComputed(convert(given, declared)) : given;
   bool isContainer =
       value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) || value.is(Kind::Tensor);
@@ -109,13 +114,13 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
     bool isVariable = binding && binding->kind == Binding::Kind::Variable;
     if (isVariable && isContainer && binding->value.is(Kind::Place)) return store(binding->value, value);
     if (binding && (binding->scope != scopes.depth() || isVariable))
-      fail(error::kSyntax, "Recreating variables is not allowed: '" + text + "' is already defined");
+      failHere("Recreating variables is not allowed: '" + text + "' is already defined");
     made.kind = Binding::Kind::Static;
     made.value = value;
   } else if (binding) {
     bool isPlace = binding->value.is(Kind::Place) || binding->value.is(Kind::Struct) || binding->value.is(Kind::Components);
     if (binding->kind == Binding::Kind::Static || !isPlace)
-      fail(error::kSyntax, "Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
+      failHere("Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
     return store(binding->value, value);
   } else {
     made.value = declare(value, uses->lookup(name.ptr()) < 2);
@@ -133,10 +138,17 @@ void FunctionBuilder::storeTyped(const Value &place, mlir::Value value) {
   eachPlace(place, convert(value, place.type), [&](mlir::Value ref, mlir::Value part) { create<ir::StoreOp>(part, ref); });
 }
 
-void FunctionBuilder::store(const Value &place, const Value &value) {
+void FunctionBuilder::requirePlace(const Value &place) {
   if (place.isReadOnly) failImmutable(place.path ? Reader::describe(place.path) : "parameter");
-  switch (place.kind) {
-  case Kind::Struct: {
+  if (place.is(Kind::Struct) || place.is(Kind::Place) || place.is(Kind::Components)) return;
+  if (place.is(Kind::Argument)) failImmutable(Reader::describe(place.path));
+  if (place.is(Kind::Object) && place.path) failCaptured(Reader::describe(place.path));
+  fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+}
+
+void FunctionBuilder::store(const Value &place, const Value &value) {
+  requirePlace(place);
+  if (place.is(Kind::Struct)) {
     if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return store(place, structOfObject(value));
     if (!value.is(Kind::Struct)) fail(error::kType, "cannot assign '" + describe(value) + "' to a struct");
     auto list = [](const Value &structure) { return toText(nb::repr(nb::cast(structure.aggregate->names))).str(); };
@@ -146,19 +158,11 @@ void FunctionBuilder::store(const Value &place, const Value &value) {
     for (auto [member, item] : llvm::zip(place.aggregate->items, copied.aggregate->items)) store(member, item);
     return;
   }
-  case Kind::Place:
-  case Kind::Components:
-    if (value.is(Kind::Struct)) fail(error::kType, "cannot assign a struct to '" + ir::describe(place.type) + "'");
-    return storeTyped(place, value.isObject() && place.is(Kind::Place) ? convert(value, place.type) : emit(value, place.type));
-  case Kind::Argument: failImmutable(Reader::describe(place.path));
-  case Kind::Object:
-    if (place.path) failCaptured(Reader::describe(place.path));
-    [[fallthrough]];
-  default: fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
-  }
+  if (value.is(Kind::Struct)) fail(error::kType, "cannot assign a struct to '" + ir::describe(place.type) + "'");
+  storeTyped(place, value.isObject() && place.is(Kind::Place) ? convert(value, place.type) : emit(value, place.type));
 }
 
-void FunctionBuilder::assignAttribute(nb::handle target, const Value &value) {
+Value FunctionBuilder::memberTarget(nb::handle target) {
   Value base = visit(getAttribute(target, names().value));
   nb::object name = getAttribute(target, names().attr);
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
@@ -171,7 +175,33 @@ void FunctionBuilder::assignAttribute(nb::handle target, const Value &value) {
     if (root->root == artifact::Path::Root::Argument) failImmutable(member);
     failCaptured(member);
   }
-  store(getAttributeOf(base, name), value);
+  return getAttributeOf(base, name);
+}
+
+std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value &value) {
+  At here(*this, target);
+  Value place;
+  if (kindOf(target) == NodeKind::Attribute) {
+    place = memberTarget(target);
+  } else if (kindOf(target) == NodeKind::Subscript) {
+    if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
+    Value base = visit(getAttribute(target, names().value));
+    nb::object index = getAttribute(target, names().slice);
+    if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
+    if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
+      Arguments item;
+      item.positional = {visit(index), value};
+      callSequenceMethod(base, "__setitem__", item);
+      return std::nullopt;
+    }
+    if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
+      failCaptured(Reader::describe(base.path));
+    place = subscript(base, index);
+  } else {
+    fail(error::kSyntax, kindOf(target) == NodeKind::Starred ? "a starred target must be in a list or tuple" : "this cannot be assigned");
+  }
+  requirePlace(place);
+  return place;
 }
 
 std::vector<std::pair<nb::object, Value>> FunctionBuilder::pairTargets(nb::handle targets, const Value &value) {
@@ -201,11 +231,8 @@ std::vector<std::pair<nb::object, Value>> FunctionBuilder::pairTargets(nb::handl
 }
 
 void FunctionBuilder::assign(nb::handle target, const Value &value) {
-  At here(*this, target);
-  switch (kindOf(target)) {
-  case NodeKind::Name: return assignName(target, value);
-  case NodeKind::Tuple:
-  case NodeKind::List: {
+  if (kindOf(target) == NodeKind::Name) return assignName(target, value);
+  if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
     auto pairs = pairTargets(getAttribute(target, names().elts), value);
     // The right side is complete before the first target changes.
     for (auto &[part, item] : pairs) {
@@ -215,28 +242,14 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
     for (auto &[part, item] : pairs) assign(part, item);
     return;
   }
-  case NodeKind::Attribute: return assignAttribute(target, value);
-  case NodeKind::Subscript: {
-    if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
-    Value base = visit(getAttribute(target, names().value));
-    nb::object index = getAttribute(target, names().slice);
-    if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
-      Arguments item;
-      item.positional = {visit(index), value};
-      callSequenceMethod(base, "__setitem__", item);
-      return;
-    }
-    if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
-      failCaptured(Reader::describe(base.path));
-    return store(subscript(base, index), value);
-  }
-  case NodeKind::Starred: fail(error::kSyntax, "a starred target must be in a list or tuple");
-  default: fail(error::kSyntax, "this cannot be assigned");
-  }
+  if (std::optional<Value> place = visitTarget(target, value)) store(*place, value);
 }
 
 void FunctionBuilder::visitAssign(nb::handle at) {
-  Value value = visit(getAttribute(at, names().value));
+  nb::object expression = getAttribute(at, names().value);
+  Value value = visit(expression);
+  // What does not fit is the value's fault; `findTarget` and `visitTarget` speak of the target.
+  At here(*this, expression);
   nb::object targets = getAttribute(at, names().targets);
   if (nb::len(targets) > 1) value = copy(value);
   for (nb::handle target : targets) assign(target, value);
@@ -259,6 +272,7 @@ void FunctionBuilder::visitAnnotatedAssign(nb::handle at) {
   if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.type != type)
     fail(error::kSyntax, "Static assign cannot have type overloading: '" + toText(getAttribute(target, names().id)) + "' is '" +
                              ir::describe(binding->value.type) + "'");
+  At here(*this, expression);
   assignName(target, value, type);
 }
 
@@ -297,7 +311,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   const Operator *op = findOperator(kind);
   if (kindOf(target) == NodeKind::Name) {
     nb::object name = getAttribute(target, names().id);
-    Binding *binding = findTarget(name);
+    Binding *binding = findTarget(target);
     if (!scopes.find(name.ptr())) {
       lookUpGlobal(name);
       failCaptured(toText(name));

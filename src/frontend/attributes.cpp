@@ -172,7 +172,11 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
                                                         : "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "' object";
     if (base.hasRuntimeMembers) who = "type object '" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
     std::string close = findClosest(text, checked(PyObject_Dir(object.ptr())));
-    fail(error::kCompilation, who + " has no attribute '" + text + "'" + (close.empty() ? "" : "; did you mean '" + close + "'?"));
+    std::string members;
+    if (nb::object fields = findAttribute(type, names().__dataclass_fields__))
+      for (nb::handle field : nb::borrow<nb::dict>(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
+    if (!members.empty()) members += ")";
+    fail(error::kCompilation, who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))

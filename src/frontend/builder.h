@@ -137,7 +137,10 @@ private:
   void visitAnnotatedAssign(nb::handle node);
   void assign(nb::handle target, const Value &value);
   void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
-  void assignAttribute(nb::handle target, const Value &value);
+  Value memberTarget(nb::handle target);
+  /// The element or member that an assignment changes; none when it was an item of a compile-time list or dict, which then has the value.
+  std::optional<Value> visitTarget(nb::handle target, const Value &value);
+  void requirePlace(const Value &place); ///< what cannot be written is an error
   /// The targets of an unpacking with what each gets; a starred one gets a list.
   std::vector<std::pair<nb::object, Value>> pairTargets(nb::handle targets, const Value &value);
   void store(const Value &place, const Value &value);
@@ -154,7 +157,7 @@ private:
   [[noreturn]] void failCaptured(const llvm::Twine &name);
   static bool isVisible(const Binding *binding);
   /// What an assignment to the name changes; null when it makes a variable. A name that cannot be assigned is an error.
-  Binding *findTarget(nb::handle name);
+  Binding *findTarget(nb::handle target);
 
   //--- loops.cpp ---
   void visitFor(nb::handle node);
@@ -167,8 +170,11 @@ private:
     bool isGrouped = false;    ///< one index vector
   };
   void loopOver(nb::handle node, Box box);
-  Box boxOfRange(const Value &range, size_t targets);
-  Box boxOfTensor(Value tensor, bool isGrouped, size_t targets);
+  Box boxOfRange(const Value &range, nb::handle target);
+  Box boxOfTensor(Value tensor, bool isGrouped, nb::handle target);
+  /// The iterations of a loop that stays a loop; none for one that is unrolled.
+  std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
+  size_t countTargets(nb::handle target);
   mlir::Type boundType(llvm::ArrayRef<Value> bounds);
   Value toRange(const Value &object);
   void bindLoopVariable(nb::handle target, const Value &value);

@@ -132,7 +132,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
     if (!result) {
       nb::python_error problem;
-      session.failFromPython(problem, "when calling `" + name + "`: ");
+      session.failFromPython(problem, " when calling `" + name + "`");
     }
     return fromPython(nb::steal(result), nullptr);
   }

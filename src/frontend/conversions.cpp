@@ -52,6 +52,8 @@ nb::object FunctionBuilder::known(const Value &value) {
 }
 
 bool FunctionBuilder::isTrue(const Value &value) {
+  if (!value.isStatic && (isTensor(value) || value.hasRuntimeMembers))
+    fail(error::kType, "conditions must be an integer; found " + describe(value));
   int result = PyObject_IsTrue(known(value).ptr());
   if (result < 0) throw nb::python_error();
   return result == 1;

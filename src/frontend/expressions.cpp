@@ -152,7 +152,8 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
     } else if (kind == NodeKind::In || kind == NodeKind::NotIn) {
       nb::object item = toPython(left), container = toPython(right);
       if (!item || !container)
-        fail(error::kSyntax, "\"In\" is only supported inside `qd.static`: both sides must be known while compiling");
+        fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
+                                 " is only supported inside `qd.static`: both sides must be known while compiling");
       int found = PySequence_Contains(container.ptr(), item.ptr());
       if (found < 0) throw nb::python_error();
       term = makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));

@@ -11,6 +11,7 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 
 void FunctionBuilder::checkLoopTarget(nb::handle target) {
+  At here(*this, target);
   if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
     for (nb::handle part : getAttribute(target, names().elts)) checkLoopTarget(part);
     return;
@@ -22,6 +23,7 @@ void FunctionBuilder::checkLoopTarget(nb::handle target) {
 }
 
 void FunctionBuilder::bindLoopVariable(nb::handle target, const Value &value) {
+  At here(*this, target);
   if (kindOf(target) == NodeKind::Name) {
     Binding binding;
     binding.kind = Binding::Kind::LoopVariable;
@@ -36,7 +38,11 @@ void FunctionBuilder::bindLoopVariable(nb::handle target, const Value &value) {
 
 void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
   nb::object target = getAttribute(at, names().target), statements = getAttribute(at, names().body);
-  std::vector<Value> items = listItems(iterable, "loop over");
+  std::vector<Value> items;
+  {
+    At here(*this, getAttribute(at, names().iter));
+    items = listItems(iterable, "loop over");
+  }
   if (session.options.unrollingLimit > 0 && int64_t(items.size()) > session.options.unrollingLimit)
     session.warn("You are unrolling more than " + std::to_string(session.options.unrollingLimit) +
                      " iterations, so the compile time may be extremely long.",
@@ -97,26 +103,42 @@ void FunctionBuilder::visitElse(nb::handle at, mlir::Value wasLeft) {
   runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); });
 }
 
-void FunctionBuilder::visitFor(nb::handle at) {
-  nb::object iterNode = getAttribute(at, names().iter), target = getAttribute(at, names().target);
-  if (kindOf(iterNode) == NodeKind::IfExp && !isConstant(visit(getAttribute(iterNode, names().test))))
-    fail(error::kSyntax, "Using non static inlined if statement as for-loop iterable is not currently supported.");
-  Value iterable = visit(iterNode);
+size_t FunctionBuilder::countTargets(nb::handle target) {
+  if (kindOf(target) == NodeKind::Name) return 1;
+  if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) return nb::len(getAttribute(target, names().elts));
+  At here(*this, target);
+  fail(error::kSyntax, "the target of a loop must be a name");
+}
+
+std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
+  At here(*this, iterNode);
   if (iterable.isStatic) {
+    if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1)
+      fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
     if (isTensor(iterable) || iterable.is(Kind::Range))
       fail(error::kType, "a loop over qd.static needs an iterable known while compiling, got " + describe(iterable));
-    return unroll(at, iterable);
+    return std::nullopt;
   }
-  size_t targets = kindOf(target) == NodeKind::Name ? 1 : nb::len(getAttribute(target, names().elts));
   bool isStructField = iterable.isObject() && session.python.isInstance(iterable.object, session.python.structField);
-  if (isTensor(iterable) || isStructField) return loopOver(at, boxOfTensor(iterable, false, targets));
+  if (isTensor(iterable) || isStructField) return boxOfTensor(iterable, false, target);
   if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1 && !iterable.aggregate->isNdrange)
-    return loopOver(at, boxOfTensor(iterable.aggregate->items[0], true, targets));
+    return boxOfTensor(iterable.aggregate->items[0], true, target);
   if (iterable.isObject()) iterable = toRange(iterable);
-  if (iterable.is(Kind::Range)) return loopOver(at, boxOfRange(iterable, targets));
+  if (iterable.is(Kind::Range)) return boxOfRange(iterable, target);
   bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
                  (iterable.isObject() && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
   if (!isItems) fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
+  return std::nullopt;
+}
+
+void FunctionBuilder::visitFor(nb::handle at) {
+  nb::object iterNode = getAttribute(at, names().iter);
+  if (kindOf(iterNode) == NodeKind::IfExp && !isConstant(visit(getAttribute(iterNode, names().test)))) {
+    At here(*this, iterNode);
+    fail(error::kSyntax, "Using non static inlined if statement as for-loop iterable is not currently supported.");
+  }
+  Value iterable = visit(iterNode);
+  if (std::optional<Box> box = findBox(iterNode, iterable, getAttribute(at, names().target))) return loopOver(at, std::move(*box));
   unroll(at, iterable);
 }
 
@@ -232,7 +254,7 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
   }
 }
 
-FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, size_t targets) {
+FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle target) {
   const std::vector<Value> &items = range.aggregate->items;
   Type type = boundType(items);
   Box box;
@@ -246,12 +268,13 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, size_t targ
   for (size_t end = 0; end < items.size(); ++end) (end % 2 ? box.upper : box.lower).push_back(convert(items[end], type));
   box.axes = range.aggregate->axes;
   box.isGrouped = range.aggregate->isGrouped;
-  if (!box.isGrouped && targets != box.lower.size())
-    fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
-  return box;
+  if (box.isGrouped || countTargets(target) == box.lower.size()) return box;
+  At here(*this, target);
+  fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
 }
 
-FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, size_t targets) {
+FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, nb::handle target) {
+  size_t targets = countTargets(target);
   while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
     nb::object fields = getAttribute(tensor.object, names().field_dict);
     tensor = objectAttribute(tensor, (*nb::borrow<nb::dict>(fields).begin()).first);
@@ -265,6 +288,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, 
     box.upper.push_back(extent(tensor, axis));
     box.lower.push_back(constant(0, box.upper.back().getType()));
   }
+  At here(*this, target);
   if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
   if (!isGrouped && targets != size_t(rank))
     fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
@@ -329,7 +353,9 @@ void FunctionBuilder::visitWhile(nb::handle at) {
     builder.createBlock(&op.getConditionRegion());
     scopes.push();
     ++runtimeDepth;
-    Value test = visit(getAttribute(at, names().test));
+    nb::object expression = getAttribute(at, names().test);
+    Value test = visit(expression);
+    At here(*this, expression);
     create<ir::ConditionOp>(isConstant(test) ? constant(isTrue(test), session.types.u1) : truth(test, "while"));
     --runtimeDepth;
     scopes.pop();

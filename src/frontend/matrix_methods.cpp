@@ -173,7 +173,8 @@ Value FunctionBuilder::makeMatrixOfType(nb::handle kind, Arguments &arguments) {
   auto type = mlir::cast<VectorType>(found);
   SmallVector<mlir::Value> components;
   std::function<void(const Value &)> add = [&](const Value &value) {
-    bool isList = value.is(Kind::Sequence) || (value.isObject() && !session.python.isNumber(value.object));
+    bool isText = value.isObject() && (PyUnicode_Check(value.object.ptr()) || PyBytes_Check(value.object.ptr()));
+    bool isList = value.is(Kind::Sequence) || (value.isObject() && !isText && !session.python.isNumber(value.object));
     if (isList || (value.isTyped() && isa<VectorType>(value.type))) {
       for (const Value &item : listItems(value, "take the components of")) add(item);
       return;

@@ -80,7 +80,7 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   if (llvm::StringRef(name).starts_with("Quadrants")) {
     static const char *const kKnown[] = {error::kSyntax, error::kType, error::kName, error::kIndex, error::kRuntime, error::kReturnType};
     for (const char *known : kKnown) className = name == known ? known : className;
-    fail(className, context + text);
+    fail(className, text);
   }
   if (problem.matches(PyExc_TypeError))
     className = error::kType;
@@ -88,7 +88,7 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
     className = error::kIndex;
   else if (problem.matches(PyExc_NameError))
     className = error::kName;
-  fail(className, context + name + ": " + text);
+  fail(className, name + context + ": " + text);
 }
 
 void Session::warn(const llvm::Twine &message, PyObject *category) {

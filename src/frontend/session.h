@@ -59,7 +59,7 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
   [[noreturn]] void fail(const char *className, const llvm::Twine &message);
-  /// Turns the pending Python exception into an error of the user's; `context` stands in front of its text.
+  /// Turns the pending Python exception into an error of the user's; `context` stands behind the name of its class.
   [[noreturn]] void failFromPython(nb::python_error &problem, const llvm::Twine &context = "");
   void warn(const llvm::Twine &message, PyObject *category);
 

@@ -55,10 +55,11 @@ void FunctionBuilder::visitStatementNode(nb::handle statement) {
   case NodeKind::With: {
     nb::object items = getAttribute(statement, names().items);
     if (nb::len(items) != 1) fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
-    if (kindOf(getAttribute(nb::object(items[0]), nb::str("context_expr"))) != NodeKind::Call)
-      fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
     if (!getAttribute(nb::object(items[0]), nb::str("optional_vars")).is_none())
       fail(error::kSyntax, "'with ... as ...' is not supported in Quadrants kernels");
+    nb::object context = getAttribute(nb::object(items[0]), nb::str("context_expr"));
+    At here(*this, context);
+    if (kindOf(context) != NodeKind::Call) fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
     fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel()");
   }
   default: failUnsupported(statement);
@@ -136,12 +137,22 @@ void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
 
 void FunctionBuilder::visitIf(nb::handle at) {
   nb::object body = getAttribute(at, names().body), orelse = getAttribute(at, names().orelse);
-  Value test = visit(getAttribute(at, names().test));
-  if (!isConstant(test) && !isTensor(test) && !test.isStatic) return visitRuntimeIf(at, truth(test, "if"));
-  if (!toPython(test))
-    fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + describe(test));
+  nb::object expression = getAttribute(at, names().test);
+  Value test = visit(expression);
+  bool isKnown = isConstant(test) || isTensor(test) || test.isStatic, holds = false;
+  mlir::Value condition;
+  {
+    At here(*this, expression);
+    if (isKnown && !toPython(test))
+      fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + describe(test));
+    if (isKnown)
+      holds = isTrue(test);
+    else
+      condition = truth(test, "if");
+  }
+  if (!isKnown) return visitRuntimeIf(at, condition);
   scopes.push();
-  visitBody(isTrue(test) ? body : orelse);
+  visitBody(holds ? body : orelse);
   for (auto &[name, binding] : scopes.pop()) {
     if (isVisible(scopes.find(name)) || binding.kind == Binding::Kind::LoopVariable) continue;
     if (binding.kind != Binding::Kind::Partial) binding.kind = Binding::Kind::Merged;
@@ -167,12 +178,13 @@ void FunctionBuilder::visitReturn(nb::handle at) {
     fail(error::kSyntax, "Return inside non-static if/for is not supported in a function with loops that run in parallel");
   nb::object expression = getAttribute(at, names().value);
   Value value = expression.is_none() ? makeObject(nb::none()) : visit(expression);
+  if (isInKernel() && resultTypes.is_none() && !value.isNone())
+    fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
+  At here(*this, expression.is_none() ? nb::borrow(at) : expression);
   // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
   bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()) > 1;
   if (!resultTypes.is_none())
     value = convertResults(value);
-  else if (isInKernel() && !value.isNone())
-    fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   else
     value = isNumber ? makeComputed(emit(value)) : copy(value);
   terminated = true;
