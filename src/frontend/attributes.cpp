@@ -174,7 +174,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     std::string close = findClosest(text, checked(PyObject_Dir(object.ptr())));
     std::string members;
     if (nb::object fields = findAttribute(type, names().__dataclass_fields__))
-      for (nb::handle field : nb::borrow<nb::dict>(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
+      for (nb::handle field : nb::list(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
     if (!members.empty()) members += ")";
     fail(error::kCompilation, who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
