@@ -50,7 +50,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
             return hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
-        except (ArithmeticError, AttributeError, EOFError, LookupError, NameError, OSError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, EOFError, LookupError, NameError, NotImplementedError, OSError, TypeError, ValueError) as error:
             if _is_of_python_code(error):
                 raise
             raise _with_frames(error, f"{type(error).__name__}: {error}") from error
