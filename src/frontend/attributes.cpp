@@ -176,7 +176,8 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     if (nb::object fields = findAttribute(type, names().__dataclass_fields__))
       for (nb::handle field : nb::list(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
     if (!members.empty()) members += ")";
-    fail(error::kCompilation, who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
+    fail(error::kCompilation,
+         who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))

@@ -50,7 +50,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
             return hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
-        except (ArithmeticError, AttributeError, EOFError, LookupError, NameError, NotImplementedError, OSError, TypeError, ValueError) as error:
+        except _OF_PYTHON as error:
             if _is_of_python_code(error):
                 raise
             raise _with_frames(error, f"{type(error).__name__}: {error}") from error
@@ -72,6 +72,7 @@ def _is_of_python_code(error: Exception) -> bool:
     return code is not None and "_qd" not in code.co_freevars and not code.co_filename.startswith(_errors.PACKAGE)
 
 
+_OF_PYTHON = (ArithmeticError, AttributeError, EOFError, LookupError, NameError, NotImplementedError, OSError, TypeError, ValueError)
 _FOREIGN = {TypeError: "QuadrantsTypeError", IndexError: "QuadrantsIndexError", NameError: "QuadrantsNameError"}
 
 
