@@ -1,6 +1,7 @@
 // compile.cpp: the whole compiler, in the order in which it happens
 #include "compile.h"
 
+#include "artifact/disk_cache.h"
 #include "backends/target.h"
 #include "ir/dialect.h"
 #include "passes/pipeline.h"
@@ -102,6 +103,41 @@ CompileFailure describeInternalError(const backends::Stages &stages, llvm::Strin
   return {CompileFailure::Kind::Internal, {"", text, {}}};
 }
 
+/// Code on disk for kernels whose compile ran Python code of the user: the launcher has no key for those, so they are found by what the
+/// frontend made of them.
+class CodeCache {
+public:
+  CodeCache(mlir::ModuleOp module, llvm::StringRef scope, const support::Options &options) : cache(artifact::readCacheOptions(options)) {
+    std::string text = scope.str();
+    llvm::raw_string_ostream output(text);
+    // Texts of failed checks name places; where accesses are checked, every operation has such a text.
+    bool isChecked = makePipelineOptions(options).checkBounds;
+    module.print(output, isChecked ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
+    module.walk([&](mlir::Operation *op) {
+      if (mlir::isa<ir::PrintOp, ir::AssertOp>(op)) output << op->getLoc();
+    });
+    key = support::computeDigest(text);
+  }
+
+  /// Gives the artifact the code that is there; the rest of it is the frontend's.
+  bool find(artifact::Artifact &artifact) {
+    bool isFound = false;
+    cache.find(key, [&](artifact::Artifact &&found) {
+      std::swap(artifact.kernel, found.kernel);
+      std::swap(artifact.inputs, found.inputs);
+      std::swap(artifact.dependencies, found.dependencies);
+      artifact = std::move(found);
+      return isFound = true;
+    });
+    return isFound;
+  }
+  void publish(const artifact::Artifact &artifact) { cache.publish(key, artifact); }
+
+private:
+  artifact::DiskCache cache;
+  support::Digest key;
+};
+
 /// Everything after the frontend.
 bool lower(mlir::ModuleOp module, const support::Options &options, const backends::Target &target, backends::Stages &stages,
            artifact::Artifact &artifact) {
@@ -115,7 +151,7 @@ bool lower(mlir::ModuleOp module, const support::Options &options, const backend
 } // namespace
 
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
-                                                const backends::Target &target, llvm::StringRef sourceText,
+                                                const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
                                                 llvm::function_ref<void()> leavePython, CompileReport &report, CompileFailure &failure) {
   installFatalErrorHandler();
   CompileContext context;
@@ -134,6 +170,16 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   stages.startAt(started);
   stages.dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
   bool succeeded = stages.finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
+
+  std::optional<CodeCache> cache;
+  if (succeeded && !artifact.cacheable && !cacheScope.empty()) {
+    cache.emplace(*module, cacheScope, options);
+    if (cache->find(artifact)) {
+      stages.finish("cached code");
+      report = {artifact.kernel, stages.getTimes()};
+      return artifact;
+    }
+  }
 
   std::optional<std::string> crash;
   bool outOfMemory = false;
@@ -160,8 +206,10 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     failure = describeInternalError(stages, context.getFirstError().message);
   else if (!succeeded)
     failure = {CompileFailure::Kind::User, std::move(context.getFirstError())};
-  else
+  else {
+    if (cache) cache->publish(artifact);
     return artifact;
+  }
   return std::nullopt;
 }
 

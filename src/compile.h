@@ -36,10 +36,11 @@ struct CompileReport {
   std::vector<backends::Stages::Time> times;
 };
 
-/// The compiler. Called with the GIL held; `leavePython` is called once nothing of Python is needed any more.
-/// Exceptions of Python code that runs at compile time, KeyboardInterrupt for one, pass through.
+/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel. Called with the GIL held; `leavePython` is
+/// called once nothing of Python is needed any more. Exceptions of Python code that runs at compile time, KeyboardInterrupt for one, pass
+/// through.
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
-                                                const backends::Target &target, llvm::StringRef sourceText,
+                                                const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
                                                 llvm::function_ref<void()> leavePython, CompileReport &report, CompileFailure &failure);
 
 /// The frontend's IR as text: what the option stop_after=frontend would dump.

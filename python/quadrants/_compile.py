@@ -28,7 +28,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
     if _options.get("print_non_pure") and not kernel.is_pure:
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
     source = get_source(kernel.__wrapped__)
-    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, _options.plain(_options.current or {}), "cpu")
+    options = _options.plain(_options.current or {})
+    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, "cpu", _runtime.cache_scope())
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ std::optional<Artifact> readEntry(const support::File &file, const support::Dige
 
 } // namespace
 
-std::string getDefaultCacheFolder() {
+static std::string getDefaultFolder() {
   // The locations that the system defines; not options of ours.
   if (const char *cache = getenv("XDG_CACHE_HOME"); cache && *cache) return std::string(cache) + "/quadrants/qdcache";
   const char *home = getenv("HOME");
@@ -88,6 +89,15 @@ std::string getDefaultCacheFolder() {
     home = user ? user->pw_dir : "/nonexistent";
   }
   return std::string(home) + "/.cache/quadrants/qdcache";
+}
+
+DiskCacheOptions readCacheOptions(const support::Options &values) {
+  using support::Option;
+  static const std::map<std::string_view, CleaningPolicy> kPolicies = {
+      {"never", CleaningPolicy::Never}, {"version", CleaningPolicy::Version}, {"lru", CleaningPolicy::Lru}, {"fifo", CleaningPolicy::Fifo}};
+  const std::string &folder = values.getText(Option::offline_cache_file_path);
+  return {folder.empty() ? getDefaultFolder() : folder, values.getInt(Option::offline_cache_max_size_of_files),
+          values.getFloat(Option::offline_cache_cleaning_factor), kPolicies.at(values.getText(Option::offline_cache_cleaning_policy))};
 }
 
 DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {

@@ -8,6 +8,7 @@
 #include "artifact/artifact.h"
 #include "support/file.h"
 #include "support/hash.h"
+#include "support/options.h"
 
 #include <cstdint>
 #include <functional>
@@ -50,7 +51,7 @@ private:
   int published = 0;
 };
 
-/// quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.
-std::string getDefaultCacheFolder();
+/// The values of the options offline_cache_*; without a path quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.
+DiskCacheOptions readCacheOptions(const support::Options &options);
 
 } // namespace qd::artifact

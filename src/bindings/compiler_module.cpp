@@ -46,7 +46,7 @@ std::mutex reportMutex;
 CompileReport lastReport;
 
 nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
-                  const std::string &target) {
+                  const std::string &target, const std::string &cacheScope) {
   std::unique_ptr<backends::Target> found = backends::findTarget(target);
   if (!found) throw nb::value_error(("there is no target named " + target).c_str());
   CompileReport report;
@@ -57,8 +57,8 @@ nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
     auto leavePython = [&] { released.emplace(); };
-    std::optional<artifact::Artifact> artifact =
-        compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found, text, leavePython, report, failure);
+    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found,
+                                                               text, cacheScope, leavePython, report, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
     std::lock_guard<std::mutex> lock(reportMutex);
     lastReport = std::move(report);
@@ -88,7 +88,10 @@ NB_MODULE(_compiler, m) {
   using namespace nb::literals;
   m.doc() = "The compiler of Quadrants: Python source to machine code.";
   m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
-        "A serialised artifact. Raises what the user did wrong.");
+        "cache_scope"_a = "",
+        "A serialised artifact. Raises what the user did wrong. With a `cache_scope`, code that the launcher cannot key is looked for on "
+        "disk "
+        "by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
         "The frontend's IR as text.");
   m.def("last_report", qd::bindings::getReport, "The kernel compiled last, and its stages with the seconds that each took.");

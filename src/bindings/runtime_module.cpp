@@ -5,6 +5,7 @@
 #include "launch/data_type.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
+#include "launch/specialise.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/buffer.h"
@@ -39,18 +40,7 @@ void applyOptions(launch::State &state) {
   support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
   state.cache.reset();
   if (!state.options.getBool(Option::offline_cache)) return;
-  static const std::pair<const char *, artifact::CleaningPolicy> policies[] = {{"never", artifact::CleaningPolicy::Never},
-                                                                               {"version", artifact::CleaningPolicy::Version},
-                                                                               {"lru", artifact::CleaningPolicy::Lru},
-                                                                               {"fifo", artifact::CleaningPolicy::Fifo}};
-  artifact::DiskCacheOptions cache;
-  cache.folder = state.options.getText(Option::offline_cache_file_path);
-  if (cache.folder.empty()) cache.folder = artifact::getDefaultCacheFolder();
-  cache.maxBytes = state.options.getInt(Option::offline_cache_max_size_of_files);
-  cache.cleaningFactor = state.options.getFloat(Option::offline_cache_cleaning_factor);
-  for (const auto &[name, policy] : policies)
-    if (state.options.getText(Option::offline_cache_cleaning_policy) == name) cache.policy = policy;
-  state.cache = std::make_unique<artifact::DiskCache>(std::move(cache));
+  state.cache = std::make_unique<artifact::DiskCache>(artifact::readCacheOptions(state.options));
 }
 
 void init(nb::dict given, nb::object interpreter) {
@@ -129,6 +119,8 @@ NB_MODULE(_runtime, m) {
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
   m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
+  m.def("cache_scope", launch::describeCacheScope,
+        "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");
   m.def(
       "log",

@@ -69,11 +69,22 @@ static void describeArgument(std::string &out, PyObject *argument) {
     describeType(out, argument);
 }
 
+/// Stages that are looked at or replaced are compiled here and now.
+static bool mayUseDisk(const State &state) {
+  return state.cache && state.options.getText(Option::dump).empty() && state.options.getText(Option::replay).empty() &&
+         state.options.getText(Option::stop_after).empty() && !state.options.getBool(Option::print_ir);
+}
+
+std::string describeCacheScope() {
+  State &state = getState();
+  if (!mayUseDisk(state)) return "";
+  return getBuildIdentity() + PY_VERSION + "\n" + std::string(state.device->getTarget()) + "\n" + state.device->describe() + "\n" +
+         state.options.describeKey();
+}
+
 /// Empty when something has no description; such kernels are not kept on disk.
 static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *arguments) {
-  State &state = getState();
-  std::string text = getBuildIdentity() + PY_VERSION + "\n" + std::string(state.device->getTarget()) + "\n" + state.device->describe() +
-                     "\n" + state.options.describeKey();
+  std::string text = describeCacheScope();
   if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) ||
       !describeValue(text, kernel.results))
     return std::nullopt;
@@ -123,12 +134,6 @@ static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments) {
   if (!PyBytes_Check(bytes.get())) throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
   ++getState().compiled;
   return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes.get())), size_t(PyBytes_GET_SIZE(bytes.get())));
-}
-
-/// Stages that are looked at or replaced are compiled here and now.
-static bool mayUseDisk(const State &state) {
-  return state.cache && state.options.getText(Option::dump).empty() && state.options.getText(Option::replay).empty() &&
-         state.options.getText(Option::stop_after).empty() && !state.options.getBool(Option::print_ir);
 }
 
 std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments) {

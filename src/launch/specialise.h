@@ -5,6 +5,10 @@
 
 namespace qd::launch {
 
+/// Everything beside kernels and arguments that code on disk belongs to: this build, the processor, options. Empty where the disk cache is
+/// not to be used.
+std::string describeCacheScope();
+
 /// A specialisation for these arguments (a tuple as quadrants._compile.prepare returned it). Throws PythonError or Error.
 std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments);
 

@@ -104,3 +104,64 @@ def test_moved_check_reports_its_new_line(run: Any) -> None:
     line = run(checked, main, debug=True)[0]
     moved = run(checked.replace("@qd.kernel\ndef total", "\n\n@qd.kernel\ndef total"), main, debug=True)
     assert moved[0] == line + 2
+
+
+COMPUTED = """
+import json, sys
+import quadrants as qd
+from quadrants import _runtime
+
+def table(n):
+    return [i * i + OFFSET for i in range(n)]
+
+OFFSET = 0
+
+@qd.kernel
+def look_up(i: qd.i32) -> qd.i32:
+    result = 0
+    for k in qd.static(range(4)):
+        if i == k:
+            result = table(4)[k]
+    assert result >= 0, "negative"
+    return result
+"""
+COMPUTED_MAIN = """
+qd.init(offline_cache_file_path=sys.argv[1], **json.loads(sys.argv[2]))
+result = look_up(3)
+try:
+    look_up(1)
+    line = 0
+except AssertionError as error:
+    line = int(str(error).split("line ")[1].split(",")[0])
+from quadrants import _compiler
+print(json.dumps([result, [stage for stage, _ in _compiler.last_report()[1]], line]))
+"""
+
+
+def test_kernels_that_run_python_code_need_only_the_frontend_again(run: Any) -> None:
+    stages = [run(COMPUTED, COMPUTED_MAIN)[1] for _ in range(2)]
+    assert "lld" in stages[0]
+    assert stages[1] == ["frontend", "cached code"]
+
+
+def test_what_the_python_code_returns_is_part_of_the_key(run: Any) -> None:
+    assert run(COMPUTED, COMPUTED_MAIN)[0] == 9
+    changed = COMPUTED.replace("OFFSET = 0", "OFFSET = 1")
+    result, stages, _ = run(changed, COMPUTED_MAIN)
+    assert result == 10 and "lld" in stages
+    for option in ({"fast_math": False}, {"debug": True}):
+        assert "lld" in run(changed, COMPUTED_MAIN, **option)[1]
+        assert "lld" not in run(changed, COMPUTED_MAIN, **option)[1]
+
+
+def test_places_in_cached_code_are_those_of_the_source(run: Any) -> None:
+    failing = COMPUTED.replace("OFFSET = 0", "OFFSET = -5")
+    lines = [run(source, COMPUTED_MAIN, debug=True)[2] for source in (failing, failing, "\n\n" + failing, "\n\n" + failing)]
+    assert lines[0] > 0
+    assert lines == [lines[0], lines[0], lines[0] + 2, lines[0] + 2]
+
+
+def test_moved_code_without_texts_is_found_again(run: Any) -> None:
+    plain = COMPUTED.replace('    assert result >= 0, "negative"\n', "")
+    assert "lld" in run(plain, COMPUTED_MAIN)[1]
+    assert "lld" not in run("\n\n" + plain, COMPUTED_MAIN)[1]
