@@ -228,6 +228,8 @@ class ContainerMethods:
                 raise TypeError(
                     f"Detected illegal element of type: {what}. Please be aware that slicing a qd.{self._noun} takes integers and slices"
                 )
+        if self._offset is not None:
+            raise TypeError(f"slices of a {self._noun} with an offset are not supported: take them of its to_numpy(copy=False)")
         return items
 
 

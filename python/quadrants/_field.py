@@ -127,7 +127,7 @@ class MatrixField(Field):
         row, column = (*indices, 0)[:2]
         if not (0 <= row < self.n and 0 <= column < self.m):
             raise IndexError(f"component {indices} is out of range for elements of shape {self.element_shape}")
-        _, _, _, extents, strides, component_stride = self._qd_layout
+        _, _, _, extents, strides, component_stride, _ = self._qd_layout
         offset = (row * self.m + column) * component_stride
         made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, self._byte_offset + offset, self._offset)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
@@ -214,7 +214,7 @@ def _check_shape(shape: Any, order: str | None, offset: Any) -> tuple[tuple[int,
         return None, (), None
     extents = to_shape(shape)
     _snode.check_extents(extents)
-    return _parse_order(order, len(extents)), extents, _snode.to_origin(offset, len(extents))
+    return _parse_order(order, len(extents)), extents, _snode.to_origin(offset, extents)
 
 
 def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:

@@ -64,16 +64,16 @@ def check_extents(extents: tuple[int, ...]) -> None:
         raise QuadrantsRuntimeError(f"Too many dimensions: a field has at most {_MAX_AXES}, got {len(extents)}")
 
 
-def to_origin(offset: Any, rank: int) -> tuple[int, ...] | None:
+def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
     """An `offset` argument as the lowest index of each axis, or None."""
     if offset is None:
         return None
     origin = to_shape(offset)
-    if len(origin) != rank:
-        raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({rank} != {len(origin)})")
-    if any(origin):
-        raise QuadrantsRuntimeError("a field whose indices start elsewhere than at 0 (offset=) is not supported")
-    return None
+    if len(origin) != len(extents):
+        raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(origin)})")
+    if any(first < -(2**31) or first + extent >= 2**31 for first, extent in zip(origin, extents, strict=True)):
+        raise QuadrantsRuntimeError(f"Indices of a field are 32-bit integers, got offset {origin} for shape {extents}")
+    return origin
 
 
 class NodeMethods:
@@ -96,7 +96,7 @@ class NodeMethods:
         """Put fields, vector, matrix and struct fields, or lists of them, into the cells; `offset` is the lowest index of each axis."""
         node = self._node()
         leaves = list(_leaves_of(fields))
-        origin = to_origin(offset, len(node._extents))
+        origin = to_origin(offset, node.shape)
         for field in leaves:
             if field._is_placed():
                 raise QuadrantsRuntimeError(f"This variable has been placed. (field {field._name!r})")

@@ -79,8 +79,7 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
 Value FunctionBuilder::makeTensor(const Value &container, layout::TensorLayout layout, bool isField) {
   Value tensor = container;
   tensor.kind = Kind::Tensor;
-  tensor.type =
-      ir::TensorType::get(&session.ctx, ir::getType(&session.ctx, layout.element), layout.extents, layout.strides, layout.componentStride);
+  tensor.type = ir::getType(&session.ctx, layout);
   tensor.input = session.reader.addTensor(container.path, container.object, std::move(layout), isField);
   return tensor;
 }

@@ -283,10 +283,12 @@ FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, 
   tensor = toTensor(tensor);
   Box box;
   box.isGrouped = isGrouped;
-  auto rank = int(mlir::cast<ir::TensorType>(tensor.type).getRank());
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  auto rank = int(type.getRank());
   for (int axis = 0; axis < rank; ++axis) {
     box.upper.push_back(extent(tensor, axis));
-    box.lower.push_back(constant(0, box.upper.back().getType()));
+    if (int64_t first = type.getFirst(axis)) box.upper.back() = constant(first + type.getExtents()[size_t(axis)], session.types.i32);
+    box.lower.push_back(constant(type.getFirst(axis), box.upper.back().getType()));
   }
   At here(*this, target);
   if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));

@@ -136,6 +136,7 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   layout.extents = nb::cast<std::vector<int64_t>>(description[3]);
   layout.strides = nb::cast<std::vector<int64_t>>(description[4]);
   layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
+  layout.origin = nb::cast<std::vector<int64_t>>(description[6]);
   return layout;
 }
 

@@ -94,13 +94,19 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getExtents()[axis];
     std::optional<int64_t> known = findInteger(indices[axis]);
-    if (known && size != layout::kDynamic) {
+    if (known && !type.getOrigin().empty()) {
+      int64_t first = type.getFirst(int64_t(axis));
+      if (*known < first || *known - first >= size)
+        fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.reader.getInput(tensor.input).name +
+                                ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
+                                " and end before " + std::to_string(first + size));
+    } else if (known && size != layout::kDynamic) {
       std::string extent = ", whose extent along axis " + std::to_string(axis) + " is " + std::to_string(size);
       int64_t wrapped = wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);
       operands.push_back(constant(wrapped, wrapped <= INT32_MAX ? session.types.i32 : session.types.i64));
       continue;
     }
-    if (known && *known < 0)
+    if (known && *known < 0 && type.getOrigin().empty())
       fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels. (the extent is known at run time only)");
     operands.push_back(indexValue(indices[axis], axis));
   }

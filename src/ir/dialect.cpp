@@ -97,6 +97,10 @@ Type getType(MLIRContext *ctx, const layout::ValueType &type) {
   return VectorType::get({type.rows, type.columns}, scalar);
 }
 
+TensorType getType(MLIRContext *ctx, const layout::TensorLayout &layout) {
+  return TensorType::get(ctx, getType(ctx, layout.element), layout.extents, layout.strides, layout.componentStride, layout.origin);
+}
+
 std::string describe(Type value) {
   std::string scalar(support::getName(getScalarType(getScalar(value))));
   auto vector = dyn_cast<VectorType>(value);

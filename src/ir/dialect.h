@@ -19,6 +19,8 @@
 
 namespace qd::ir {
 
+class TensorType;
+
 bool isScalar(mlir::Type type);
 bool isValue(mlir::Type type);
 bool isIntegerScalar(mlir::Type type);
@@ -38,6 +40,7 @@ support::ScalarType getScalarType(mlir::Type scalar);
 mlir::Type getType(mlir::MLIRContext *ctx, support::ScalarType type);
 layout::ValueType getValueType(mlir::Type value);
 mlir::Type getType(mlir::MLIRContext *ctx, const layout::ValueType &type);
+TensorType getType(mlir::MLIRContext *ctx, const layout::TensorLayout &layout);
 /// The type as the user knows it: "f32", "[Tensor (3) f32]", "[Tensor (2, 2) i32]".
 std::string describe(mlir::Type value);
 

@@ -26,13 +26,19 @@ def TensorType : TypeDef<QdDialect, "Tensor"> {
   let mnemonic = "tensor";
   let summary = "A container: its element, extents, byte strides and the byte distance of an element's components.";
   // Extents and strides are one per axis; `?` is known at launch only. No strides (`[]`): packed, row-major.
+  // Indices begin at `origin`; without one, at 0.
   // `!qd.tensor<vector<3xf32>, [64], [12], 4>` is a field, `!qd.tensor<f32, [?, ?], [], 4>` an array argument of rank 2.
   let parameters = (ins "::mlir::Type":$element, ArrayRefParameter<"int64_t">:$extents, ArrayRefParameter<"int64_t">:$strides,
-      "int64_t":$componentStride);
-  let assemblyFormat = "`<` $element `,` custom<Dimensions>($extents) `,` custom<Dimensions>($strides) `,` $componentStride `>`";
+      "int64_t":$componentStride, OptionalArrayRefParameter<"int64_t">:$origin);
+  let assemblyFormat = [{
+    `<` $element `,` custom<Dimensions>($extents) `,` custom<Dimensions>($strides) `,` $componentStride
+    (`,` `from` custom<Dimensions>($origin)^)? `>`
+  }];
   let extraClassDeclaration = [{
     int64_t getRank() const { return getExtents().size(); }
     bool isPacked() const { return getStrides().empty(); }
+    /// The lowest index of an axis.
+    int64_t getFirst(int64_t axis) const { return getOrigin().empty() ? 0 : getOrigin()[axis]; }
   }];
 }
 

@@ -229,7 +229,7 @@ def ComponentOp : PureOp<"component", [
   let assemblyFormat = "$ref `[` $indices `]` attr-dict `:` type($ref) `,` type($indices) `->` type($result)";
 }
 
-// The place of one element of a container. Indices start at 0: the frontend has subtracted a field's offset.
+// The place of one element of a container. Indices start at the container's origin.
 def ElementOp : PureOp<"element", [
     Needs<"there is one index per axis", "int64_t($indices.size()) == ::llvm::cast<TensorType>($tensor.getType()).getRank()">,
     TypesMatchWith<"the result is the element", "tensor", "result", "RefType::get(::llvm::cast<TensorType>($_self).getElement())">]> {

@@ -58,7 +58,8 @@ static std::string joinNumbers(const int64_t *values, int count) {
   std::string comma = extents.size() == 1 ? "," : "";
   std::string shape = joinNumbers(extents.data(), int(extents.size())), index = joinNumbers(key.index, key.rank);
   std::string offset;
-  if (object.firstIndex) offset = " offset (" + joinNumbers(object.firstIndex, key.rank) + comma + ")";
+  const std::vector<int64_t> &origin = object.tensor.layout.origin;
+  if (!origin.empty()) offset = " offset (" + joinNumbers(origin.data(), int(origin.size())) + comma + ")";
   if (object.tensor.isField)
     throw support::Error(support::ErrorKind::Bounds, "Accessing field of size (" + shape + ")" + offset + " with indices (" + index +
                                                          "): index [" + index + "] out of range for shape (" + shape + comma + ")");
@@ -72,17 +73,21 @@ static unsigned char *findElement(const TensorObject &object, const Key &key) {
   unsigned char *address = tensor.data;
   for (int axis = 0; axis < key.rank; ++axis) {
     int64_t index = key.index[axis];
-    if (object.firstIndex && __builtin_sub_overflow(index, object.firstIndex[axis], &index)) refuseBounds(object, key);
+    if (!tensor.layout.origin.empty() && __builtin_sub_overflow(index, tensor.layout.origin[size_t(axis)], &index))
+      refuseBounds(object, key);
     if (uint64_t(index) >= uint64_t(tensor.layout.extents[size_t(axis)])) refuseBounds(object, key);
     address += index * tensor.layout.strides[size_t(axis)];
   }
   return address;
 }
 
-static Ref makeIndex(const Key &key) {
+/// The place of the element in the array that `view` gives.
+static Ref makeIndex(const TensorObject &object, const Key &key) {
+  const std::vector<int64_t> &origin = object.tensor.layout.origin;
   Ref tuple = Ref::adopt(PyTuple_New(key.rank));
   for (int axis = 0; axis < key.rank; ++axis)
-    PyTuple_SET_ITEM(tuple.get(), axis, Ref::adopt(PyLong_FromLongLong(key.index[axis])).release());
+    PyTuple_SET_ITEM(tuple.get(), axis,
+                     Ref::adopt(PyLong_FromLongLong(key.index[axis] - (origin.empty() ? 0 : origin[size_t(axis)]))).release());
   return tuple;
 }
 
@@ -101,7 +106,7 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     if (!readKey(key, keyObject)) return callOther(self, "_get_item", keyObject, nullptr);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0) return readScalar(object.tensor.layout.element.scalar, address);
-    return PyObject_CallMethod(self, "_element", "(O)", makeIndex(key).get());
+    return PyObject_CallMethod(self, "_element", "(O)", makeIndex(object, key).get());
   });
 }
 
@@ -119,7 +124,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     if (object.tensor.layout.element.rank == 0)
       writeScalar(object.tensor.layout.element.scalar, address, value);
     else
-      Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(key).get(), value));
+      Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(object, key).get(), value));
     return 0;
   });
 }

@@ -68,7 +68,6 @@ static void deleteTensor(PyObject *self) {
   TensorObject &object = tensorObject(self);
   allTensors.remove(object);
   object.tensor.~Tensor();
-  PyMem_Free(object.firstIndex);
   Py_XDECREF(object.shape);
   PyTypeObject *type = Py_TYPE(self);
   type->tp_free(self);
@@ -110,17 +109,6 @@ static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
   return element;
 }
 
-static void setFirstIndex(TensorObject &object, PyObject *offset) {
-  std::vector<int64_t> values = offset == Py_None ? std::vector<int64_t>{} : readIntegers(offset);
-  if (!values.empty() && values.size() != object.tensor.layout.extents.size())
-    throw Error(ErrorKind::Value, "the dimensionality of shape and offset must be the same");
-  PyMem_Free(std::exchange(object.firstIndex, nullptr));
-  if (values.empty()) return;
-  object.firstIndex = static_cast<int64_t *>(PyMem_Malloc(values.size() * sizeof(int64_t)));
-  if (!object.firstIndex) throw std::bad_alloc();
-  std::copy(values.begin(), values.end(), object.firstIndex);
-}
-
 /// _place(shape, strides=None, component_stride=None, buffer=None, byte_offset=0, offset=None)
 static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
@@ -142,11 +130,14 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     layout.componentStride = int64_t(getByteSize(layout.element.scalar));
     if (componentStride != Py_None && (layout.componentStride = PyLong_AsLongLong(componentStride)) == -1 && PyErr_Occurred())
       throw PythonError{};
+    if (offset != Py_None) layout.origin = readIntegers(offset);
+    if (!layout.origin.empty() && layout.origin.size() != layout.extents.size())
+      throw Error(ErrorKind::Value, "the dimensionality of shape and offset must be the same");
+    if (std::all_of(layout.origin.begin(), layout.origin.end(), [](int64_t first) { return first == 0; })) layout.origin.clear();
     if (buffer != Py_None && Py_TYPE(buffer) != bufferType)
       throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
     object.tensor.place(std::move(layout), buffer == Py_None ? runtime::BufferRef() : reinterpret_cast<BufferObject *>(buffer)->buffer,
                         byteOffset);
-    setFirstIndex(object, offset);
     Py_RETURN_NONE;
   });
 }
@@ -224,14 +215,14 @@ static PyObject *getShape(TensorObject &object) {
 
 static PyObject *getLayout(TensorObject &object) {
   const TensorLayout &layout = object.tensor.layout;
-  return Py_BuildValue("ssNNNL", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
+  return Py_BuildValue("ssNNNLN", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
                        makeElementShape(layout.element), makeTuple(layout.extents), makeTuple(layout.strides),
-                       static_cast<long long>(layout.componentStride));
+                       static_cast<long long>(layout.componentStride), makeTuple(layout.origin));
 }
 
 static PyObject *getOffset(TensorObject &object) {
-  if (!object.firstIndex) Py_RETURN_NONE;
-  return makeTuple({object.firstIndex, object.firstIndex + object.tensor.layout.rank()});
+  if (object.tensor.layout.origin.empty()) Py_RETURN_NONE;
+  return makeTuple(object.tensor.layout.origin);
 }
 
 static PyObject *getState(TensorObject &object) {
@@ -312,8 +303,8 @@ void addTensorTypes(PyObject *module) {
       {"dtype",
        getProperty<Need::Nothing, [](TensorObject &object) { return Py_NewRef(getDataType(object.tensor.layout.element.scalar)); }>,
        nullptr, "Scalar type of the elements.", nullptr},
-      {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr, "(kind, dtype name, element shape, extents, strides, component stride)",
-       nullptr},
+      {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr,
+       "(kind, dtype name, element shape, extents, strides, component stride, origin)", nullptr},
       {"_offset", getProperty<Need::Nothing, getOffset>, nullptr, "Lowest index of each axis, or None.", nullptr},
       {"_buffer", getProperty<Need::Memory, [](TensorObject &object) { return wrapBuffer(object.tensor.buffer); }>, nullptr,
        "The memory that the elements lie in.", nullptr},

@@ -14,7 +14,6 @@ struct BufferObject {
 /// A container. `tensor` is read by launches without a call: its address is fixed for the life of the object.
 struct TensorObject {
   PyObject_HEAD runtime::Tensor tensor;
-  int64_t *firstIndex;           ///< lowest index of each axis, null when all are 0
   PyObject *shape;               ///< the extents as a tuple, made when first asked for
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };

@@ -45,6 +45,7 @@ uint64_t computeFieldKey(const TensorLayout &layout) {
   uint64_t hash = mixHash(hashElement(2, layout.element), layout.extents.size());
   for (int64_t extent : layout.extents) hash = mixHash(hash, uint64_t(extent));
   for (int64_t stride : layout.strides) hash = mixHash(hash, uint64_t(stride));
+  for (int64_t first : layout.origin) hash = mixHash(hash, uint64_t(first));
   return mixHash(hash, uint64_t(layout.componentStride)) | 1;
 }
 

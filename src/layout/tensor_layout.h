@@ -22,13 +22,14 @@ struct ValueType {
 
 inline constexpr int64_t kDynamic = INT64_MIN;
 
-/// Element address: data + sum(index[a] * strides[a]) + component * componentStride, in bytes; components are row-major.
+/// Element address: data + sum((index[a] - origin[a]) * strides[a]) + component * componentStride, in bytes; components are row-major.
 /// A field has static extents and strides. An array argument has kDynamic extents; empty strides mean packed row-major.
 struct TensorLayout {
   ValueType element;
   std::vector<int64_t> extents;
   std::vector<int64_t> strides;
   int64_t componentStride = 0;
+  std::vector<int64_t> origin; ///< lowest index of each axis; empty when all are 0
 
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;
@@ -44,7 +45,7 @@ struct ByteRange {
 /// Throws support::Error (Memory) when the range does not fit into 63 bits.
 ByteRange computeByteRange(const TensorLayout &layout);
 
-/// What a specialisation depends on, as a key in memory: element and rank of an array; element, extents and strides of a field.
+/// What a specialisation depends on, as a key in memory: element and rank of an array; element, extents, strides and origin of a field.
 /// Never zero, which marks a dead tensor.
 uint64_t computeArrayKey(const ValueType &element, int rank);
 /// Of an array whose elements do not lie packed in row-major order.

@@ -9,6 +9,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -69,17 +70,17 @@ public:
 
 private:
   /// Whether a constant, or the loop that the index belongs to, keeps it within the axis.
-  static bool isWithin(Value index, int64_t extent, Value tensor, unsigned axis) {
-    if (auto constant = findInteger(index)) return *constant >= 0 && extent != layout::kDynamic && *constant < extent;
+  static bool isWithin(Value index, int64_t first, int64_t extent, Value tensor, unsigned axis) {
+    if (auto constant = findInteger(index)) return *constant >= first && extent != layout::kDynamic && *constant - first < extent;
     auto argument = dyn_cast<BlockArgument>(index);
     auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
     if (!loop || !loop.getStep().empty()) return false;
     std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
     Value upper = loop.getUpper()[argument.getArgNumber()];
-    if (!lower || *lower < 0) return false;
+    if (!lower || *lower < first) return false;
     if (auto whole = upper.getDefiningOp<ExtentOp>(); whole && whole.getTensor() == tensor && whole.getAxis() == axis) return true;
     std::optional<int64_t> last = findInteger(upper);
-    return last && extent != layout::kDynamic && *last <= extent;
+    return last && extent != layout::kDynamic && *last - first <= extent;
   }
 
   Value convert(Location loc, Value value, Type type) {
@@ -92,15 +93,21 @@ private:
                    type);
   }
 
-  /// `0 <= index < extent` on each axis where it is not known, as one comparison of unsigned numbers. Null when all is known.
-  Value checkIndices(Location loc, ValueRange indices, ArrayRef<int64_t> extents, Value tensor) {
+  /// `first <= index < first + extent` on each axis where it is not known, as one comparison of unsigned numbers. Null when all is known.
+  Value checkIndices(Location loc, ValueRange indices, ArrayRef<int64_t> origin, ArrayRef<int64_t> extents, Value tensor) {
     Value isGood;
     for (auto [axis, index] : llvm::enumerate(indices)) {
-      int64_t extent = extents[axis];
-      if (isWithin(index, extent, tensor, unsigned(axis))) continue;
-      bool isNarrow = index.getType().getIntOrFloatBitWidth() <= 32 && extent != layout::kDynamic && extent <= INT32_MAX;
+      int64_t first = origin.empty() ? 0 : origin[axis], extent = extents[axis];
+      if (isWithin(index, first, extent, tensor, unsigned(axis))) continue;
+      // A large unsigned number is no negative one.
+      bool wraps = first != 0 && index.getType().isUnsignedInteger();
+      bool isNarrow = index.getType().getIntOrFloatBitWidth() <= 32 && !wraps && extent != layout::kDynamic && extent <= INT32_MAX;
       auto type = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);
       Value unsignedIndex = convert(loc, index, type);
+      if (first != 0)
+        unsignedIndex =
+            BinaryOp::create(builder, loc, BinaryKind::sub, unsignedIndex,
+                             ConstantOp::create(builder, loc, builder.getIntegerAttr(type, isNarrow ? int64_t(uint32_t(first)) : first)));
       Value isBelow = BinaryOp::create(builder, loc, BinaryKind::lt, unsignedIndex, getExtent(loc, type, extent, tensor, unsigned(axis)));
       isGood = isGood ? BinaryOp::create(builder, loc, BinaryKind::bit_and, isGood, isBelow) : isBelow;
     }
@@ -110,7 +117,7 @@ private:
   void checkElement(ElementOp element) {
     auto tensor = cast<ir::TensorType>(element.getTensor().getType());
     Location loc = element.getLoc();
-    Value isGood = checkIndices(loc, element.getIndices(), tensor.getExtents(), element.getTensor());
+    Value isGood = checkIndices(loc, element.getIndices(), tensor.getOrigin(), tensor.getExtents(), element.getTensor());
     if (!isGood) return;
     SmallVector<Value> extents;
     auto type = IntegerType::get(builder.getContext(), 64, IntegerType::Signed);
@@ -124,13 +131,17 @@ private:
       text.list(element.getIndices(), " with indices [", "]").list(extents, " of shape [", "]");
     } else {
       text << "Accessing field (" + (argument ? argument.getName() : StringRef("field")) + ")";
-      text.list(extents, " of size (", ")").list(element.getIndices(), " with indices (", ")");
+      text.list(extents, " of size (", ")");
+      if (!tensor.getOrigin().empty())
+        text << " offset (" + llvm::join(llvm::map_range(tensor.getOrigin(), [](int64_t first) { return std::to_string(first); }), ", ") +
+                    ")";
+      text.list(element.getIndices(), " with indices (", ")");
     }
     addAssert(loc, isGood, artifact::Site::Kind::Bounds, text);
   }
 
   void checkComponent(Operation *op, VectorType type, ValueRange indices) {
-    Value isGood = checkIndices(op->getLoc(), indices, type.getShape(), Value());
+    Value isGood = checkIndices(op->getLoc(), indices, {}, type.getShape(), Value());
     if (!isGood) return;
     std::string shape = std::to_string(type.getDimSize(0));
     if (type.getRank() == 2) shape += ", " + std::to_string(type.getDimSize(1));

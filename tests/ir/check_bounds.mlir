@@ -73,3 +73,26 @@ qd.kernel @components_and_divisors [] attributes {argument_bytes = 4 : i32} {
   %rest = qd.binary mod %i, %i : si32, si32 -> si32
   qd.print ["end"]
 }
+
+// -----
+
+// Indices of a field with an origin: one comparison of what is left without it, none where the loop begins there.
+// CHECK-LABEL: qd.kernel @origin
+// CHECK: %[[FIRST:.*]] = qd.constant 4294967295 : ui32
+// CHECK: %[[REST:.*]] = qd.binary sub %{{.*}}, %[[FIRST]]
+// CHECK: qd.binary lt %[[REST]]
+// CHECK: qd.assert %{{.*}}, 2 ["Accessing field (x)", " of size (", "", [""], ")", " offset (-1)", " with indices (", "", [""], ")"]
+// CHECK: qd.for
+// CHECK-NOT: qd.assert
+qd.kernel @origin [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [4], [4], 4, from [-1]>
+  %i = qd.argument 8 : si32
+  %place = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4, from [-1]>, si32 -> !qd.ref<f32>
+  %first = qd.constant -1 : si32
+  %last = qd.constant 3 : si32
+  qd.for (%first) to (%last) : (si32) to (si32) {
+  ^bb0(%k: si32):
+    %inside = qd.element %x[%k] : !qd.tensor<f32, [4], [4], 4, from [-1]>, si32 -> !qd.ref<f32>
+    qd.yield
+  }
+}

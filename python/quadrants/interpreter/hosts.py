@@ -52,10 +52,11 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         return Tensor(container, container.shape if shape is None else shape, label, dynamic=True)
     if isinstance(container, StructField):
         members = {name: tensor_of(member) for name, member in container.field_dict.items()}
-        return Tensor(members, container.shape, "struct", container.struct_methods)
+        origin = next(iter(members.values())).origin
+        return Tensor(members, container.shape, "struct", container.struct_methods, origin=origin)
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
-    tensor = Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic)
+    tensor = Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
     tensor.owner = container
     return tensor
 

@@ -68,11 +68,20 @@ class StructValue:
 class Tensor:
     """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
 
-    __slots__ = ("data", "shape", "label", "methods", "dynamic", "owner")
+    __slots__ = ("data", "shape", "label", "methods", "dynamic", "owner", "origin")
 
-    def __init__(self, data: Any, shape: tuple[int, ...], label: str, methods: dict[str, Any] | None = None, dynamic: bool = False) -> None:
+    def __init__(
+        self,
+        data: Any,
+        shape: tuple[int, ...],
+        label: str,
+        methods: dict[str, Any] | None = None,
+        dynamic: bool = False,
+        origin: tuple[int, ...] | None = None,
+    ) -> None:
         self.data = data
         self.shape = shape
+        self.origin = origin  # the lowest indices of a field with an offset
         self.label = label
         self.methods = methods
         self.dynamic = dynamic  # an array argument: its shape is a run-time value
@@ -88,7 +97,8 @@ class Tensor:
 
     def indices(self) -> Iterator[tuple[int, ...]]:
         """All indices, the last axis fastest."""
-        return itertools.product(*(range(extent) for extent in self.shape))
+        origin = self.origin or (0,) * len(self.shape)
+        return itertools.product(*(range(first, first + extent) for first, extent in zip(origin, self.shape, strict=True)))
 
 
 def is_place(value: Any) -> bool:
@@ -238,13 +248,20 @@ def _flat_indices(index: Any) -> list[Any]:
     return [part for item in items for part in (item if isinstance(item, (Vec, Index)) else (item[()] if is_place(item) else item,))]
 
 
-def _keys(flat: list[Any], shape: tuple[int, ...], lenient: bool, dynamic: bool, describe: Callable[[], str]) -> tuple[Any, ...]:
-    """Indices that were checked. `lenient` lets one outside be 0: nobody will look at the value."""
+def _keys(
+    flat: list[Any],
+    shape: tuple[int, ...],
+    lenient: bool,
+    dynamic: bool,
+    describe: Callable[[], str],
+    origin: tuple[int, ...] | None = None,
+) -> tuple[Any, ...]:
+    """Indices from 0 that were checked. `lenient` lets one outside be 0: nobody will look at the value."""
     keys: list[Any] = []
     for position, (item, extent) in enumerate(zip(flat, shape, strict=True)):
         if not isinstance(item, (slice, bool, int, np.integer, np.bool_)):
             raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
-        number = item if isinstance(item, slice) else int(item)
+        number = item if isinstance(item, slice) else int(item) - (origin[position] if origin else 0)
         if not isinstance(item, slice) and not 0 <= number < extent:
             if lenient:
                 number = 0
@@ -252,8 +269,8 @@ def _keys(flat: list[Any], shape: tuple[int, ...], lenient: bool, dynamic: bool,
                 raise QuadrantsAssertionError(describe())
             elif number < 0 and dynamic:
                 raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
-            elif number < -extent or number >= extent:
-                raise QuadrantsIndexError(f"index {number} is out of range for an axis of size {extent}")
+            elif number < (0 if origin else -extent) or number >= extent:
+                raise QuadrantsIndexError(f"index {int(item)} is out of range for an axis of size {extent}")
         keys.append(number)
     return tuple(keys)
 
@@ -273,11 +290,12 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
         if tensor.dynamic:
             return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
         sizes = ", ".join(map(str, tensor.shape))
-        return f"Accessing field ({tensor.label}) of size ({sizes}) with indices ({', '.join(map(str, shown))})"
+        offset = f" offset ({', '.join(map(str, tensor.origin))})" if tensor.origin else ""
+        return f"Accessing field ({tensor.label}) of size ({sizes}){offset} with indices ({', '.join(map(str, shown))})"
 
     if lenient and 0 in tensor.shape:
         return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
-    return tensor.element(_keys(flat, tensor.shape, lenient, tensor.dynamic, describe))
+    return tensor.element(_keys(flat, tensor.shape, lenient, tensor.dynamic, describe, tensor.origin))
 
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:

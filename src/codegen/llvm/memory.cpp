@@ -114,12 +114,13 @@ private:
   int64_t laneStride = 0;
 };
 
-/// Whether 31 bits hold every byte offset in the container.
+/// Whether 31 bits hold every index times its stride.
 bool hasSmallOffsets(ir::TensorType type) {
   int64_t span = ir::getComponentCount(type.getElement()) * std::max<int64_t>(type.getComponentStride(), 8);
   for (int64_t axis = 0; axis < type.getRank(); ++axis) {
     int64_t extent = type.getExtents()[axis];
     if (extent == layout::kDynamic) return false;
+    extent += std::abs(type.getFirst(axis));
     if (!type.isPacked()) {
       int64_t stride = type.getStrides()[axis], length = 0;
       if (stride == layout::kDynamic || __builtin_mul_overflow(std::abs(stride), extent, &length) || length > INT32_MAX) return false;
@@ -164,6 +165,8 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
       stride = loadNumber(*this, tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
     }
     sum.add(indices[size_t(axis)], types[size_t(axis)], stride);
+    if (int64_t first = type.getFirst(axis)) // a constant, which addressing modes add for nothing
+      place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, builder.CreateMul(stride, builder.getInt64(uint64_t(-first))));
   }
   sum.finish(place);
   return place;

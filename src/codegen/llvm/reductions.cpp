@@ -51,7 +51,7 @@ Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value
   llvm::Value *bytes = at.CreateMul(getElementCount(in, result), at.getInt64(uint64_t(getBytes(copy.element))));
   llvm::Value *first = in.loadInvariant(at.getPtrTy(), getSlotPointer(in, copy.slot));
   result.type = ir::TensorType::get(module.source.getContext(), copy.element, result.type.getExtents(), {},
-                                    module.getByteSize(ir::getScalar(copy.element)));
+                                    module.getByteSize(ir::getScalar(copy.element)), result.type.getOrigin());
   result.data = at.CreateGEP(at.getInt8Ty(), first, at.CreateMul(bytes, number));
   result.scope = -1;
   result.isPrivate = true;
@@ -172,7 +172,7 @@ static std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
   }
   llvm::SmallVector<int64_t, 1> strides;
   if (!type.isPacked()) strides.push_back(type.getStrides().back());
-  return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride());
+  return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {});
 }
 
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {

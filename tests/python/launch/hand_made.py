@@ -89,13 +89,13 @@ def _integers(values: tuple[int, ...]) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 2) + _text(made.name) + _text("cpu")
+    out = struct.pack("<II", 0x41445131, 3) + _text(made.name) + _text("cpu")
     out += struct.pack("<Q", len(binary)) + binary + struct.pack("<II", made.argument_bytes, made.scratch_bytes)
     out += struct.pack("<Q", len(made.inputs))
     for item in made.inputs:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
         out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
-        out += struct.pack("<q???", item.component_stride, item.is_field, item.is_written, item.may_alias)
+        out += struct.pack("<qQ???", item.component_stride, 0, item.is_field, item.is_written, item.may_alias)
     out += struct.pack("<Q", len(made.dependencies))
     for kind, path in made.dependencies:
         out += struct.pack("<B", _DEPENDENCIES[kind]) + _path(path) + struct.pack("<Q", 0)
