@@ -109,6 +109,7 @@ def _svd3(A, sweeps: qd.template()):
     a, b, c = _column(A, 0) / k, _column(A, 1) / k, _column(A, 2) / k
     one, zero = qd.one(a[0]), qd.zero(a[0])
     u, v, w = qd.Vector([one, zero, zero]), qd.Vector([zero, one, zero]), qd.Vector([zero, zero, one])
+    qd.loop_config(serialize=True)
     for _ in range(sweeps):
         a, b, u, v = _orthogonalise(a, b, u, v)
         a, c, u, w = _orthogonalise(a, c, u, w)
@@ -195,6 +196,7 @@ def sym_eig(A, dt: qd.template() = None):
     scale = _scale(M)
     M = M / scale
     Q = _identity(n, T)
+    qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
         if qd.static(n <= 3):
             for p in qd.static(range(n)):
@@ -300,6 +302,7 @@ def _eliminate(M: qd.template(), R: qd.template()):
     """Make M diagonal by row operations, which R takes too; returns the sign of the row exchanges."""
     n = qd.static(M.n)
     sign = qd.one(M[0, 0])
+    qd.loop_config(serialize=True)
     for k in range(n):
         best = k
         for r in range(k + 1, n):
@@ -352,6 +355,7 @@ def determinant(A):
         M = qd.cast(A, T)
         R = _identity(qd.static(A.n), T)
         product = _eliminate(M, R)
+        qd.loop_config(serialize=True)
         for k in range(qd.static(A.n)):
             product *= M[k, k]
         return product
@@ -381,6 +385,7 @@ def inverse(A):
     else:
         R = _identity(qd.static(A.n), T)
         _eliminate(M, R)
+        qd.loop_config(serialize=True)
         for k in range(qd.static(A.n)):
             for j in range(qd.static(A.n)):
                 R[k, j] /= M[k, k]

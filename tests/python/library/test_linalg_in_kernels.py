@@ -173,3 +173,22 @@ def test_a_kernel_may_have_the_name_of_a_function_that_it_calls(count):
         return qd.math.clamp(x, 0.0, 1.0)
 
     assert clamp(5) == 1 and clamp(-5) == 0
+
+
+def test_loops_of_the_library_run_in_order_at_the_top_of_a_kernel(count):
+    A = np.random.default_rng(5).integers(-9, 9, (5, 5)).astype(np.float32)
+    F, I5, U, S, V, Q = (qd.Matrix.field(n, n, float, shape=()) for n in (5, 5, 3, 3, 3, 3))
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run() -> qd.f32:
+        M = F[None][0:3, 0:3]
+        U[None], S[None], V[None] = qd.svd(M)
+        _, Q[None] = qd.sym_eig(M + M.transpose())
+        I5[None] = F[None].inverse()
+        return F[None].determinant()
+
+    assert run() == pytest.approx(np.linalg.det(A), rel=1e-5)
+    np.testing.assert_allclose(I5.to_numpy() @ A, np.eye(5), atol=1e-4)
+    np.testing.assert_allclose(U.to_numpy() @ S.to_numpy() @ V.to_numpy().T, A[:3, :3], atol=1e-4)
+    np.testing.assert_allclose(Q.to_numpy() @ Q.to_numpy().T, np.eye(3), atol=1e-5)
