@@ -149,7 +149,7 @@ class Matrix(metaclass=KernelClass):
         return str(self)
 
     def __str__(self) -> str:
-        return str(self._array.tolist())
+        return str(self._array)
 
     def __copy__(self) -> Matrix:
         return _make(self._array.copy(), self.dtype)

@@ -139,3 +139,8 @@ def test_ndrange():
         qd.ndrange(2, 2, axes=("a", 1))
     with pytest.raises(qd.QuadrantsTypeError, match="should be an integer scalar"):
         qd.ndrange(1.5)
+
+
+def test_vectors_print_as_numpy_arrays_do() -> None:
+    assert str(qd.Vector([1.0, 2.5])) == "[1.  2.5]"
+    assert str(qd.Matrix([[1, 2], [3, 4]])) == "[[1 2]\n [3 4]]"
