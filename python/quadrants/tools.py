@@ -28,7 +28,7 @@ class PLYWriter:
     def __init__(self, num_vertices: int, num_faces: int = 0, face_type: str = "tri", comment: str = "created by PLYWriter"):
         assert num_vertices > 0, "num_vertices should be greater than 0"
         assert num_faces >= 0, "num_faces cannot be less than 0"
-        assert face_type in ("tri", "quad"), "Only tri and quad faces are supported for now"
+        assert face_type in ("tri", "quad"), "Only tri and quad faces are supported"
         self.num_vertices, self.num_faces, self.comment = num_vertices, num_faces, comment
         self.corners = 3 if face_type == "tri" else 4
         self._vertices: list[tuple[str, str, np.ndarray]] = []
