@@ -15,7 +15,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from quadrants._errors import QuadrantsNameError, QuadrantsSyntaxError
 from quadrants._source import FunctionSource
@@ -41,6 +41,20 @@ def literal(value: Any) -> ast.expr:
     return ast.Constant(value)
 
 
+class Joined(NamedTuple):
+    """A variable after an `if` whose branches made it: its role, and what gives it the common type at the end of each branch."""
+
+    role: str
+    ends: list[tuple[Any, ast.expr]]
+
+    def settle(self, scope: dict[str, Any], name: str) -> str:
+        """Makes it one variable."""
+        for assignment, value in self.ends:
+            assignment.value = value
+        scope[name] = self.role
+        return self.role
+
+
 class Rewriter(ast.NodeTransformer):
     """Rewrites one function. `by_reference(function, position)` says which arguments a resolved callee takes by reference."""
 
@@ -49,15 +63,21 @@ class Rewriter(ast.NodeTransformer):
         self.by_reference = by_reference
         self.kind = "qd.kernel" if "parameter" in roles.values() else "qd.func"
         self.references = references
-        self.scopes = [{name: "place" if role == "value" and name in references else role for name, role in roles.items()}]
+        taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
+        self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
         self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
         self.temporaries = 0
 
-    def role(self, name: str) -> str | None:
-        """What a visible local is: value, place, parameter, loop, object; None for any other name."""
-        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+    def role(self, name: str, stored: bool = False) -> str | None:
+        """What a visible local is: value, place, parameter, loop, object; None for any other name.
+
+        A variable that both branches of an `if` made is one if it is read next; one that is `stored` first is a new variable.
+        """
+        scope = next((scope for scope in reversed(self.scopes) if name in scope), {})
+        role = scope.get(name)
+        return role if not isinstance(role, Joined) else None if stored else role.settle(scope, name)
 
     def resolve(self, node: ast.AST) -> Any:
         """The object that a captured name or an attribute of one means now, or MISSING."""
@@ -240,14 +260,14 @@ class Rewriter(ast.NodeTransformer):
         """Declares the names of a loop or comprehension target."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name):
-                if role == "loop" and self.role(node.id) and self.role(node.id) != "object":
+                if role == "loop" and self.role(node.id, stored=True) not in (None, "object"):
                     text = f"Variable '{node.id}' is already declared in the outer scope and cannot be used as loop variable"
                     self.fail(text, target)
                 self.scopes[-1][node.id] = role
 
     def stored_value(self, target: ast.Name, value: ast.expr, static: bool = False) -> ast.expr:
         """What an assignment to a name binds: a new variable, or the old one with a new value."""
-        role = self.role(target.id)
+        role = self.role(target.id, stored=True)
         if role is None or (static and target.id not in self.scopes[-1]):
             self.scopes[-1][target.id] = "object" if static else "place" if target.id in self.references else "value"
             if static:
@@ -308,7 +328,7 @@ class Rewriter(ast.NodeTransformer):
             self.fail("an annotated variable needs a value", node)
         if self.is_static_call(node.value):
             self.fail("Static assign cannot be used on annotated assignment", node)
-        if isinstance(node.target, ast.Name) and self.role(node.target.id):
+        if isinstance(node.target, ast.Name) and self.role(node.target.id, stored=True):
             self.fail("Static assign cannot have type overloading", node)
         return self.store(node.target, self.helper("convert", self.visit(node.value), self.visit(node.annotation), at=node))
 
@@ -359,13 +379,17 @@ class Rewriter(ast.NodeTransformer):
         used = {name.id for name in self.names if (name.lineno, name.col_offset) > end}
         combine = set.union if static else set.intersection  # of a compile-time `if` one branch is the only way
         joined = sorted(combine(*(set(names) for names in ways)) & used) if ways and (node.orelse or static) else []
+        ends: list[tuple[Any, ast.expr]] = []
         if joined and not static and not jumps and len(ways) == 2:
-            out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way]) for way in (0, 1)]
+            out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way], ends) for way in (0, 1)]
         for name in joined:
-            self.scopes[-1].setdefault(name, next(names[name] for names in ways if name in names))
+            roles = [names[name].settle(names, name) if isinstance(names[name], Joined) else names[name] for names in ways if name in names]
+            self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
         return out
 
-    def join(self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt]) -> ast.stmt:
+    def join(
+        self, node: ast.If, names: list[str], taken: list[ast.stmt], other: list[ast.stmt], ends: list[tuple[Any, ast.expr]]
+    ) -> ast.stmt:
         """Ends one branch by giving the joined variables their common type: the other branch, as a function, is run for its types."""
         function = self.temporary()
         parameters = sorted({name for scope in self.scopes for name in scope})
@@ -375,7 +399,8 @@ class Rewriter(ast.NodeTransformer):
             variables = [ast.Name(item, ast.Load()) for item in (name, function)]
             locals_ = [ast.Name(parameter, ast.Load()) for parameter in parameters]
             value = self.helper("join_types", *variables, literal(position), *locals_, at=node)
-            taken.append(_place(ast.Assign([ast.Name(name, ast.Store())], value), node))
+            taken.append(_place(ast.Assign([ast.Name(name, ast.Store())], ast.Name(name, ast.Load())), node))
+            ends.append((taken[-1], value))
         return _place(ast.FunctionDef(function, arguments, [*self.block(other)[0], result], [], None), node)
 
     def visit_While(self, node: ast.While) -> ast.stmt:

@@ -61,6 +61,7 @@ class Container:
     shape: tuple[int, ...]
     make: str = "field"
     text: str = ""
+    offset: tuple[int, ...] = ()
     use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic
 
 
@@ -255,7 +256,10 @@ class Generator:
         """Text and type of an element of a container."""
         if self.own_index is not None and container.use == "own":
             return f"{container.text}[{self.own_index}]", container.kind
-        return f"{container.text}[{', '.join(self.index(extent) for extent in container.shape) or 'None'}]", container.kind
+        starts = container.offset or (0,) * len(container.shape)
+        indices = [self.index(extent) for extent in container.shape]
+        shifted = [f"{index} + ({start})" if start else index for index, start in zip(indices, starts, strict=True)]
+        return f"{container.text}[{', '.join(shifted) or 'None'}]", container.kind
 
     def struct_elements(self, write: bool = False) -> list[str]:
         """Elements of struct fields that this place may read, or write."""

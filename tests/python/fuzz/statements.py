@@ -33,8 +33,12 @@ class StatementGenerator(VectorGenerator):
             before = self.block(self.random.choice((0, 1)), depth - 1)
             branches.append([*before, Statement(f"{name} = {made.text}")])
         out = [Statement(f"if {self.condition(2).text}:", branches[0]), Statement("else:", branches[1])]
+        if self.random.random() < 0.2:  # one that is stored before it is read is a new variable
+            made = self.runtime(2)
+            self.scopes[-1].append(Variable(name, made.kind))
+            return [*out, Statement(f"{name} = {made.text}")]
         self.scopes[-1].append(Variable(name, Kind(self.promote(first.dtype, second.dtype, numeric=False))))
-        return out
+        return [*out, Statement(f"{name} = {name}")]
 
     def declare(self, depth: int) -> list[Statement]:
         name = self.fresh("y")
@@ -281,16 +285,18 @@ class StatementGenerator(VectorGenerator):
         rank = len(driver.shape)
         names = [self.fresh("i") for _ in range(rank)]
         for container in self.containers:
-            same = container.shape == driver.shape
+            same = (container.shape, container.offset) == (driver.shape, driver.offset)
             integer = container.kind.dtype in INTEGERS  # of structs nothing is shared
             container.use = self.random.choice(("own", "own", "read") if same else ("read", "atomic") if integer else ("read",))
-        ranges = ", ".join(f"(0, {extent})" for extent in driver.shape)
+        starts = driver.offset or (0,) * rank
+        ranges = ", ".join(f"({start}, {start + extent})" for start, extent in zip(starts, driver.shape, strict=True))
+        sizes = ranges if driver.offset else ", ".join(map(str, driver.shape))
         forms = {
             "struct": f"for {', '.join(names)} in {driver.text}:",
-            "ndrange": f"for {', '.join(names)} in qd.ndrange({', '.join(map(str, driver.shape))}):",
-            "range": f"for {names[0]} in range({driver.shape[0]}):",
+            "ndrange": f"for {', '.join(names)} in qd.ndrange({sizes}):",
+            "range": f"for {names[0]} in range({starts[0]}, {starts[0] + driver.shape[0]}):",
             "grouped": f"for {names[0]} in qd.grouped({driver.text}):",
-            "grouped ndrange": f"for {names[0]} in qd.grouped(qd.ndrange({', '.join(map(str, driver.shape))})):",
+            "grouped ndrange": f"for {names[0]} in qd.grouped(qd.ndrange({sizes})):",
             "turned ndrange": f"for {', '.join(names)} in qd.ndrange({ranges}, axes=(1, 0)):",
         }
         left_out = {"range"} if rank == 2 else {"turned ndrange"} if rank == 1 else {"range", "turned ndrange"}

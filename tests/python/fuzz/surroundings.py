@@ -48,6 +48,8 @@ class ProgramGenerator(StatementGenerator):
                 else ["field", "ndarray", "numpy"]
             )
             container = Container(f"x{number}", kind, shape, self.random.choice(makes))
+            if container.make == "field" and shape and self.random.random() < 0.15:
+                container.offset = (-3, 2)[: len(shape)] if number % 2 else (5, 0)[: len(shape)]
             holder = {"dataclass": "d." if container.make != "field" else "", "object": "self."}.get(self.passing, "")
             container.text = holder + container.name
             self.containers.append(container)
@@ -60,12 +62,14 @@ class ProgramGenerator(StatementGenerator):
         if kind == STRUCT:
             data = ", ".join(f'"{key}": {self.data_of(member.dtype, (*shape, *member.shape))}' for key, member in self.members.items())
             layout = self.random.choice(("", ", layout=qd.Layout.SOA"))
-            return [f"{name} = S.field(shape={shape}{layout})", f"{name}.from_numpy({{{data}}})"]
+            offset = f", offset={container.offset}" if container.offset else ""
+            return [f"{name} = S.field(shape={shape}{layout}{offset})", f"{name}.from_numpy({{{data}}})"]
         data = self.data_of(kind.dtype, (*shape, *kind.shape))
         if container.make == "numpy":
             return [f"{name} = {data}"]
         owner = "qd." + {0: "", 1: "Vector.", 2: "Matrix."}[len(kind.shape)]
         order = ', order="ji"' if container.make == "field" and len(shape) == 2 and self.random.random() < 0.3 else ""
+        order += f", offset={container.offset}" if container.offset else ""
         extents = "".join(f"{extent}, " for extent in kind.shape)
         return [f"{name} = {owner}{container.make}({extents}qd.{kind.dtype}, shape={shape}{order})", f"{name}.from_numpy({data})"]
 

@@ -92,6 +92,8 @@ class VectorGenerator(Generator):
         return Expression(f"({first.text} if {self.comparison(depth).text} else {second.text})", kind)
 
     def swizzled(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        if shape[0] > 4:
+            return self.sliced(depth, shape)
         made = self.named_vector(depth, self.random.choice((2, 3, 4)))
         letters = self.random.choice(("xyzw", "rgba", "stpq"))[: made.kind.shape[0]]
         chosen = "".join(self.random.choice(letters) for _ in range(shape[0]))

@@ -208,3 +208,15 @@ else:
     y = 2.5
 return y / 2 + total"""
     assert run(body, "qd.f32", n=("qd.i32", n)) == (4.5 if n > 3 else 11.25)
+
+
+def test_a_variable_of_both_branches_that_is_stored_next_is_a_new_one():
+    body = """
+if a > 0:
+    y = a
+else:
+    y = a > 1
+y = 2.5
+return qd.cast(y * 2, qd.i32)
+"""
+    assert run(body, a=("qd.i32", 1)) == 5
