@@ -17,7 +17,7 @@ from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray
 from ._parameters import Parameter
 from ._source import get_source
-from ._struct import Struct, StructField
+from ._struct import Struct, StructField, StructNdarray
 from ._types import MatrixType
 
 
@@ -132,6 +132,18 @@ def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
+    wanted = parameter.annotation
+    if isinstance(value, StructNdarray):
+        if wanted.dtype not in (None, value._type):
+            raise ValueError(
+                f"Invalid value for argument {parameter.name} - required element type: {wanted.dtype}, but {value._type} is provided"
+            )
+        if wanted.ndim not in (None, len(value.shape)):
+            raise ValueError(
+                f"Invalid value for argument {parameter.name} - required ndim={wanted.ndim}, "
+                f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
+            )
+        return value
     if isinstance(value, (Field, StructField, np.generic)):
         raise _refuse(position, value, parameter.annotation, parameter)
     if isinstance(value, Ndarray):

@@ -14,7 +14,8 @@ from . import _options, _runtime, _snode, _types
 from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from ._struct import StructField, StructType
+from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
+from ._struct import StructField, StructNdarray, StructType
 from ._types import Layout, MatrixType
 
 _numbers = itertools.count()
@@ -31,7 +32,9 @@ class Field(ContainerMethods, _runtime.FieldBase):
     def _companion(self, which: str) -> Any:
         if self._primal is not None or not self.dtype.is_real:
             return None
-        made = _declare(self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS)
+        made = _declare(
+            self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS, (type(self),) * 3
+        )
         made._primal = which
         return made
 
@@ -155,11 +158,26 @@ def field(
     memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of
     vectors and matrices, or the members of structs, into blocks of their own; `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
+    return _build(dtype, shape, order, name, offset, needs_grad, needs_dual, layout, (ScalarField, MatrixField, MatrixField))
+
+
+def _build(
+    dtype: Any,
+    shape: Any,
+    order: str | None,
+    name: str,
+    offset: Any,
+    needs_grad: bool,
+    needs_dual: bool,
+    layout: Layout,
+    kinds: tuple[type, ...],
+) -> Any:
+    """A container with a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices."""
     _options.check_runtime()
     if not isinstance(dtype, (MatrixType, StructType)) and find_dtype(dtype) is None:
         raise ValueError(f"Invalid data type {dtype!r}")
     axes, extents, origin = _check_shape(shape, order, offset)
-    made = _declare(dtype, name, order, layout)
+    made = _declare(dtype, name, order, layout, kinds)
     leaves = list(made._leaves())
     for leaf in leaves:
         if (needs_grad or needs_dual) and not leaf.dtype.is_real:
@@ -174,11 +192,17 @@ def field(
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
     for source in (made, made.grad if needs_grad else None, made.dual if needs_dual else None):
-        parts = [] if source is None else [source] if layout is Layout.AOS else source._leaves()
+        parts = [] if source is None else [list(source._leaves())] if layout is Layout.AOS else [[leaf] for leaf in source._leaves()]
         for part in parts:
-            _add_arrays(tree, axes, extents).place(part, offset=origin)
+            _add_arrays(tree, axes, extents).put(part, origin)
     _snode.finalize(tree)
     return made
+
+
+def _struct_ndarray(kind: StructType, shape: Any, needs_grad: bool, layout: Layout) -> StructNdarray:
+    if needs_grad:
+        raise QuadrantsRuntimeError("ndarrays of structs have no gradients (needs_grad=True): make an ndarray for each member")
+    return _build(kind, shape, None, "", None, False, False, layout, (ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
 def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:
@@ -190,15 +214,18 @@ def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple
     return tree
 
 
-def _declare(element: Any, name: str, order: str | None, layout: Layout) -> Any:
-    """A field, or a struct field of fields, without memory."""
+def _declare(element: Any, name: str, order: str | None, layout: Layout, kinds: tuple[type, ...]) -> Any:
+    """A container, or a struct of containers, without memory."""
     if isinstance(element, StructType):
-        parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), order, Layout.AOS) for key, kind in element.members.items()}
-        made = StructField(parts, element.methods, name or "<Struct>")
+        parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), order, Layout.AOS, kinds) for key, kind in element.members.items()}
+        struct = StructField if issubclass(kinds[0], Field) else StructNdarray
+        made = struct(parts, element.methods, name or "<Struct>")
         made._type = element
         return made
-    kind = MatrixField if isinstance(element, MatrixType) else ScalarField
-    made = kind(scalar_dtype(element), element_shape_of(element), None)
+    dtype, element_shape = scalar_dtype(element), element_shape_of(element)
+    kind = kinds[len(element_shape)]
+    made = kind.__new__(kind)
+    (_runtime.FieldBase if issubclass(kind, Field) else _runtime.NdarrayBase).__init__(made, dtype, element_shape, None)
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
     made._order = None if order is None else _parse_order(order, len(order))
     made._is_soa = layout is Layout.SOA and math.prod(made.element_shape) > 1
@@ -237,3 +264,4 @@ def _restore(options: dict[str, Any], gradients: tuple[bool, bool], data: np.nda
 
 
 _types.factories["field"] = field
+_types.factories["struct_ndarray"] = _struct_ndarray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._snode import row_major_strides
-from ._types import Layout, MatrixType
+from ._types import Layout, MatrixType, StructTypeBase
 
 
 class Ndarray(ContainerMethods, _runtime.NdarrayBase):
@@ -21,6 +22,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     grad: Ndarray | None = None
     dual: Ndarray | None = None
     _is_soa = False
+    _needs_grad = False
 
     @property
     def element_type(self) -> Any:
@@ -57,6 +59,16 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     def __iter__(self) -> Any:
         return (self[index] if len(self.shape) == 1 else self.view()[index] for index in range(len(self)))
+
+    def _leaves(self) -> Iterator[Ndarray]:
+        yield self
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above a member of an ndarray of structs; None of an ndarray that is no member."""
+        return None if self._leaf is None else self._leaf.parent(n)
+
+    def _order_text(self) -> None:
+        return None
 
     def _like(self) -> Ndarray:
         return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual())
@@ -119,6 +131,8 @@ def make_ndarray(
     element: Any, shape: Any, layout: tuple[int, ...] | None, is_soa: bool = False, needs_grad: bool = False, needs_dual: bool = False
 ) -> Any:
     """As `ndarray`, with axes in any order in memory (`layout`, outermost first) and components in blocks of their own (`is_soa`)."""
+    if isinstance(element, StructTypeBase):
+        return _types.factories["struct_ndarray"](element, shape, needs_grad, Layout.SOA if is_soa else Layout.AOS)
     rank = element.ndim if isinstance(element, MatrixType) else 0
 
     def make() -> Any:

@@ -106,8 +106,7 @@ class NodeMethods:
         for field in leaves:
             if field._is_placed():
                 raise QuadrantsRuntimeError(f"This variable has been placed. (field {field._name!r})")
-        for field in leaves:
-            SNode("place", node, field=field, offset=origin)
+        node.put(leaves, origin)
         return self
 
     def lazy_grad(self) -> None:
@@ -173,6 +172,11 @@ class SNode(NodeMethods):
         if field is not None:
             field._leaf = self
             _declared.discard(field)
+
+    def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
+        """Add places for containers that have none."""
+        for container in containers:
+            SNode("place", self, field=container, offset=origin)
 
     def _node(self) -> SNode:
         if self._kind == "place":

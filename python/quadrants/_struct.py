@@ -15,7 +15,7 @@ from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
-from ._types import Layout, MatrixType, StructTypeBase
+from ._types import Layout, MatrixType, StructTypeBase, UnpackedVectorType
 
 _METHODS = "__struct_methods"
 
@@ -24,12 +24,17 @@ class StructType(StructTypeBase):
     """A struct type: named members that are scalars, vectors, matrices or structs."""
 
     def __init__(self, name: str = "struct", methods: dict[str, Any] | None = None, /, **members: Any):
+        expanded: dict[str, Any] = {}
         for member, element in members.items():
-            if not isinstance(element, (MatrixType, StructType)) and find_dtype(element) is None:
+            if not isinstance(element, (MatrixType, StructType, UnpackedVectorType)) and find_dtype(element) is None:
                 raise ValueError(f"Invalid data type {element!r} of struct member {member!r}")
+            parts = element.expand(member) if isinstance(element, UnpackedVectorType) else {member: element}
+            if clash := sorted({*parts} & {*expanded, *(members if len(parts) > 1 else ())}):
+                raise QuadrantsSyntaxError(f"{clash[0]!r} is a component of the member {member!r} with unpacked=True, and a member too")
+            expanded.update(parts)
         self.name = name
         self.methods = dict(methods or {})
-        self._members = members
+        self._members = expanded
 
     @property
     def members(self) -> dict[str, Any]:
@@ -77,6 +82,14 @@ class StructType(StructTypeBase):
         `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
         """
         return _types.factories["field"](self, shape, name=name, offset=offset, **options)
+
+    def ndarray(self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS) -> StructField:
+        """An ndarray of such structs: members side by side (AOS) or each leaf in an array of its own (SOA)."""
+        return _types.factories["struct_ndarray"](self, shape, needs_grad, layout)
+
+    def tensor(self, shape: Any, **options: Any) -> Any:
+        """A tensor of such structs; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](self, shape, **options)
 
     @property
     def dtype(self) -> dict[str, Any]:
@@ -167,6 +180,8 @@ class Struct(metaclass=KernelClass):
                 return self._entries[name]
             if name in self.methods:
                 return self.methods[name].__get__(self, type(self))
+            if f"_{name}0" in self._entries:
+                return _UnpackedVector(self, name)
         raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -189,6 +204,22 @@ class Struct(metaclass=KernelClass):
     def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> StructField:
         """A field of structs with these members; further arguments are those of `StructType.field`."""
         return StructType("struct", methods, **members).field(*arguments, **options)
+
+
+class _UnpackedVector:
+    """A vector member whose components are members of their own."""
+
+    def __init__(self, struct: Struct, name: str):
+        self._struct, self._name = struct, name
+
+    def __getitem__(self, index: int) -> Any:
+        if f"_{self._name}{index}" not in self._struct._entries:
+            raise IndexError(f"component {index} of the unpacked vector {self._name!r} is out of bounds")
+        return self._struct[f"_{self._name}{index}"]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self[index]  # only components that are there
+        self._struct[f"_{self._name}{index}"] = value
 
 
 class _FieldElement(MutableMapping[str, Any]):
@@ -244,6 +275,11 @@ class StructField:
     def shape(self) -> tuple[int, ...]:
         """Extents."""
         return next(iter(self.field_dict.values())).shape
+
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        return next(self._leaves()).layout
 
     @property
     def dtype(self) -> StructType:
@@ -376,7 +412,9 @@ class StructField:
         first = next(self._leaves())
         is_aos = all(leaf.parent() is first.parent() for leaf in self._leaves())
         options = {"shape": self.shape, "offset": first._offset, "order": first._order_text(), "name": self.name}
-        return {"kind": self._type, "layout": Layout.AOS if is_aos else Layout.SOA, **options}
+        if isinstance(self, StructNdarray):
+            options = {"shape": self.shape, "kind": self._type.ndarray}
+        return {"kind": self._type.field, "layout": Layout.AOS if is_aos else Layout.SOA, **options}
 
     def __deepcopy__(self, memo: Any) -> StructField:
         twin = _restore(self._options_of(), (self.has_grad(), self.has_dual()), None)
@@ -393,12 +431,17 @@ class StructField:
         return f"<qd.Struct.field {', '.join(self.field_dict)}>"
 
 
+class StructNdarray(StructField):
+    """An ndarray of structs: one ndarray for each member."""
+
+
 def _element_of(field: Any) -> Any:
     return field._type if isinstance(field, StructField) else field._element_type
 
 
 def _restore(options: dict[str, Any], companions: tuple[bool, bool], data: dict[str, Any] | None) -> StructField:
-    made = options.pop("kind").field(**options, needs_grad=companions[0], needs_dual=companions[1])
+    make = options.pop("kind")
+    made = make(**options, **{name: True for name, wanted in zip(("needs_grad", "needs_dual"), companions, strict=True) if wanted})
     if data is not None:
         made.from_numpy(data)
     return made

@@ -12,7 +12,7 @@ from . import _runtime, _types
 from ._container import ContainerMethods
 from ._field import Field, field
 from ._ndarray import Ndarray, make_ndarray
-from ._struct import StructField
+from ._struct import StructField, StructNdarray
 from ._types import Layout, MatrixType
 
 
@@ -45,7 +45,7 @@ class Tensor(_runtime.TensorBase):
     @property
     def backend(self) -> Backend:
         """Whether a field or an ndarray is behind it."""
-        return Backend.NDARRAY if isinstance(self._impl, Ndarray) else Backend.FIELD
+        return Backend.NDARRAY if isinstance(self._impl, (Ndarray, StructNdarray)) else Backend.FIELD
 
     @property
     def shape(self) -> tuple[int, ...]:

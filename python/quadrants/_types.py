@@ -74,11 +74,32 @@ class MatrixType:
         return f"VectorType[{self.n}, {name}]" if self.ndim == 1 else f"MatrixType[{self.n},{self.m}, {name}]"
 
 
-def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> MatrixType:
-    """The type of vectors with `n` components of type `dtype`."""
-    if unpacked:
-        raise QuadrantsSyntaxError("vector types with unpacked=True are not supported: use separate scalar members")
-    return MatrixType(n, 1, dtype, 1)
+class UnpackedVectorType:
+    """Type of a struct member whose components are members of their own: `_r0`, `_r1`, ... of a member r."""
+
+    __slots__ = ("dtype", "n")
+
+    def __init__(self, n: Any, dtype: Any):
+        if not isinstance(n, int) or n < 1 or find_dtype(dtype) is None:
+            raise QuadrantsSyntaxError(f"a vector type with unpacked=True needs a length and a data type, got {n!r} and {dtype!r}")
+        self.n, self.dtype = n, dtype
+
+    def expand(self, name: str) -> dict[str, Any]:
+        """The members that stand for the member `name`."""
+        return {f"_{name}{number}": self.dtype for number in range(self.n)}
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise QuadrantsSyntaxError("a vector type with unpacked=True is the type of a struct member and nothing else")
+
+    __call__ = field = ndarray = tensor = _refuse
+
+    def __repr__(self) -> str:
+        return f"VectorType[{self.n}, {find_dtype(self.dtype)}, unpacked=True]"
+
+
+def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> Any:
+    """The type of vectors with `n` components of type `dtype`; `unpacked`: of a struct member whose components are separate scalars."""
+    return UnpackedVectorType(n, dtype) if unpacked else MatrixType(n, 1, dtype, 1)
 
 
 def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:

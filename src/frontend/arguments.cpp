@@ -29,7 +29,7 @@ void FunctionBuilder::bindKernelParameters() {
       // A copy of its own: members may be written.
       binding.kind = Binding::Kind::Variable;
       binding.value = declare(makeStructArgument(annotation, path), false);
-    } else if ((kind == "array" || isArray) && !argument.is_none()) {
+    } else if ((kind == "array" || isArray) && !argument.is_none() && !session.python.isInstance(argument, session.python.structField)) {
       binding.value = makeArrayArgument(annotation, argument, path);
     } else {
       if (kind == "template" && session.options.raiseOnTemplatedFloats && PyFloat_Check(argument.ptr()))

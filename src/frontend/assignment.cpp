@@ -188,7 +188,7 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     Value base = visit(getAttribute(target, names().value));
     nb::object index = getAttribute(target, names().slice);
     if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
-    if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) {
+    if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
       Arguments item;
       item.positional = {visit(index), value};
       callSequenceMethod(base, "__setitem__", item);

@@ -113,6 +113,15 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   }
   if (text == "keys")
     return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
+  // An unpacked vector `r` is the members `_r0`, `_r1`, ….
+  std::vector<Value> components;
+  auto component = [&] { return findMember(base, nb::str(("_" + text + std::to_string(components.size())).str().c_str())); };
+  while (const Value *member = component()) components.push_back(*member);
+  if (!components.empty()) {
+    Value vector = makeAggregate(Kind::Sequence, std::move(components));
+    vector.aggregate->isUnpacked = true;
+    return vector;
+  }
   std::string members;
   for (const nb::object &member : base.aggregate->names) members += (members.empty() ? "" : ", ") + toText(member).str();
   fail(error::kCompilation, "struct has no attribute '" + text + "' (members: " + members + ")");

@@ -385,6 +385,7 @@ private:
   Value zeroOf(nb::handle memberType);
   Value convertMember(nb::handle memberType, const Value &value);
   Value structOfObject(const Value &object);
+  Value structFieldMember(const Value &structField, nb::handle name, nb::handle field);
   Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
   const Value *findMember(const Value &structure, nb::handle name);
 

@@ -277,7 +277,8 @@ FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, 
   size_t targets = countTargets(target);
   while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
     nb::object fields = getAttribute(tensor.object, names().field_dict);
-    tensor = objectAttribute(tensor, (*nb::borrow<nb::dict>(fields).begin()).first);
+    auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
+    tensor = structFieldMember(tensor, name, field);
   }
   if (!isTensor(tensor)) fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
   tensor = toTensor(tensor);

@@ -120,10 +120,19 @@ Value FunctionBuilder::structOfObject(const Value &object) {
   return result;
 }
 
+Value FunctionBuilder::structFieldMember(const Value &structField, nb::handle name, nb::handle field) {
+  bool isAttribute = findAttribute(structField.object, name).is(field); // not when it is called like one that every struct field has
+  const PathNode *owner =
+      isAttribute ? structField.path : session.reader.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
+  Value member =
+      makeObject(field, session.reader.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
+  session.reader.read(member.path, field);
+  return member;
+}
+
 Value FunctionBuilder::structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element) {
   Value result = makeMembers(getAttribute(structField.object, names().field_dict), [&](nb::handle name, nb::handle field) {
-    Value member = makeObject(field, session.reader.getStep(structField.path, PathStep::Kind::Attribute, toText(name)));
-    session.reader.read(member.path, field);
+    Value member = structFieldMember(structField, name, field);
     return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
   });
   nb::object type = findAttribute(structField.object, names().dtype);

@@ -54,6 +54,7 @@ struct Aggregate {
   std::vector<nb::object> names; ///< Struct, Dictionary: interned member names or keys
   nb::object structType;         ///< Struct: its StructType, if it has one
   bool isTuple = false;
+  bool isUnpacked = false;         ///< Sequence: places of a struct, which are stored to
   std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
   std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written
   bool isGrouped = false;          ///< Range: one index vector

@@ -94,6 +94,9 @@ class Evaluator:
                 return base.members[name]
             if name in base.methods:
                 return hosts.bind(base.methods[name], base)
+            components = tuple(base.members[part] for k in range(len(base.members)) if (part := f"_{name}{k}") in base.members)
+            if components:  # an unpacked vector: its components are members
+                return components
             raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             return tuple(np.int32(extent) for extent in base.shape)
