@@ -63,6 +63,7 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
 _MODULES = ("linalg", "math", "sparse", "tools")
+_INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "difflib", "importlib", "get_config"}
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
@@ -73,7 +74,7 @@ def __getattr__(name: str) -> Any:
         return get_config()
     if name in _LAZY:
         value = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
-    elif name in _MODULES:
+    elif name in _MODULES or name in _INTERNAL:
         value = importlib.import_module("." + name, __name__)
     else:
         near = difflib.get_close_matches(name, __all__, 1)

@@ -11,7 +11,8 @@ import re
 import types
 from typing import Any
 
-from . import _options, _runtime, _snode
+from . import _logging, _options, _runtime, _snode
+from ._logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
 
 __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
@@ -48,7 +49,6 @@ class extension(enum.Enum):  # noqa: N801 (the name that programs use)
     extfunc = "extfunc"
 
 
-TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
 gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
 _NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
@@ -100,9 +100,7 @@ def reset() -> None:
     """End the runtime: containers lose their memory (views keep theirs), kernels are compiled again after the next `init`."""
     if _options.current is None:
         return
-    _runtime.reset()
-    _options.current = None
-    _snode.forget()
+    _snode.program.clear()
 
 
 def sync() -> None:
@@ -131,7 +129,7 @@ def is_extension_enabled(ext: extension) -> bool:
 def _choose_arch(arch: Any, enable_fallback: bool) -> Arch:
     wanted = os.environ.get("QD_ARCH") or arch
     if os.environ.get("QD_ARCH"):
-        _runtime.log("info", f"QD_ARCH={wanted} takes the place of the arch argument of qd.init")
+        _logging.info(f"QD_ARCH={wanted} takes the place of the arch argument of qd.init")
     if wanted is None:
         return cpu
     candidates: list[Arch] = []
@@ -145,7 +143,7 @@ def _choose_arch(arch: Any, enable_fallback: bool) -> Arch:
             return candidate
     if not enable_fallback:
         raise RuntimeError(f"Arch={candidates} is not supported")
-    _runtime.log("warn", f"Arch={candidates} is not supported, falling back to CPU")
+    _logging.warn(f"Arch={candidates} is not supported, falling back to CPU")
     return cpu
 
 

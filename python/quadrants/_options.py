@@ -6,7 +6,7 @@ import difflib
 import os
 from typing import Any
 
-from . import _runtime
+from . import _logging, _runtime
 from ._errors import QuadrantsRuntimeError
 
 _ROWS: dict[str, tuple[str, Any, str, bool, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
@@ -60,7 +60,7 @@ def collect(keywords: dict[str, Any]) -> dict[str, Any]:
             values[name] = check(name, _parse(name, kind, default, variable, text))
         if name in keywords:
             if text:
-                _runtime.log("warn", f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
+                _logging.warn(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
             values[name] = check(name, keywords[name])
     values["default_up"] = _runtime.u64 if values["default_ip"] is _runtime.i64 else _runtime.u32
     if values["debug"]:
@@ -107,7 +107,7 @@ def warn_about_unknown_variables() -> None:
     known = {"QD_" + name.upper() for name in _ROWS} | _OTHER_VARIABLES
     unknown = sorted(name for name in os.environ if name.startswith("QD_") and name not in known)
     if unknown:
-        _runtime.log("warn", f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
+        _logging.warn(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
 
 
 def describe() -> str:

@@ -14,12 +14,13 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from . import _options, _runtime
-from ._dtypes import to_shape
+from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError
 
 _MAX_AXES = 12
@@ -426,17 +427,50 @@ def declare(field: Any) -> None:
     _declared.add(field)
 
 
-def materialize() -> None:
-    """Finalise what was added to `qd.root`; raises while a builder is not finalised."""
-    if root._pending is not None:
-        root._finalize()
-    if _open_builders:
-        raise QuadrantsRuntimeError("a FieldsBuilder is not finalized. Please call finalize() before launching kernels or accessing fields")
+class PyQuadrants:
+    """The runtime as an object: programs extend its steps by replacing methods of this class."""
+
+    prog = SimpleNamespace(synchronize=lambda: None if _options.current is None else _runtime.sync())
+
+    @property
+    def default_fp(self) -> Any:
+        """What `float` means."""
+        return find_dtype(float)
+
+    @property
+    def default_ip(self) -> Any:
+        """What `int` means."""
+        return find_dtype(int)
+
+    def sync(self) -> None:
+        """Wait until all launched work is done."""
+        self.prog.synchronize()
+
+    def materialize(self) -> None:
+        """Finalise what was added to `qd.root`, before a first launch or access; raises while a builder is not finalised."""
+        if root._pending is not None:
+            root._finalize()
+        if _open_builders:
+            raise QuadrantsRuntimeError(
+                "a FieldsBuilder is not finalized. Please call finalize() before launching kernels or accessing fields"
+            )
+
+    def clear(self) -> None:
+        """End the runtime: containers lose their memory, kernels their code, and what is being built is dropped."""
+        _runtime.reset()
+        _options.current = None
+        root._pending = None
+        _declared.clear()
+        _open_builders.clear()
+        _roots.clear()
+
+
+program = PyQuadrants()
 
 
 def check_all_placed() -> None:
-    """As `materialize`, and raises while a declared field has no place: what launches ask for."""
-    materialize()
+    """Finalises trees, and raises while a declared field has no place: what launches ask for."""
+    program.materialize()
     if _declared:
         places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
         raise QuadrantsRuntimeError(
@@ -447,18 +481,10 @@ def check_all_placed() -> None:
 def require_memory(container: Any) -> None:
     """Called for a container without memory: finalises its tree, or raises why there is none."""
     if container._state == "unplaced":
-        materialize()
+        program.materialize()
         if container._state == "unplaced":
             raise QuadrantsRuntimeError(f"Field has no allocation: {container._why_unplaced()}")
     elif container._state == "dead":
         tree = container._leaf and container._leaf._tree
         why = "is part of a destroyed tree" if tree and tree._is_destroyed else "was created before qd.reset() or qd.init()"
         raise QuadrantsRuntimeError(f"this {container._noun} {why}; its memory is gone ({container._name or container._noun})")
-
-
-def forget() -> None:
-    """Drop what was declared or is being built: a reset ends it."""
-    root._pending = None
-    _declared.clear()
-    _open_builders.clear()
-    _roots.clear()

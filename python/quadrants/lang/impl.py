@@ -1,0 +1,25 @@
+"""The runtime as an object."""
+
+from __future__ import annotations
+
+from .. import _options
+from .._init import get_config
+from .._snode import PyQuadrants, program
+
+__all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime"]
+
+
+def get_runtime() -> PyQuadrants:
+    """The runtime of the process."""
+    return program
+
+
+def current_cfg() -> _options.Config | None:
+    """The live options, as `qd.cfg`."""
+    return get_config()
+
+
+def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
+    """Bytes of memory that the threads of a block share: none on the CPU, which has no blocks."""
+    del is_lowerbound_ok
+    return 0
