@@ -94,6 +94,7 @@ from .linalg import eig as eig
 from .linalg import make_spd as make_spd
 from .linalg import polar_decompose as polar_decompose
 from .linalg import randn as randn
+from ._indices import rescale_index as rescale_index
 from .linalg import solve as solve
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig

@@ -226,9 +226,9 @@ class SNode(NodeMethods):
     # -- layout
 
     def _is_block(self) -> bool:
-        """Whether the field of this place lies in memory of its own: components in blocks, or an axis that several nodes divide."""
+        """Whether the field lies in memory of its own: components in blocks, an axis that several nodes divide, or no elements."""
         field = self._field()
-        return len(self._levels) != len(self._extents) or (field is not None and field._is_soa)
+        return len(self._levels) != len(self._extents) or 0 in self.shape or (field is not None and field._is_soa)
 
     def _measure(self) -> tuple[int, int]:
         """Size and alignment; sets the sizes of cells and the places in them."""

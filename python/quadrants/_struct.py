@@ -372,6 +372,10 @@ class StructField:
         """Copy from a (nested) dict that has a tensor for every member."""
         self.from_numpy(tensors)
 
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """Struct fields have no one data type: export their members."""
+        raise NotImplementedError(f"DLPack has no structs: export the members ({', '.join(self.field_dict)}) one by one")
+
     def _leaves(self) -> Iterator[Any]:
         """The member fields, those of nested structs included."""
         for member in self.field_dict.values():
@@ -391,7 +395,7 @@ class StructField:
         """A structured array: a view when the members lie side by side in one cell, else a copy."""
         members = {name: np.asarray(member) for name, member in self.field_dict.items()}
         first, rank = next(self._leaves()), len(self.shape)
-        if all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
+        if first.parent()._cell_size_bytes and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
             cell = np.dtype((np.void, first.parent()._cell_size_bytes))
             place = {
                 "shape": self.shape,

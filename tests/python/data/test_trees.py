@@ -289,3 +289,25 @@ def test_components_alias_the_memory_of_placed_fields():
     part = v.get_scalar_field(1, 0)
     part[2] = 4
     assert v[2][1, 0] == 4
+
+
+def test_indices_are_rescaled_between_containers_and_nodes():
+    fine, coarse, out = qd.field(qd.f32), qd.field(qd.f32, shape=(2, 4)), qd.Vector.field(2, qd.i32, shape=3)
+    blocks = qd.root.dense(qd.ij, (4, 4))
+    blocks.dense(qd.ij, 4).place(fine)
+
+    @qd.kernel
+    def run():
+        for _ in range(1):
+            out[0] = qd.rescale_index(fine, blocks, qd.Vector([7, 9]))
+            out[1] = qd.rescale_index(blocks, fine, qd.Vector([1, 2]))
+            out[2] = qd.rescale_index(fine, coarse, qd.Vector([15, 15]))
+
+    run()
+    assert out.to_numpy().tolist() == [[1, 2], [4, 8], [1, 3]]
+    assert list(qd.rescale_index(fine, blocks, [7, 9])) == [1, 2]
+
+
+def test_struct_fields_have_no_dlpack_capsule():
+    with pytest.raises(NotImplementedError, match="one by one"):
+        qd.Struct.field({"a": qd.f32}, shape=3).to_dlpack()
