@@ -91,6 +91,7 @@ from . import math as math
 from . import sparse as sparse
 from . import tools as tools
 from .linalg import eig as eig
+from ._indices import get_addr as get_addr
 from .linalg import make_spd as make_spd
 from .linalg import polar_decompose as polar_decompose
 from .linalg import randn as randn

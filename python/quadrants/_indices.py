@@ -17,3 +17,13 @@ def rescale_index(a: qd.template(), b: qd.template(), I):  # noqa: E741 (the nam
             for k in qd.static(range(min(len(a.shape), len(b.shape))))
         ]
     )
+
+
+@qd.func
+def get_addr(f: qd.template(), I):  # noqa: E741
+    """The address of the element `I` of a field, in bytes, as a u64; `I` is an index vector or a list of indices."""
+    address = qd.u64(f._address)
+    for k in qd.static(range(len(f.shape))):
+        first = qd.static(f._offset[k] if f._offset is not None else 0)
+        address += qd.u64(qd.i64(I[k] - first) * qd.static(f._qd_layout[4][k]))
+    return address

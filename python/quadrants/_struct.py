@@ -360,7 +360,7 @@ class StructField:
         return {name: member.to_numpy(copy=copy) for name, member in self.field_dict.items()}
 
     def from_numpy(self, arrays: dict[str, Any]) -> None:
-        """Copy from a (nested) dict that has an array for every member."""
+        """Copy from a (nested) dict that has an array for every member, or from a structured array."""
         for name, array in [(name, arrays[name]) for name in self.field_dict]:
             self.field_dict[name].from_numpy(array)
 

@@ -96,7 +96,10 @@ def test_structured_arrays_of_struct_fields():
     assert array["v"].shape == (2, 3, 3) and array[1, 2]["inner"]["mass"] == 4
     array["inner"]["tag"][0, 0] = 7
     assert s[0, 0].inner.tag == 7
-    copied = np.array(struct_field(qd.Layout.SOA))
+    twin = struct_field(qd.Layout.SOA)
+    twin.from_numpy(array)
+    assert twin[1, 2].to_dict() == s[1, 2].to_dict()
+    copied = np.array(twin)
     assert copied.dtype.names == ("a", "v", "inner") and copied["v"].shape == (2, 3, 3)
 
 

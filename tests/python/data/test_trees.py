@@ -311,3 +311,37 @@ def test_indices_are_rescaled_between_containers_and_nodes():
 def test_struct_fields_have_no_dlpack_capsule():
     with pytest.raises(NotImplementedError, match="one by one"):
         qd.Struct.field({"a": qd.f32}, shape=3).to_dlpack()
+
+
+def test_addresses_of_elements():
+    plain, other = qd.field(qd.f32, shape=(3, 4)), qd.Vector.field(3, qd.f64, shape=(2, 3), order="ji", offset=(-1, 5))
+    out = qd.field(qd.u64, shape=5)
+
+    @qd.kernel
+    def run(i: qd.i32):
+        out[0] = qd.get_addr(plain, [0, 0])
+        out[1] = qd.get_addr(plain, [i, 2])
+        out[2] = qd.get_addr(other, qd.Vector([-1, 5]))
+        out[3] = qd.get_addr(other, [0, 5])
+        out[4] = qd.get_addr(other, [-1, i + 5])
+
+    run(1)
+    assert out[0] == plain._address and out[1] - out[0] == 16 + 8
+    twin = qd.field(qd.f32, shape=(3, 4))
+
+    @qd.kernel
+    def first(f: qd.template()):
+        for _ in range(1):
+            out[0] = qd.get_addr(f, [0, 0])
+
+    for field in (plain, twin, plain):
+        first(field)
+        assert out[0] == field._address
+    assert out[2] == other._address and out[3] - out[2] == 24 and out[4] - out[2] == 48
+
+
+def test_tensors_are_placed_like_their_fields():
+    x = qd.field(qd.f32)
+    qd.root.dense(qd.i, 3).place(qd.wrap(x))
+    x[2] = 1
+    assert x.shape == (3,)
