@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,8 @@ class ContainerMethods:
 
     _element_type: Any
     _order: tuple[int, ...] | None = None
+    _needs_grad = False  # declared so, before there is memory
+    _is_soa = False  # components in blocks of their own
     _leaf: Any = None  # the node of a tree that the container is placed in
     _name = ""
     _state: str
@@ -110,6 +112,20 @@ class ContainerMethods:
 
     def _is_placed(self) -> bool:
         return self._leaf is not None or self._state != "unplaced"
+
+    @property
+    def snode(self) -> Any:
+        """The place of the container in a tree of nodes, or None."""
+        return self._leaf
+
+    _snode = snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above: 1 is the array of cells that hold the elements; None above the root."""
+        return None if self._leaf is None else self._leaf.parent(n)
+
+    def _leaves(self) -> Iterator[Any]:
+        yield self  # as a struct field, which has several
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""

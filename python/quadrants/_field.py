@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
-    _needs_grad = False
-    _is_soa = False  # components in blocks of their own
     _primal: str | None = None  # of a gradient or tangent: what it is called in messages
 
     def _companion(self, which: str) -> Any:
@@ -54,17 +51,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
             _snode.require_memory(self)
         return self._leaf.shape
 
-    @property
-    def snode(self) -> Any:
-        """The place of the field in its tree of nodes, or None."""
-        return self._leaf
-
-    _snode = snode
-
-    def parent(self, n: int = 1) -> Any:
-        """The n-th node above the field: 1 is the array of cells that hold it; None above the root."""
-        return None if self._leaf is None else self._leaf.parent(n)
-
     def _why_unplaced(self) -> str:
         if self._primal is not None:
             return f"Gradient .{self._primal} has not been placed, check whether `needs_{self._primal}=True`"
@@ -82,9 +68,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
 
     def _like(self) -> Field:
         return field(**self._options_of(), needs_grad=self.has_grad(), needs_dual=self.has_dual())
-
-    def _leaves(self) -> Iterator[Field]:
-        yield self
 
     def _order_text(self) -> str | None:
         return None if self._order is None else "".join(chr(ord("i") + axis) for axis in self._order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +20,6 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     _noun = "ndarray"
     grad: Ndarray | None = None
     dual: Ndarray | None = None
-    _is_soa = False
-    _needs_grad = False
 
     @property
     def element_type(self) -> Any:
@@ -59,16 +56,6 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     def __iter__(self) -> Any:
         return (self[index] if len(self.shape) == 1 else self.view()[index] for index in range(len(self)))
-
-    def _leaves(self) -> Iterator[Ndarray]:
-        yield self
-
-    def parent(self, n: int = 1) -> Any:
-        """The n-th node above a member of an ndarray of structs; None of an ndarray that is no member."""
-        return None if self._leaf is None else self._leaf.parent(n)
-
-    def _order_text(self) -> None:
-        return None
 
     def _like(self) -> Ndarray:
         return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Iterator, MutableMapping
 from types import SimpleNamespace
@@ -337,11 +338,11 @@ class StructField:
     @property
     def snode(self) -> Any:
         """The place of the first member in its tree."""
-        return next(iter(self.field_dict.values())).snode
+        return next(self._leaves()).snode
 
     def parent(self, n: int = 1) -> Any:
         """The n-th node above the first member."""
-        return self.snode.parent(n)
+        return next(self._leaves()).parent(n)
 
     def fill(self, val: Any) -> None:
         """Set every component of every member to a number."""
@@ -381,32 +382,28 @@ class StructField:
         for member in self.field_dict.values():
             yield from member._leaves() if isinstance(member, StructField) else (member,)
 
-    def _cell_type(self, size: int | None = None) -> np.dtype:
+    def _cell_type(self) -> np.dtype:
         """The NumPy type of a struct whose members lie where they do in the first cell."""
         start = next(self._leaves())._address
-        kinds = [
-            (m._cell_type(), m) if isinstance(m, StructField) else ((m.view().dtype, m.element_shape), m) for m in self.field_dict.values()
-        ]
-        offsets = [next(m._leaves())._address - start if isinstance(m, StructField) else m._address - start for _, m in kinds]
-        description = {"names": list(self.field_dict), "formats": [kind for kind, _ in kinds], "offsets": offsets}
-        return np.dtype({**description, "itemsize": size} if size else description)  # type: ignore[call-overload]
+        members = self.field_dict.values()
+        formats = [m._cell_type() if isinstance(m, StructField) else (m.view().dtype, m.element_shape) for m in members]
+        offsets = [next(m._leaves())._address - start for m in members]
+        return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets})
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """A structured array: a view when the members lie side by side in one cell, else a copy."""
-        members = {name: np.asarray(member) for name, member in self.field_dict.items()}
         first, rank = next(self._leaves()), len(self.shape)
-        if first.parent()._cell_size_bytes and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
-            cell = np.dtype((np.void, first.parent()._cell_size_bytes))
-            place = {
-                "shape": self.shape,
-                "strides": first._qd_layout[4],
-                "typestr": cell.str,
-                "data": (first._address, False),
-                "version": 3,
-            }
-            memory = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer))
-            result = memory.view(self._cell_type(cell.itemsize))
+        if math.prod(self.shape) and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
+            kind = self._cell_type()
+            if first.snode._offset_bytes_in_parent_cell == 0:  # an element is the whole cell, its padding included
+                fields = [kind.fields[name] for name in self.keys]  # type: ignore[index]
+                whole = {"names": self.keys, "formats": [field[0] for field in fields], "offsets": [field[1] for field in fields]}
+                kind = np.dtype({**whole, "itemsize": first.parent()._cell_size_bytes})  # type: ignore[call-overload]
+            place = {"shape": self.shape, "strides": first._qd_layout[4], "typestr": f"|V{kind.itemsize}", "version": 3}
+            place["data"] = (first._address, False)
+            result = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer)).view(kind)
         else:
+            members = {name: np.asarray(member) for name, member in self.field_dict.items()}
             result = np.empty(self.shape, [(name, array.dtype, array.shape[rank:]) for name, array in members.items()])
             for name, array in members.items():
                 result[name] = array
@@ -415,10 +412,10 @@ class StructField:
     def _options_of(self) -> dict[str, Any]:
         first = next(self._leaves())
         is_aos = all(leaf.parent() is first.parent() for leaf in self._leaves())
-        options = {"shape": self.shape, "offset": first._offset, "order": first._order_text(), "name": self.name}
+        options = {"shape": self.shape, "layout": Layout.AOS if is_aos else Layout.SOA}
         if isinstance(self, StructNdarray):
-            options = {"shape": self.shape, "kind": self._type.ndarray}
-        return {"kind": self._type.field, "layout": Layout.AOS if is_aos else Layout.SOA, **options}
+            return {"make": self._type.ndarray, **options}
+        return {"make": self._type.field, "offset": first._offset, "order": first._order_text(), "name": self.name, **options}
 
     def __deepcopy__(self, memo: Any) -> StructField:
         twin = _restore(self._options_of(), (self.has_grad(), self.has_dual()), None)
@@ -444,8 +441,8 @@ def _element_of(field: Any) -> Any:
 
 
 def _restore(options: dict[str, Any], companions: tuple[bool, bool], data: dict[str, Any] | None) -> StructField:
-    make = options.pop("kind")
-    made = make(**options, **{name: True for name, wanted in zip(("needs_grad", "needs_dual"), companions, strict=True) if wanted})
+    wanted = {name: True for name, has in zip(("needs_grad", "needs_dual"), companions, strict=True) if has}
+    made = options.pop("make")(**options, **wanted)
     if data is not None:
         made.from_numpy(data)
     return made

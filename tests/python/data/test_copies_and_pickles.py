@@ -108,3 +108,13 @@ def test_numpy_saves_tensors(tmp_path):
     t.fill(3)
     np.save(tmp_path / "t.npy", t)
     assert (np.load(tmp_path / "t.npy") == 3).all()
+
+
+def test_structured_arrays_of_structs_behind_another_member():
+    first, s = qd.field(qd.f64), qd.Struct.field({"a": qd.f32, "b": qd.f32})
+    qd.root.dense(qd.i, 3).place(first, s)
+    s[2] = {"a": 1, "b": 2}
+    array = np.asarray(s)
+    assert array[2].tolist() == (1, 2) and array.itemsize == 8 and array.strides == (16,)
+    bodies = qd.types.struct(a=qd.f32).ndarray(3)
+    assert bodies.parent().shape == (3,) and bodies.snode is bodies.a.snode
