@@ -48,8 +48,8 @@ FAMILIES = tuple(
          "unpack vectors, tuples and lists into as many targets as they have items"),
         ("QD207", "A function of the host in a kernel", r"host API|cannot be called in kernels|Quadrants-scope",
          "call it in Python, before or after the kernel, and pass the result in"),
-        ("QD208", "A target that cannot be assigned", r"not an lvalue|this cannot be assigned|can(not)? be assigned$|"
-         r"variables can be declared|annotation is no data type|declaration needs a value",
+        ("QD208", "A target that cannot be assigned", r"not an lvalue|can(not)? be assigned$|variables can be declared|"
+         r"annotation is no data type|declaration needs a value",
          "assign variables, elements of containers, members and components"),
         # types
         ("QD311", "A returned value that does not fit the return annotation", r"^Return \(type=|^Return matrix",

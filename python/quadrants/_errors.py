@@ -128,17 +128,22 @@ def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
     return error
 
 
-def compile_error(class_name: str, message: str, frames: Sequence[Frame]) -> Exception:
+def compile_error(class_name: str, message: str, frames: Sequence[Frame], others: Sequence[Exception] = ()) -> Exception:
     """The exception for a mistake found at ``frames`` (outermost first): source lines with carets, ``message``, and what to do about it.
 
-    Its attribute ``code`` names the page of docs/errors that explains mistakes of this family; None where there is none.
+    Its attribute ``code`` names the page of docs/errors that explains mistakes of this family; None where there is none. ``others`` are
+    further mistakes of the same kernel: the text has a line for each, and the attribute ``others`` has them all.
     """
     of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
     family = find_family(message)
+    summary = message.split("\n", 1)[0] + (f" [{family.code}]" if family else "")
     if family is not None:
         message += f"\nhelp: {family.remedy} [{family.code}]"
-    error = _with_place(_CLASSES.get(class_name, QuadrantsCompilationError)(_format(message, of_user)), of_user)
-    error.code = family.code if family else None  # type: ignore[attr-defined]
+    text = _format(message, of_user)
+    for other in others:
+        text += f"\nalso line {other.line}: {other.summary}"  # type: ignore[attr-defined]
+    error: Any = _with_place(_CLASSES.get(class_name, QuadrantsCompilationError)(text), of_user)
+    error.code, error.summary, error.others = family.code if family else None, summary, list(others)
     return error
 
 

@@ -29,9 +29,14 @@ nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
   } else if (failure.kind == CompileFailure::Kind::Internal) {
     PyErr_SetString(PyExc_RuntimeError, diagnostic.message.c_str());
   } else {
-    std::string className = diagnostic.className.empty() ? "QuadrantsCompilationError" : diagnostic.className;
-    nb::object exception =
-        nb::module_::import_("quadrants._errors").attr("compile_error")(className, diagnostic.message, makeFrames(diagnostic.frames));
+    nb::object make = nb::module_::import_("quadrants._errors").attr("compile_error");
+    auto describe = [](const frontend::Diagnostic &mistake) {
+      std::string className = mistake.className.empty() ? "QuadrantsCompilationError" : mistake.className;
+      return nb::make_tuple(className, mistake.message, makeFrames(mistake.frames));
+    };
+    nb::list others;
+    for (const frontend::Diagnostic &other : diagnostic.others) others.append(make(*describe(other)));
+    nb::object exception = make(*describe(diagnostic), others);
     PyErr_SetObject(exception.type().ptr(), exception.ptr());
   }
   throw nb::python_error();

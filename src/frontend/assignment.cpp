@@ -311,6 +311,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   const Operator *op = findOperator(kind);
   if (kindOf(target) == NodeKind::Name) {
     nb::object name = getAttribute(target, names().id);
+    if (scopes.isPoisoned(name.ptr())) throw CompileError{};
     Binding *binding = findTarget(target);
     if (!scopes.find(name.ptr())) {
       lookUpGlobal(name);

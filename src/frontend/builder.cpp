@@ -21,6 +21,7 @@ Binding *Scopes::find(PyObject *name) {
 }
 
 Binding &Scopes::bind(PyObject *name, Binding binding) {
+  poisoned.erase(name);
   binding.scope = depth();
   std::vector<Binding> &stack = bindings[name];
   if (!stack.empty() && stack.back().scope == depth()) return stack.back() = std::move(binding);
@@ -92,6 +93,7 @@ void FunctionBuilder::buildKernel() {
   bindKernelParameters();
   scopes.push();
   visitBody(getAttribute(tree, names.body));
+  session.throwMistakes();
   if (!resultTypes.is_none() && !terminated) {
     node = tree;
     cachedLoc = {};

@@ -47,8 +47,12 @@ public:
   Binding &bind(PyObject *name, Binding binding);
   unsigned depth() const { return unsigned(opened.size()); }
   std::vector<std::string> listNames() const;
+  /// A name that a wrong statement was to assign: until it is bound again, using it is no mistake of its own.
+  void poison(PyObject *name) { poisoned.insert(name); }
+  bool isPoisoned(PyObject *name) const { return poisoned.contains(name); }
 
 private:
+  llvm::DenseSet<PyObject *> poisoned;
   llvm::DenseMap<PyObject *, std::vector<Binding>> bindings;
   std::vector<std::vector<PyObject *>> opened;
 };
@@ -114,6 +118,8 @@ private:
   //--- statements.cpp ---
   void visitBody(nb::handle statements);
   void visitBlock(nb::handle statements); ///< in a scope of its own
+  /// A statement of the kernel; a mistake in it is kept, and the next statement is compiled to find more.
+  void visitRecovering(nb::handle statement);
   void visitStatement(nb::handle statement);
   void visitStatementNode(nb::handle statement);
   void visitIf(nb::handle node);

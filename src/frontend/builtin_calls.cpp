@@ -165,6 +165,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
        {"condition msg?",
         [](auto &builder, auto, auto &given) {
           if (!builder.toPython(given[0])) builder.fail(error::kType, "Static assert with non-static condition");
+          builder.session.isOver = !builder.isTrue(given[0]); // what follows was not meant to be compiled
           std::string text = given[1].isNone() ? "static assertion failed" : toText(nb::str(builder.known(given[1]))).str();
           if (!builder.isTrue(given[0])) builder.fail(error::kCompilation, "AssertionError: " + text);
           return makeObject(nb::none());

@@ -66,6 +66,7 @@ Value FunctionBuilder::visitNode(nb::handle at) {
 
 Value FunctionBuilder::visitName(nb::handle at) {
   nb::object name = getAttribute(at, names().id);
+  if (scopes.isPoisoned(name.ptr())) throw CompileError{};
   Binding *binding = scopes.find(name.ptr());
   if (!binding) return lookUpGlobal(name);
   if (binding->kind == Binding::Kind::Merged) return merge(*binding, name.ptr());

@@ -91,6 +91,24 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   fail(className, name + context + ": " + text);
 }
 
+void Session::keepMistake(Diagnostic mistake) {
+  constexpr size_t kEnough = 10;
+  // An unrolled loop has the same one in each iteration.
+  bool isKnown = llvm::any_of(mistakes, [&](const Diagnostic &other) {
+    return other.message == mistake.message && other.frames.back().line == mistake.frames.back().line &&
+           other.frames.back().column == mistake.frames.back().column;
+  });
+  if (!isKnown) mistakes.push_back(std::move(mistake));
+  if (isOver || mistakes.size() == kEnough) throwMistakes();
+}
+
+void Session::throwMistakes() {
+  if (mistakes.empty()) return;
+  Diagnostic first = std::move(mistakes.front());
+  first.others.assign(std::make_move_iterator(mistakes.begin() + 1), std::make_move_iterator(mistakes.end()));
+  throw CompileError{std::move(first), true};
+}
+
 void Session::warn(const llvm::Twine &message, PyObject *category) {
   std::string text = message.str();
   artifact::SourcePlace place;

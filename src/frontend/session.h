@@ -25,7 +25,8 @@ inline constexpr const char *kReturnType = "QuadrantsReturnTypeError";
 
 /// A user's mistake on its way to `build`, with the places where it happened.
 struct CompileError {
-  Diagnostic diagnostic;
+  Diagnostic diagnostic;   ///< without a class: a consequence of a mistake that is known already
+  bool isComplete = false; ///< tells of all mistakes that were found
 };
 
 /// The options of qd.init that change the language.
@@ -61,6 +62,10 @@ public:
   [[noreturn]] void fail(const char *className, const llvm::Twine &message);
   /// Turns the pending Python exception into an error of the user's; `context` stands behind the name of its class.
   [[noreturn]] void failFromPython(nb::python_error &problem, const llvm::Twine &context = "");
+  /// Keeps a mistake, so that the ones after it are found too. Throws when these are enough, or when nothing after it was meant to compile.
+  void keepMistake(Diagnostic mistake);
+  /// Throws the mistakes that were kept, if there are any.
+  void throwMistakes();
   void warn(const llvm::Twine &message, PyObject *category);
 
   /// The data type as an IR type; null when the object is none. `int`, `float` and `bool` are data types.
@@ -82,11 +87,13 @@ public:
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0;
+  bool isOver = false; ///< the mistake on its way is the last one
   llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
   llvm::DenseMap<PyObject *, nb::object> plainFunctions;                                      ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
 
 private:
+  std::vector<Diagnostic> mistakes;
   void markWrittenInputs(); ///< written_inputs.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };

@@ -13,7 +13,35 @@ void FunctionBuilder::visitBody(nb::handle statements) {
   for (nb::handle statement : statements) {
     // What stands after `return`, `break` or `continue` is not compiled.
     if (terminated) return;
+    if (isInKernel())
+      visitRecovering(statement);
+    else
+      visitStatement(statement);
+  }
+}
+
+void FunctionBuilder::visitRecovering(nb::handle statement) {
+  OpBuilder::InsertPoint place = builder.saveInsertionPoint();
+  unsigned depth = scopes.depth(), calls = session.callDepth;
+  std::tuple state(runtimeDepth, expressionDepth, isInsideParallel);
+  size_t loopCount = loops.size();
+  try {
     visitStatement(statement);
+  } catch (CompileError &error) {
+    if (error.isComplete) throw;
+    while (scopes.depth() > depth) scopes.pop();
+    loops.resize(loopCount);
+    std::tie(runtimeDepth, expressionDepth, isInsideParallel) = state;
+    nextLoop = {};
+    terminated = false;
+    session.callDepth = calls;
+    for (auto instance = session.instances.begin(); instance != session.instances.end();)
+      instance = instance->second.isInProgress ? session.instances.erase(instance) : std::next(instance);
+    builder.restoreInsertionPoint(place);
+    for (nb::handle part : nb::module_::import_("ast").attr("walk")(statement))
+      if (kindOf(part) == NodeKind::Name && kindOf(getAttribute(part, names().ctx)) == NodeKind::Store)
+        scopes.poison(getAttribute(part, names().id).ptr());
+    if (!error.diagnostic.className.empty()) session.keepMistake(std::move(error.diagnostic));
   }
 }
 
