@@ -22,7 +22,7 @@ struct Diagnostic {
   std::string className;
   std::string message;
   std::vector<artifact::SourcePlace> frames;
-  std::vector<Diagnostic> others; ///< further mistakes of the same kernel, which do not follow from this one
+  std::vector<Diagnostic> others = {}; ///< further mistakes of the same kernel, which do not follow from this one
 };
 
 struct Request {

@@ -87,7 +87,7 @@ public:
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0;
-  bool isOver = false; ///< the mistake on its way is the last one
+  bool isOver = false;                                                                        ///< the mistake on its way is the last one
   llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
   llvm::DenseMap<PyObject *, nb::object> plainFunctions;                                      ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
