@@ -1,10 +1,14 @@
 #include "backends/cpu/abandonable.h"
 #include "backends/cpu/steps.h"
+#include "codegen/llvm/emit.h"
 #include "devlib/bitcode.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -79,6 +83,21 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
   }
 }
 
+namespace {
+
+/// A pipeline for functions that have loops besides those over the iterations of a parallel loop, which nothing unrolls.
+/// Saves a sixth of the time that the others take.
+struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
+  llvm::FunctionPassManager pipeline;
+
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
+    if (!function.hasFnAttribute(codegen::kHasInnerLoops)) return llvm::PreservedAnalyses::all();
+    return pipeline.run(function, analyses);
+  }
+};
+
+} // namespace
+
 /// What runs over each function. Tuned for compile time: each pass is linear in practice, and there for what it does to emitted code:
 /// locals become values (SROA), what the emitter computes twice is computed once (EarlyCSE), uniform work leaves the loops (LICM), short
 /// loops of constant length are unrolled. Vectorisation is the emitter's.
@@ -93,19 +112,60 @@ static llvm::FunctionPassManager buildFunctionPipeline() {
   hoisting.addPass(llvm::LoopRotatePass());
   hoisting.addPass(llvm::LICMPass(llvm::LICMOptions()));
   pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoisting), /*UseMemorySSA=*/true));
+  WithInnerLoops inner;
   llvm::LoopPassManager unrolling;
   unrolling.addPass(llvm::IndVarSimplifyPass());
   unrolling.addPass(llvm::LoopFullUnrollPass());
-  pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
-
+  inner.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
   // Unrolling makes component indices constant: their arrays become values only now.
-  pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  inner.pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  inner.pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  pipeline.addPass(std::move(inner));
+
   pipeline.addPass(llvm::InstCombinePass());
   pipeline.addPass(llvm::DSEPass());
   pipeline.addPass(llvm::SimplifyCFGPass());
   pipeline.addPass(llvm::ADCEPass());
   return pipeline;
+}
+
+/// The code generator looks for each literal among all literals of the function. Of this many on they are read from a table instead.
+constexpr unsigned kManyLiterals = 512;
+
+/// The float that an operand is in every lane; null for other operands, and for zero, which needs no memory.
+static llvm::ConstantFP *findLiteral(llvm::Value *operand) {
+  auto *constant = llvm::dyn_cast<llvm::Constant>(operand);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  auto *literal = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  return literal && !literal->isZero() ? literal : nullptr;
+}
+
+/// Puts the literals of a function that has many into tables, one for each type.
+static void tabulateLiterals(llvm::Function &function) {
+  llvm::MapVector<llvm::Type *, llvm::MapVector<llvm::ConstantFP *, llvm::SmallVector<llvm::Use *, 2>>> tables;
+  for (llvm::Instruction &instruction : llvm::instructions(function)) {
+    if (llvm::isa<llvm::PHINode, llvm::IntrinsicInst>(instruction)) continue;
+    for (llvm::Use &use : instruction.operands())
+      if (llvm::ConstantFP *literal = findLiteral(use)) tables[literal->getType()][literal].push_back(&use);
+  }
+  for (auto &[type, literals] : tables) {
+    if (literals.size() < kManyLiterals) continue;
+    auto *listType = llvm::ArrayType::get(type, literals.size());
+    llvm::SmallVector<llvm::Constant *> values(llvm::make_first_range(literals));
+    auto *table = new llvm::GlobalVariable(*function.getParent(), listType, /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
+                                           llvm::ConstantArray::get(listType, values), "literals");
+    // Else the loads would become literals again.
+    table->setExternallyInitialized(true);
+    for (auto [index, entry] : llvm::enumerate(literals)) {
+      for (llvm::Use *use : entry.second) {
+        llvm::IRBuilder<> builder(llvm::cast<llvm::Instruction>(use->getUser()));
+        llvm::LoadInst *load = builder.CreateLoad(type, builder.CreateConstInBoundsGEP2_64(listType, table, 0, index));
+        load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(function.getContext(), {}));
+        auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(use->get()->getType());
+        use->set(vector ? builder.CreateVectorSplat(vector->getNumElements(), load) : load);
+      }
+    }
+  }
 }
 
 /// Parts of the code generator take time that grows with the square of a block's length: they walk all uses of a constant in it. So
@@ -175,6 +235,7 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) 
   pipeline.addPass(llvm::GlobalDCEPass());
   if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
   pipeline.run(module, owned->modules);
+  for (llvm::Function &function : module) tabulateLiterals(function);
   // Last: nothing after it may join the pieces.
   splitLongBlocks(module);
 }

@@ -24,48 +24,48 @@ static const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
-/// Traits follow from what LLVM thinks the processor can do.
-static passes::TargetTraits describeTraits(const Processor &processor) {
-  passes::TargetTraits traits;
-  std::unique_ptr<llvm::TargetMachine> machine = makeTargetMachine(processor, 0);
-  auto has = [&](llvm::StringRef feature) { return machine->getMCSubtargetInfo()->checkFeatures(("+" + feature).str()); };
+/// Traits follow from what LLVM thinks the processor can do. What `detected` says of a feature counts for more than its name; only such
+/// features are listed, because LLVM reads the list again and again.
+static Processor describe(llvm::Triple triple, std::string name, const llvm::StringMap<bool> &detected) {
+  Processor processor{std::move(triple), std::move(name), {}, {}};
+  const llvm::Target *target = findLlvmTarget(processor.triple);
+  std::unique_ptr<llvm::MCSubtargetInfo> implied(target->createMCSubtargetInfo(processor.triple, processor.name, ""));
+  llvm::StringMap<bool> has;
+  for (const llvm::SubtargetFeatureKV &feature : implied->getEnabledProcessorFeatures()) has[feature.Key] = true;
+  llvm::SmallVector<std::string> features;
+  for (const auto &feature : detected) {
+    if (feature.second == has.lookup(feature.first())) continue;
+    has[feature.first()] = feature.second;
+    features.push_back((feature.second ? "+" : "-") + feature.first().str());
+  }
+  llvm::sort(features);
+  processor.features = llvm::join(features, ",");
+  passes::TargetTraits &traits = processor.traits;
   if (processor.triple.isAArch64()) {
     traits.hasFma = true;
-    traits.hasF16Arithmetic = has("fullfp16");
-    return traits;
+    traits.hasF16Arithmetic = has.lookup("fullfp16");
+    return processor;
   }
-  bool avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
-  traits.vectorBytes = avx512 ? 64 : has("avx2") ? 32 : 16;
-  traits.hasMaskedStore = has("avx2");
-  traits.hasGather = has("avx2");
+  bool avx2 = has.lookup("avx2");
+  bool avx512 = has.lookup("avx512f") && has.lookup("avx512vl") && has.lookup("avx512bw") && has.lookup("avx512dq");
+  traits.vectorBytes = avx512 ? 64 : avx2 ? 32 : 16;
+  traits.hasMaskedStore = traits.hasGather = avx2;
   traits.hasScatter = avx512;
-  traits.hasFma = has("fma");
-  traits.hasF16Arithmetic = has("avx512fp16");
-  return traits;
+  traits.hasFma = has.lookup("fma");
+  traits.hasF16Arithmetic = has.lookup("avx512fp16");
+  return processor;
 }
 
 const Processor &getHost() {
-  static const Processor host = [] {
-    Processor processor;
-    processor.triple = llvm::Triple(llvm::sys::getProcessTriple());
-    processor.name = llvm::sys::getHostCPUName().str();
-    llvm::SmallVector<std::string> features;
-    for (const auto &feature : llvm::sys::getHostCPUFeatures()) features.push_back((feature.second ? "+" : "-") + feature.first().str());
-    llvm::sort(features);
-    processor.features = llvm::join(features, ",");
-    processor.traits = describeTraits(processor);
-    return processor;
-  }();
+  static const Processor host =
+      describe(llvm::Triple(llvm::sys::getProcessTriple()), llvm::sys::getHostCPUName().str(), llvm::sys::getHostCPUFeatures());
   return host;
 }
 
 Processor describeProcessor(llvm::StringRef architecture, llvm::StringRef name) {
-  Processor processor;
   bool arm = architecture == "arm64";
-  processor.triple = llvm::Triple(arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu");
-  processor.name = name.empty() ? (arm ? "generic" : "x86-64-v2") : name.str();
-  processor.traits = describeTraits(processor);
-  return processor;
+  return describe(llvm::Triple(arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu"),
+                  name.empty() ? (arm ? "generic" : "x86-64-v2") : name.str(), {});
 }
 
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Processor &processor, int optLevel) {

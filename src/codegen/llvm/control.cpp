@@ -187,6 +187,7 @@ void BodyEmitter::emitLoopBody(Operation *op, Region &body, llvm::BasicBlock *ne
 
 void BodyEmitter::emitFor(ir::ForOp op) {
   llvm::Value *before = mask;
+  function->addFnAttr(kHasInnerLoops);
   llvm::BasicBlock *exit = makeBlock("for.end");
   scopes.push_back({Scope::Kind::Loop, exit});
   if (isDivergent(op)) scopes.back().live = makeLive("live.loop");
@@ -259,6 +260,7 @@ void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *don
 
 void BodyEmitter::emitWhile(ir::WhileOp op) {
   llvm::Value *before = mask;
+  function->addFnAttr(kHasInnerLoops);
   bool divergent = isDivergent(op);
   llvm::BasicBlock *header = makeBlock("while"), *body = makeBlock("while.body"), *exit = makeBlock("while.end");
   scopes.push_back({Scope::Kind::Loop, exit});

@@ -18,6 +18,9 @@ class TypeRange;
 
 namespace qd::codegen {
 
+/// The attribute of functions with loops of the user's, besides those over the iterations of a parallel loop.
+inline constexpr char kHasInnerLoops[] = "qd-inner-loops";
+
 struct EmitOptions {
   bool fastMath = true; ///< reassociation, contraction, reciprocals, approximate functions; NaN, infinities and -0 stay
   bool parallel = true; ///< false: parallel loops run on the calling thread
@@ -28,9 +31,9 @@ struct EmitOptions {
 uint32_t layoutResults(mlir::TypeRange types, std::vector<artifact::Artifact::Result> &results);
 
 /// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk: `void qd_kernel(QdKernelContext *)` and internal
-/// functions. Fills in sites, results, hasPrint and scratchBytes (the kernel's and what the emitter adds: captured values, pointers to
-/// partial results) of the artifact. The caller sets triple and data layout before it optimises; the emitter relies on neither. Errors are
-/// reported through MLIR's diagnostics and give null.
+/// functions. Fills in sites, loops, results, hasPrint and scratchBytes (the kernel's and what the emitter adds: captured values, pointers
+/// to partial results) of the artifact. The caller sets triple and data layout before it optimises; the emitter relies on neither. Errors
+/// are reported through MLIR's diagnostics and give null.
 std::unique_ptr<llvm::Module> emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact);
 
