@@ -64,6 +64,9 @@ private:
 passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   passes::PipelineOptions result;
   result.debug = options.getBool(Option::debug);
+  const std::string &overflow = options.getText(Option::overflow);
+  result.checkOverflow = overflow != "ignore";
+  result.reportOverflow = overflow == "print";
   result.checkBounds = result.debug || options.getBool(Option::check_out_of_bound);
   result.privatise = options.getBool(Option::make_thread_local);
   result.verify = options.getBool(Option::verify);
@@ -176,7 +179,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     cache.emplace(*module, cacheScope, options);
     if (cache->find(artifact)) {
       stages.finish("cached code");
-      report = {artifact.kernel, stages.getTimes()};
+      report = {artifact.kernel, stages.getTimes(), artifact.loops, artifact.binary.size()};
       return artifact;
     }
   }
@@ -194,7 +197,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     module = nullptr;
   });
   stages.dump("5_times.txt", [&](llvm::raw_ostream &output) { stages.printTimes(output); });
-  report = {artifact.kernel, stages.getTimes()};
+  report = {artifact.kernel, stages.getTimes(), artifact.loops, artifact.binary.size()};
 
   if (outOfMemory)
     failure.kind = CompileFailure::Kind::Memory;

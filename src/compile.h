@@ -34,6 +34,8 @@ struct CompileFailure {
 struct CompileReport {
   std::string kernel;
   std::vector<backends::Stages::Time> times;
+  std::vector<artifact::LoopReport> loops;
+  size_t bytes = 0; ///< of machine code, with what the loader needs
 };
 
 /// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel. Called with the GIL held; `leavePython` is

@@ -94,6 +94,16 @@ struct Site {
   }
 };
 
+/// What became of a parallel loop, for reports.
+struct LoopReport {
+  std::vector<SourcePlace> frames;
+  uint32_t lanes = 1;     ///< iterations that run side by side in one vector
+  std::string whyScalar;  ///< why there is one lane only; empty when there are more
+  uint32_t registers = 0; ///< reductions kept in registers
+  uint32_t copies = 0;    ///< containers that chunks may update private copies of
+  int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread
+};
+
 struct Artifact {
   std::string kernel;  ///< qualified name, for messages
   std::string backend; ///< "cpu"
@@ -112,6 +122,7 @@ struct Artifact {
   uint32_t resultBytes = 0;
   bool hasPrint = false;
   bool cacheable = true; ///< false: something was read that no path describes
+  std::vector<LoopReport> loops;
 };
 
 std::vector<uint8_t> serialize(const Artifact &artifact);

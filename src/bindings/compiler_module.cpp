@@ -79,11 +79,26 @@ std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments,
   return std::move(*text);
 }
 
-nb::tuple getReport() {
+nb::dict getReport() {
   std::lock_guard<std::mutex> lock(reportMutex);
-  nb::list times;
+  nb::list times, loops;
   for (const backends::Stages::Time &time : lastReport.times) times.append(nb::make_tuple(time.stage, time.seconds));
-  return nb::make_tuple(lastReport.kernel, times);
+  for (const artifact::LoopReport &loop : lastReport.loops) {
+    nb::dict entry;
+    entry["frames"] = makeFrames(loop.frames);
+    entry["lanes"] = loop.lanes;
+    entry["why_scalar"] = loop.whyScalar;
+    entry["registers"] = loop.registers;
+    entry["copies"] = loop.copies;
+    entry["chunk"] = loop.chunk;
+    loops.append(entry);
+  }
+  nb::dict report;
+  report["kernel"] = lastReport.kernel;
+  report["times"] = times;
+  report["loops"] = loops;
+  report["bytes"] = lastReport.bytes;
+  return report;
 }
 
 } // namespace
@@ -99,5 +114,6 @@ NB_MODULE(_compiler, m) {
         "by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
         "The frontend's IR as text.");
-  m.def("last_report", qd::bindings::getReport, "The kernel compiled last, and its stages with the seconds that each took.");
+  m.def("last_report", qd::bindings::getReport,
+        "What the last compile did: the kernel, its stages with their seconds, its parallel loops, the bytes of machine code.");
 }

@@ -155,6 +155,13 @@ def RandomOp : QdOp<"random"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+// Whether an integer add, sub, mul or shl leaves the range of its type, element-wise.
+def OverflowsOp : PureOp<"overflows"> {
+  let arguments = (ins BinaryKindAttr:$binaryKind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);
+  let results = (outs ValueTypeConstraint:$result);
+  let assemblyFormat = "custom<BinaryKind>($binaryKind) $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+}
+
 //--- Vectors and matrices ---
 
 // A vector or matrix of its components, row by row.
@@ -331,9 +338,10 @@ def PrintOp : QdOp<"print"> {
   let assemblyFormat = "$pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 
-// Stops the launch with the text of the pieces unless the condition holds. `kind` is a value of artifact::Site::Kind.
+// Stops the launch with the text of the pieces unless the condition holds; with `reports` it prints the text and goes on. `kind` is a
+// value of artifact::Site::Kind.
 def AssertOp : QdOp<"assert"> {
-  let arguments = (ins I1:$condition, I32Attr:$kind, ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values);
+  let arguments = (ins I1:$condition, I32Attr:$kind, ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values, UnitAttr:$reports);
   let assemblyFormat = "$condition `,` $kind $pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 

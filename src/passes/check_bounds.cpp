@@ -1,10 +1,9 @@
 // check_bounds.cpp: assertions ahead of what may go wrong at run time
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert ahead of each element, run-time component and integer division whose operands are not known to be good.
+// Out:  a qd.assert ahead of each element and run-time component whose indices are not known to be good.
 // Here: first, while loops and their bounds are as the user wrote them: an index that its loop keeps within the container needs no check.
-#include "artifact/artifact.h"
-#include "ir/dialect.h"
+#include "passes/assert_text.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -16,55 +15,28 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-#define GEN_PASS_DECL_CHECKBOUNDS
 #define GEN_PASS_DEF_CHECKBOUNDS
 #include "passes/passes.h.inc"
 
 namespace {
 
-/// The text of an assertion: literals and operands in turn.
-struct Text {
-  SmallVector<Attribute> pieces;
-  SmallVector<Value> values;
-  Builder builder;
-
-  explicit Text(MLIRContext *ctx) : builder(ctx) {}
-  Text &operator<<(const Twine &text) {
-    pieces.push_back(builder.getStringAttr(text));
-    return *this;
-  }
-  Text &operator<<(Value value) {
-    pieces.push_back(builder.getStrArrayAttr({""}));
-    values.push_back(value);
-    return *this;
-  }
-  Text &list(ValueRange items, StringRef left, StringRef right) {
-    *this << left;
-    for (auto [i, item] : llvm::enumerate(items)) *this << (i == 0 ? "" : ", ") << item;
-    return *this << right;
-  }
-};
-
 class Checker {
 public:
-  Checker(ModuleOp module, bool bounds, bool divisions)
-      : module(module), bounds(bounds), divisions(divisions), builder(module.getContext()) {}
+  explicit Checker(ModuleOp module) : module(module), builder(module.getContext()) {}
 
   void run() {
     SmallVector<Operation *> found;
     module.walk([&](Operation *op) {
-      if (isa<ElementOp, ComponentOp, ExtractAtOp, BinaryOp>(op)) found.push_back(op);
+      if (isa<ElementOp, ComponentOp, ExtractAtOp>(op)) found.push_back(op);
     });
     for (Operation *op : found) {
       builder.setInsertionPoint(op);
-      if (auto element = dyn_cast<ElementOp>(op); element && bounds)
+      if (auto element = dyn_cast<ElementOp>(op))
         checkElement(element);
-      else if (auto component = dyn_cast<ComponentOp>(op); component && bounds)
+      else if (auto component = dyn_cast<ComponentOp>(op))
         checkComponent(component, cast<VectorType>(cast<RefType>(component.getRef().getType()).getPointee()), component.getIndices());
-      else if (auto extract = dyn_cast<ExtractAtOp>(op); extract && bounds)
+      else if (auto extract = dyn_cast<ExtractAtOp>(op))
         checkComponent(extract, cast<VectorType>(extract.getOperand().getType()), extract.getIndices());
-      else if (auto binary = dyn_cast<BinaryOp>(op); binary && divisions)
-        checkDivision(binary);
     }
   }
 
@@ -124,7 +96,7 @@ private:
     for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
       extents.push_back(getExtent(loc, type, tensor.getExtents()[axis], element.getTensor(), axis));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    Text text(builder.getContext());
+    AssertText text(builder.getContext());
     if (llvm::is_contained(tensor.getExtents(), layout::kDynamic)) {
       text << "Out of bound access to ndarray";
       if (argument) text << " at arg " + Twine(argument.getPosition());
@@ -137,7 +109,7 @@ private:
                     ")";
       text.list(element.getIndices(), " with indices (", ")");
     }
-    addAssert(loc, isGood, artifact::Site::Kind::Bounds, text);
+    text.addAssert(builder, loc, isGood, artifact::Site::Kind::Bounds);
   }
 
   void checkComponent(Operation *op, VectorType type, ValueRange indices) {
@@ -145,44 +117,18 @@ private:
     if (!isGood) return;
     std::string shape = std::to_string(type.getDimSize(0));
     if (type.getRank() == 2) shape += ", " + std::to_string(type.getDimSize(1));
-    Text text(builder.getContext());
+    AssertText text(builder.getContext());
     text << "Out of bound access to a [" + shape + "] matrix";
     text.list(indices, " with index [", "]");
-    addAssert(op->getLoc(), isGood, artifact::Site::Kind::Bounds, text);
-  }
-
-  void checkDivision(BinaryOp binary) {
-    BinaryKind kind = binary.getBinaryKind();
-    bool isRemainder = kind == BinaryKind::mod || kind == BinaryKind::raw_mod;
-    bool isDivision = isRemainder || kind == BinaryKind::floor_div || kind == BinaryKind::raw_div;
-    Type type = binary.getRhs().getType(), scalar = getScalar(type);
-    if (!isDivision || !isIntegerScalar(scalar)) return;
-    if (std::optional<int64_t> divisor = findInteger(binary.getRhs()); divisor && *divisor != 0) return;
-    Location loc = binary.getLoc();
-    Attribute zero = builder.getIntegerAttr(scalar, 0);
-    auto vector = dyn_cast<VectorType>(type);
-    TypedAttr zeros = vector ? TypedAttr(DenseElementsAttr::get(vector, zero)) : cast<TypedAttr>(zero);
-    Value isGood = BinaryOp::create(builder, loc, BinaryKind::ne, binary.getRhs(), ConstantOp::create(builder, loc, zeros));
-    if (vector) isGood = ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_and, isGood);
-    Text text(builder.getContext());
-    text << (isRemainder ? "Modulo by zero: " : "Division by zero: ") << binary.getLhs() << (isRemainder ? " % " : " // ")
-         << binary.getRhs();
-    addAssert(loc, isGood, artifact::Site::Kind::DivisionByZero, text);
-  }
-
-  void addAssert(Location loc, Value condition, artifact::Site::Kind kind, const Text &text) {
-    AssertOp::create(builder, loc, condition, uint32_t(kind), builder.getArrayAttr(text.pieces), text.values);
+    text.addAssert(builder, op->getLoc(), isGood, artifact::Site::Kind::Bounds);
   }
 
   ModuleOp module;
-  bool bounds, divisions;
   OpBuilder builder;
 };
 
 struct CheckBoundsPass : impl::CheckBoundsBase<CheckBoundsPass> {
-  using Base = impl::CheckBoundsBase<CheckBoundsPass>;
-  using Base::Base;
-  void runOnOperation() override { Checker(getOperation(), bounds, divisions).run(); }
+  void runOnOperation() override { Checker(getOperation()).run(); }
 };
 
 } // namespace

@@ -12,12 +12,16 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
 }
 
 def CheckBounds : QdPass<"qd-check-bounds"> {
-  let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components and integer divisions.";
+  let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components.";
   let description = [{
     Indices that are constants within the extent, and those of loops that stay within it, are not checked.
   }];
-  let options = [Option<"bounds", "bounds", "bool", "true", "Check indices of containers, vectors and matrices">,
-                 Option<"divisions", "divisions", "bool", "true", "Check integer divisors">];
+}
+
+def CheckArithmetic : QdPass<"qd-check-arithmetic"> {
+  let summary = "x + y => assert(x + y fits); x + y. The same for all integer arithmetic, shift counts and conversions of floats.";
+  let options = [Option<"overflow", "overflow", "bool", "true", "Check sums, differences, products, shifts left, negations and quotients">,
+                 Option<"reports", "reports", "bool", "false", "Print overflows and go on">];
 }
 
 def SplitTasks : QdPass<"qd-split-tasks"> {

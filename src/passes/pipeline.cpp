@@ -20,7 +20,8 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
   // First: what an assertion computes for its text alone would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // After the user's assertions are gone, before loops and bounds come apart.
-  if (options.checkBounds) pipeline.addPass(createCheckBounds({/*bounds=*/true, /*divisions=*/options.debug}));
+  if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
+  if (options.checkBounds) pipeline.addPass(createCheckBounds());
 
   pipeline.addPass(createSplitTasks());
   // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.

@@ -12,10 +12,12 @@ class ModuleOp;
 namespace qd::passes {
 
 struct PipelineOptions {
-  bool debug = false;       ///< user's assertions, division by zero
-  bool checkBounds = false; ///< indices of containers and matrices
-  bool privatise = true;    ///< reductions and small containers of a loop get private stand-ins
-  bool verify = false;      ///< the verifier after each pass
+  bool debug = false;          ///< user's assertions, division by zero, shift counts, conversions
+  bool checkOverflow = false;  ///< sums, differences, products, shifts left, negations, quotients of integers; needs debug
+  bool reportOverflow = false; ///< an overflow is printed, and the kernel goes on
+  bool checkBounds = false;    ///< indices of containers and matrices
+  bool privatise = true;       ///< reductions and small containers of a loop get private stand-ins
+  bool verify = false;         ///< the verifier after each pass
 };
 
 /// Runs all passes. Afterwards the kernel is a list of tasks.

@@ -30,6 +30,8 @@ void KernelRun::fail(int32_t site, const uint64_t *values) {
 
 void KernelRun::print(int32_t site, const uint64_t *values) {
   std::lock_guard lock(printing);
+  bool isCheck = artifact.sites[size_t(site)].kind != artifact::Site::Kind::Print;
+  if (isCheck && !reported.insert(site).second) return;
   printed.push_back(uint64_t(site));
   printed.insert(printed.end(), values, values + artifact.sites[size_t(site)].countValues());
 }

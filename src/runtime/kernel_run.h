@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace qd::runtime {
@@ -53,6 +54,7 @@ private:
   std::atomic<Temporary *> temporaries{nullptr};
   std::mutex printing;
   std::vector<uint64_t> printed;
+  std::set<int32_t> reported; ///< checks that were told of: once for each launch
 };
 
 } // namespace qd::runtime

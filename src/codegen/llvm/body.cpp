@@ -45,7 +45,8 @@ void BodyEmitter::emitBlock(Block &block) {
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { setValue(op->getResult(0), std::move(components)); };
   llvm::TypeSwitch<Operation *>(op)
-      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp>([&](Operation *) { give(emitElementwise(op)); })
+      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
+          [&](Operation *) { give(emitElementwise(op)); })
       .Case([&](ir::ConstantOp constant) { give(emitConstant(constant.getValue())); })
       .Case([&](ir::ArgumentOp argument) {
         give(loadPacked(argument.getType(), offsetBy(getContextField(kArguments), argument.getOffset()), /*invariant=*/true));

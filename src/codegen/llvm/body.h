@@ -70,6 +70,8 @@ public:
   //--- Operators on LLVM values (scalars or vectors) of the language's types ---
   llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
   llvm::Value *emitBinary(ir::BinaryKind kind, mlir::Type lhsType, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
+  /// Whether an add, sub, mul or shl of integers leaves the range of the type.
+  llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
   llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
@@ -214,7 +216,7 @@ public:
 
 private:
   Returns returns;
-  std::vector<mlir::Operation *> inlinedFunctions; ///< those that are being emitted in place, outermost first
+  llvm::SmallVector<mlir::Operation *, 4> inlinedCalls; ///< calls whose functions are being emitted in place, outermost first
 };
 
 } // namespace qd::codegen

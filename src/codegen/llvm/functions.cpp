@@ -154,13 +154,13 @@ void BodyEmitter::emitCall(ir::CallOp op) {
   Components results;
   if (!hasMemoryPlace && module.isOutlined(callee)) {
     results = emitOutlined(op, callee, calleeFacts, kinds);
-  } else if (llvm::is_contained(inlinedFunctions, callee.getOperation())) {
+  } else if (llvm::any_of(inlinedCalls, [&](Operation *call) { return module.lookup(call) == callee; })) {
     module.reportError(op.getLoc()) << "a recursive function cannot take containers, or references to their elements";
     return;
   } else {
-    inlinedFunctions.push_back(callee);
+    inlinedCalls.push_back(op);
     results = emitInlined(op, callee, calleeFacts);
-    inlinedFunctions.pop_back();
+    inlinedCalls.pop_back();
   }
   ArrayRef<Component> rest = results;
   for (Value output : op.getOutputs()) {

@@ -38,7 +38,8 @@ public:
 
   /// A slot of the scratch block for what the emitter hands from function to function.
   uint32_t addScratch(uint32_t bytes);
-  int getSite(mlir::Operation *op);
+  /// The number of the site of a print or an assertion that stands in functions emitted in place: `calls`, outermost first.
+  int getSite(mlir::Operation *op, llvm::ArrayRef<mlir::Operation *> calls);
   llvm::Function *getDevlib(llvm::StringRef name, mlir::Type type, unsigned lanes, llvm::Type *result,
                             llvm::ArrayRef<llvm::Type *> operands);
   llvm::Function *makeFunction(llvm::Type *result, llvm::ArrayRef<llvm::Type *> parameters, const llvm::Twine &name);
@@ -73,7 +74,7 @@ private:
   void countCalls();
 
   std::map<std::string, llvm::Function *> instances;
-  llvm::DenseMap<mlir::Operation *, int> sites;
+  std::map<std::vector<mlir::Operation *>, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
   llvm::DenseMap<mlir::Operation *, int64_t> functionSizes;
   llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;

@@ -79,6 +79,12 @@ Components BodyEmitter::emitElementwise(Operation *op) {
         result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), types[0], types[1], toVector(first), toVector(second))));
     } else if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
       result.push_back(apply(first, [&](llvm::Value *value) { return emitUnary(unary.getUnaryKind(), types[0], value); }));
+    } else if (auto overflows = dyn_cast<ir::OverflowsOp>(op)) {
+      Component second = at(1);
+      bool isUniform = first.kind.isUniform() && second.kind.isUniform();
+      llvm::Value *lhs = isUniform ? first.value : toVector(first), *rhs = isUniform ? second.value : toVector(second);
+      llvm::Value *value = emitOverflows(overflows.getBinaryKind(), types[0], lhs, rhs);
+      result.push_back(isUniform ? Component{value} : makeVarying(value));
     } else if (isa<ir::BitCastOp>(op)) {
       auto reinterpret = [&](llvm::Value *value) {
         return builder.CreateBitCast(value, value->getType()->getWithNewType(module.getType(resultType)));
@@ -186,6 +192,20 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::ne: return builder.CreateCmp(getPredicate(kind, type), lhs, rhs);
   }
   llvm_unreachable("all rows of builtins.def are listed");
+}
+
+llvm::Value *BodyEmitter::emitOverflows(ir::BinaryKind kind, Type type, llvm::Value *lhs, llvm::Value *rhs) {
+  namespace I = llvm::Intrinsic;
+  bool isSigned = type.isSignedInteger();
+  if (kind == ir::BinaryKind::shl) {
+    llvm::Value *shifted = emitBinary(kind, type, type, lhs, rhs);
+    return builder.CreateICmpNE(emitBinary(ir::BinaryKind::shr, type, type, shifted, rhs), lhs);
+  }
+  llvm::Intrinsic::ID check = kind == ir::BinaryKind::add   ? isSigned ? I::sadd_with_overflow : I::uadd_with_overflow
+                              : kind == ir::BinaryKind::sub ? isSigned ? I::ssub_with_overflow : I::usub_with_overflow
+                              : isSigned                    ? I::smul_with_overflow
+                                                            : I::umul_with_overflow;
+  return builder.CreateExtractValue(builder.CreateBinaryIntrinsic(check, lhs, rhs), 1);
 }
 
 llvm::Value *BodyEmitter::emitUnary(ir::UnaryKind kind, Type type, llvm::Value *value) {

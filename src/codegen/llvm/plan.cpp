@@ -130,12 +130,18 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
     ir::FuncOp callee = module.lookup(op);
     return callee && module.isRecursive(callee);
   });
-  if (module.options.lanes && !isRecursive)
+  if (isRecursive)
+    plan.whyScalar = "a function that it calls calls itself";
+  else if (module.options.lanes)
     plan.lanes = unsigned(module.options.lanes);
-  else if (!isRecursive && !isScatter(loop) && !(total && *total <= 2) &&
-           !module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::CompareExchangeOp>))
-    plan.lanes = unsigned(std::max<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1));
-  plan.lanes = std::min(plan.lanes, 16u);
+  else if (isScatter(loop))
+    plan.whyScalar = "it does little but update scattered elements";
+  else if (total && *total <= 2)
+    plan.whyScalar = "it has at most two iterations";
+  else if (module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::CompareExchangeOp>))
+    plan.whyScalar = "it prints, or compares and exchanges";
+  else
+    plan.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(plan.lanes);

@@ -15,6 +15,9 @@ namespace qd::codegen {
 constexpr uint64_t kMostCopyBytes = uint64_t(64) << 20;
 /// Scalars that copies may have together before fewer of them are made, and how many there are at least and at most.
 constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMostCopies = 64;
+/// Registers of one accumulator, where its loop is no longer than this and they are no more altogether than that.
+constexpr unsigned kMostSums = 4;
+constexpr int64_t kRepeatedSize = 40, kMostRegisters = 8;
 /// Elements that one chunk of the merge takes.
 constexpr uint64_t kMergeChunk = 8192;
 
@@ -23,11 +26,16 @@ void ParallelTask::collectReductions() {
     auto accumulator = dyn_cast<ir::AccumulatorOp>(op);
     auto copy = dyn_cast<ir::PrivateCopyOp>(op);
     if (accumulator)
-      reductions.push_back({&op, accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee(), module.addScratch(8)});
+      reductions.push_back(
+          {&op, accumulator.getAtomicKind(), cast<ir::RefType>(accumulator.getType()).getPointee(), {}, module.addScratch(8)});
     else if (copy)
-      reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), module.addScratch(8)});
+      reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), {}, module.addScratch(8)});
   }
   copiesSlot = module.addScratch(8);
+  int64_t registers = 0;
+  for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
+  bool isShort = plan.separateTail && module.getSize(loop.getBody()) <= kRepeatedSize;
+  if (isShort && registers > 0 && registers * kMostSums <= kMostRegisters) sumCount = kMostSums;
 }
 
 void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
@@ -70,13 +78,15 @@ static Place makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *val
 
 void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies) {
   llvm::IRBuilder<> &at = in.builder;
-  for (const Reduction &reduction : reductions) {
+  for (Reduction &reduction : reductions) {
     Type scalar = ir::getScalar(reduction.element);
     llvm::Constant *identity = in.getIdentity(reduction.kind, scalar);
     if (!reduction.isCopy()) {
-      Place place = makeSum(in, reduction.element, in.manyLanes, identity);
-      place.isPrivate = place.isReference = true;
-      in.setPlace(reduction.op->getResult(0), place);
+      reduction.sums.clear();
+      for (unsigned i = 0; i < sumCount; ++i) {
+        Place &place = reduction.sums.emplace_back(makeSum(in, reduction.element, in.manyLanes, identity));
+        place.isPrivate = place.isReference = true;
+      }
       continue;
     }
     Tensor copy = privateCopies ? getCopy(in, reduction, chunk) : in.getTensor(reduction.getTarget());
@@ -89,6 +99,12 @@ void ParallelTask::beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateC
   }
 }
 
+/// The accumulators that the next vector of iterations takes.
+void ParallelTask::useSums(BodyEmitter &in, unsigned number) {
+  for (const Reduction &reduction : reductions)
+    if (!reduction.isCopy()) in.setPlace(reduction.op->getResult(0), reduction.sums[number]);
+}
+
 /// Where the partial result of a chunk lies.
 llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk) {
   llvm::IRBuilder<> &at = in.builder;
@@ -96,21 +112,22 @@ llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reductio
   return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
 }
 
+/// place = place combined with `more`.
+static void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
+  in.store(place, in.combineAll(kind, ir::getScalar(place.pointee), in.load(place), more), /*masked=*/false);
+}
+
 void ParallelTask::endChunk(BodyEmitter &in, llvm::Value *chunk) {
   for (const Reduction &reduction : reductions) {
     if (reduction.isCopy()) continue;
-    Components all = in.load(in.getPlace(reduction.op->getResult(0)));
+    for (const Place &more : llvm::drop_begin(reduction.sums)) combineInto(in, reduction.kind, reduction.sums[0], in.load(more));
+    Components all = in.load(reduction.sums[0]);
     for (Component &component : all) component = {in.reduceLanes(reduction.kind, ir::getScalar(reduction.element), in.toVector(component))};
     in.storePacked(reduction.element, all, getPartial(in, reduction, chunk));
   }
 }
 
 //--- After the loop ---
-
-/// place = place combined with `more`.
-static void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
-  in.store(place, in.combineAll(kind, ir::getScalar(place.pointee), in.load(place), more), /*masked=*/false);
-}
 
 void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   for (const Reduction &reduction : reductions) {

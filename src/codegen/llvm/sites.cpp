@@ -8,13 +8,15 @@ using namespace mlir;
 
 namespace qd::codegen {
 
-int ModuleEmitter::getSite(Operation *op) {
-  auto [entry, isNew] = sites.try_emplace(op, int(artifact.sites.size()));
+int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
+  std::vector<Operation *> chain(calls);
+  chain.push_back(op);
+  auto [entry, isNew] = sites.try_emplace(chain, int(artifact.sites.size()));
   if (!isNew) return entry->second;
   artifact::Site &site = artifact.sites.emplace_back();
   auto assertion = dyn_cast<ir::AssertOp>(op);
   site.kind = assertion ? artifact::Site::Kind(assertion.getKind()) : artifact::Site::Kind::Print;
-  artifact.hasPrint |= !assertion;
+  artifact.hasPrint |= !assertion || assertion.getReports();
   ValueRange operands = assertion ? assertion.getValues() : cast<ir::PrintOp>(op).getValues();
   for (Attribute attribute : op->getAttrOfType<ArrayAttr>("pieces")) {
     artifact::Site::Piece &piece = site.pieces.emplace_back();
@@ -28,7 +30,7 @@ int ModuleEmitter::getSite(Operation *op) {
     piece.type = ir::getValueType(operands.front().getType());
     operands = operands.drop_front();
   }
-  passes::collectPlaces(op->getLoc(), site.frames);
+  for (Operation *place : chain) passes::collectPlaces(place->getLoc(), site.frames);
   return entry->second;
 }
 
@@ -50,20 +52,20 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
 }
 
 void BodyEmitter::emitPrint(ir::PrintOp op) {
-  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op)));
+  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op, inlinedCalls)));
   forEachActiveLane([&](llvm::Value *lane) { callRuntime(kPrint, {site, packOperands(op.getValues(), lane)}); });
 }
 
 void BodyEmitter::emitAssert(ir::AssertOp op) {
-  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op)));
+  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op, inlinedCalls)));
   Component condition = getScalar(op.getCondition());
   bool isUniform = condition.kind.isUniform();
   llvm::Value *failing = builder.CreateNot(condition.value);
   if (!isUniform && mask) failing = builder.CreateAnd(mask, failing);
   auto fail = [&] {
     llvm::Value *lane = lanes == 1 ? nullptr : getFirstLane(isUniform ? getMask() : failing);
-    callRuntime(kFail, {site, packOperands(op.getValues(), lane)});
-    leaveFailed();
+    callRuntime(op.getReports() ? kPrint : kFail, {site, packOperands(op.getValues(), lane)});
+    if (!op.getReports()) leaveFailed();
   };
   emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }

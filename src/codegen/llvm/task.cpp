@@ -13,6 +13,7 @@
 // What the loop needs from the task is computed again where that is free (constants, arguments, addresses); the rest crosses through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/task.h"
+#include "passes/source_places.h"
 
 #include "llvm/IR/Constants.h"
 
@@ -75,6 +76,12 @@ void ParallelTask::emit() {
     if (!isa<ir::AccumulatorOp, ir::PrivateCopyOp>(op)) body.emitOp(&op);
   }
   collectReductions();
+  artifact::LoopReport &report = module.artifact.loops.emplace_back();
+  passes::collectPlaces(loop.getLoc(), report.frames);
+  report.lanes = plan.lanes;
+  report.whyScalar = plan.whyScalar;
+  report.chunk = plan.grain;
+  for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   // The loop's functions come first: they find out what crosses.
   llvm::Function *plain = nullptr, *copying = nullptr;
@@ -252,32 +259,39 @@ void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
 
 void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
   llvm::IRBuilder<> &at = in.builder;
-  llvm::Value *width = at.getInt64(plan.lanes);
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "i");
   at.CreateStore(at.getInt64(0), slot);
-  llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *next = in.makeBlock("vectors.next");
-  llvm::BasicBlock *done = in.makeBlock("vectors.end");
-  in.continueAt(header);
-  llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
-  llvm::Value *rest = at.CreateSub(length, i);
-  auto emitVector = [&](bool masked) {
+  auto emitVector = [&](llvm::Value *i, bool masked) {
     if (masked) {
+      llvm::Value *width = at.getInt64(plan.lanes), *rest = at.CreateSub(length, i);
       llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rest, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
     in.mask = nullptr;
   };
+  // `count` vectors in each round; the last one of a masked loop may be cut short.
+  auto emitVectors = [&](unsigned count, bool masked) {
+    llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
+    in.continueAt(header);
+    llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
+    at.CreateCondBr(at.CreateICmpSGE(at.CreateSub(length, i), at.getInt64(masked ? 1 : count * plan.lanes)), full, done);
+    in.moveTo(full);
+    for (unsigned number = 0; number < count; ++number) {
+      useSums(in, number);
+      emitVector(at.CreateAdd(i, at.getInt64(number * plan.lanes)), masked);
+    }
+    useSums(in, 0);
+    at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
+    in.branchTo(header);
+    in.moveTo(done);
+  };
   bool masked = plan.lanes > 1 && !plan.separateTail && !plan.isEven;
-  at.CreateCondBr(masked || plan.lanes == 1 ? at.CreateICmpSGT(rest, at.getInt64(0)) : at.CreateICmpSGE(rest, width), full, done);
-  in.moveTo(full);
-  emitVector(masked);
-  in.continueAt(next);
-  at.CreateStore(at.CreateAdd(i, width), slot);
-  at.CreateBr(header);
-  in.moveTo(done);
-  if (plan.lanes > 1 && !masked && !plan.isEven)
-    in.emitWhen(at.CreateICmpSGT(rest, at.getInt64(0)), "tail", [&] { emitVector(/*masked=*/true); });
+  if (sumCount > 1) emitVectors(sumCount, /*masked=*/false);
+  emitVectors(1, masked);
+  if (plan.lanes == 1 || masked || plan.isEven) return;
+  llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
+  in.emitWhen(at.CreateICmpSLT(i, length), "tail", [&] { emitVector(i, /*masked=*/true); });
 }
 
 /// One vector of iterations: `flat` numbers the first of them in the whole loop, `column` on the innermost axis.

@@ -10,6 +10,8 @@ namespace qd::codegen {
 /// How a parallel loop is cut and widened; known before any of it is emitted.
 struct LoopPlan {
   unsigned lanes = 1;
+  /// Why there is one lane only.
+  std::string whyScalar;
   /// Iterations of a chunk that make for enough work to hand out.
   int64_t grain = 1024;
   /// Full vectors without a mask and the rest under one; else one masked copy of the code, because it is large.
@@ -38,7 +40,8 @@ struct Reduction {
   mlir::Operation *op = nullptr;
   ir::AtomicKind kind = ir::AtomicKind::add;
   mlir::Type element;
-  uint32_t slot = 0; ///< scratch slot of the pointer to the partial results
+  llvm::SmallVector<Place, 4> sums; ///< accumulator: its registers in the loop's function
+  uint32_t slot = 0;                ///< scratch slot of the pointer to the partial results
   bool isCopy() const { return llvm::isa<ir::PrivateCopyOp>(op); }
   mlir::Value getTarget() const { return op->getOperand(0); }
 };
@@ -75,6 +78,7 @@ private:
   // reductions.cpp
   void collectReductions();
   void beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies);
+  void useSums(BodyEmitter &in, unsigned number);
   void endChunk(BodyEmitter &in, llvm::Value *chunk);
   int64_t getBytes(mlir::Type type) const { return ir::getComponentCount(type) * module.getByteSize(ir::getScalar(type)); }
   llvm::Value *getCopySlots(llvm::Value *total, llvm::Value *&worthwhile);
@@ -96,6 +100,8 @@ private:
   const BodyFacts *facts = nullptr;
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
+  /// Registers of each accumulator, which neighbouring vectors take in turn: additions that wait for one another are slow.
+  unsigned sumCount = 1;
   uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
   /// Values computed by the task before its loop → their scratch slots.
   llvm::MapVector<mlir::Value, uint32_t> captures;

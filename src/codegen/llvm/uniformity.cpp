@@ -373,8 +373,8 @@ private:
         })
         .Case<ir::ReduceOp, ir::MatmulOp>(
             [&](Operation *) { give(LaneKinds(count, areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying())); })
-        .Case<ir::UnaryOp, ir::BitCastOp>(
-            [&](Operation *) { give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(kinds[0], LaneKind::uniform()); })); });
+        .Case<ir::UnaryOp, ir::BitCastOp, ir::OverflowsOp>(
+            [&](Operation *) { give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(kinds.front(), kinds.back()); })); });
   }
 
   Uniformity &owner;

@@ -134,7 +134,7 @@ try:
 except AssertionError as error:
     line = int(str(error).split("line ")[1].split(",")[0])
 from quadrants import _compiler
-print(json.dumps([result, [stage for stage, _ in _compiler.last_report()[1]], line]))
+print(json.dumps([result, [stage for stage, _ in _compiler.last_report()["times"]], line]))
 """
 
 

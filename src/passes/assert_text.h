@@ -1,0 +1,38 @@
+// assert_text.h: what a check says when it fails
+#pragma once
+
+#include "artifact/artifact.h"
+#include "ir/dialect.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace qd::passes {
+
+/// The text of an assertion: literals and operands in turn.
+struct AssertText {
+  mlir::SmallVector<mlir::Attribute> pieces;
+  mlir::SmallVector<mlir::Value> values;
+  mlir::Builder builder;
+
+  explicit AssertText(mlir::MLIRContext *ctx) : builder(ctx) {}
+  AssertText &operator<<(const llvm::Twine &text) {
+    pieces.push_back(builder.getStringAttr(text));
+    return *this;
+  }
+  AssertText &operator<<(mlir::Value value) {
+    pieces.push_back(builder.getStrArrayAttr({""}));
+    values.push_back(value);
+    return *this;
+  }
+  AssertText &list(mlir::ValueRange items, llvm::StringRef left, llvm::StringRef right) {
+    *this << left;
+    for (auto [i, item] : llvm::enumerate(items)) *this << (i == 0 ? "" : ", ") << item;
+    return *this << right;
+  }
+
+  void addAssert(mlir::OpBuilder &at, mlir::Location loc, mlir::Value condition, artifact::Site::Kind kind, bool reports = false) const {
+    ir::AssertOp::create(at, loc, condition, uint32_t(kind), at.getArrayAttr(pieces), values, reports);
+  }
+};
+
+} // namespace qd::passes

@@ -1,0 +1,202 @@
+// check_arithmetic.cpp: assertions ahead of integer arithmetic that would leave the range of its type
+//
+// In:   the frontend's IR.
+// Out:  a qd.assert ahead of each sum, difference, product, negation, absolute value, quotient and shift of integers, and of each
+// conversion
+//       of a float to an integer. Lanes are checked side by side; the first that fails is told of.
+// Here: first, while the arithmetic is the user's: addresses and loops bring their own later.
+#include "passes/assert_text.h"
+#include "passes/source_places.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DECL_CHECKARITHMETIC
+#define GEN_PASS_DEF_CHECKARITHMETIC
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// What a row is called in messages, between its operands and by name. Empty: nothing can go wrong.
+std::pair<StringRef, StringRef> getWords(BinaryKind kind) {
+  switch (kind) {
+  case BinaryKind::add: return {"+", "Addition"};
+  case BinaryKind::sub: return {"-", "Subtraction"};
+  case BinaryKind::mul: return {"*", "Multiplication"};
+  case BinaryKind::shl: return {"<<", "Shift left"};
+  case BinaryKind::shr:
+  case BinaryKind::bit_shr: return {">>", "Shift right"};
+  case BinaryKind::floor_div:
+  case BinaryKind::raw_div: return {"//", "Division"};
+  case BinaryKind::mod:
+  case BinaryKind::raw_mod: return {"%", "Modulo"};
+  default: return {};
+  }
+}
+
+class Checker {
+public:
+  Checker(ModuleOp module, bool checksOverflow, bool reports)
+      : module(module), checksOverflow(checksOverflow), reports(reports), builder(module.getContext()) {}
+
+  void run() {
+    SmallVector<Operation *> found;
+    module.walk([&](Operation *op) {
+      if (isa<BinaryOp, UnaryOp, CastOp>(op) && isIntegerScalar(getScalar(op->getResult(0).getType())) &&
+          !getScalar(op->getResult(0).getType()).isInteger(1))
+        found.push_back(op);
+    });
+    for (Operation *op : found) {
+      builder.setInsertionPoint(op);
+      if (auto binary = dyn_cast<BinaryOp>(op))
+        checkBinary(binary);
+      else if (auto unary = dyn_cast<UnaryOp>(op))
+        checkUnary(unary);
+      else
+        checkCast(cast<CastOp>(op));
+    }
+  }
+
+private:
+  using Kind = artifact::Site::Kind;
+
+  Value makeConstant(Location loc, Type type, Attribute scalar) {
+    auto vector = dyn_cast<VectorType>(type);
+    return ConstantOp::create(builder, loc, vector ? TypedAttr(DenseElementsAttr::get(vector, scalar)) : cast<TypedAttr>(scalar));
+  }
+  Value makeInteger(Location loc, Type type, const APInt &value) {
+    return makeConstant(loc, type, builder.getIntegerAttr(getScalar(type), value));
+  }
+  Value compare(Location loc, BinaryKind kind, Value lhs, Value rhs) { return BinaryOp::create(builder, loc, kind, lhs, rhs); }
+
+  /// All components are good.
+  Value all(Location loc, Value isGood) {
+    return isa<VectorType>(isGood.getType()) ? ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_and, isGood) : isGood;
+  }
+  Value none(Location loc, Value isBad) { return all(loc, UnaryOp::create(builder, loc, UnaryKind::logical_not, isBad)); }
+  Value overflows(Location loc, BinaryKind kind, Value lhs, Value rhs) {
+    return OverflowsOp::create(builder, loc, withScalar(lhs.getType(), builder.getI1Type()), kind, lhs, rhs);
+  }
+
+  void checkBinary(BinaryOp op) {
+    BinaryKind kind = op.getBinaryKind();
+    auto [sign, name] = getWords(kind);
+    if (sign.empty()) return;
+    Location loc = op.getLoc();
+    Value lhs = op.getLhs(), rhs = op.getRhs();
+    auto type = cast<IntegerType>(getScalar(lhs.getType()));
+    unsigned bits = type.getWidth();
+    if (kind == BinaryKind::shl || kind == BinaryKind::shr || kind == BinaryKind::bit_shr) {
+      checkCount(op, sign);
+      if (kind == BinaryKind::shl) addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
+    } else if (sign == "//" || sign == "%") {
+      std::optional<int64_t> divisor = findInteger(rhs);
+      if (!divisor || *divisor == 0) {
+        AssertText text(builder.getContext());
+        text << name + " by zero: " << lhs << " " + sign + " " << rhs;
+        Value isGood = all(loc, compare(loc, BinaryKind::ne, rhs, makeInteger(loc, rhs.getType(), APInt(bits, 0))));
+        text.addAssert(builder, loc, isGood, Kind::DivisionByZero);
+      }
+      if (sign == "%" || !type.isSigned() || (divisor && *divisor != -1)) return;
+      // The smallest number has no counterpart.
+      Value isSmallest = compare(loc, BinaryKind::eq, lhs, makeInteger(loc, lhs.getType(), APInt::getSignedMinValue(bits)));
+      Value isMinusOne = compare(loc, BinaryKind::eq, rhs, makeInteger(loc, rhs.getType(), APInt::getAllOnes(bits)));
+      addOverflow(loc, name, none(loc, compare(loc, BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
+    } else {
+      addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
+    }
+  }
+
+  void checkUnary(UnaryOp op) {
+    Value operand = op.getOperand();
+    bool isNegation = op.getUnaryKind() == UnaryKind::neg;
+    if ((!isNegation && op.getUnaryKind() != UnaryKind::abs) || !getScalar(operand.getType()).isSignedInteger()) return;
+    Location loc = op.getLoc();
+    unsigned bits = getScalar(operand.getType()).getIntOrFloatBitWidth();
+    Value isGood = all(loc, compare(loc, BinaryKind::ne, operand, makeInteger(loc, operand.getType(), APInt::getSignedMinValue(bits))));
+    addOverflow(loc, isNegation ? "Negation" : "Absolute value", isGood, operand, "", Value());
+  }
+
+  void checkCount(BinaryOp op, StringRef sign) {
+    Location loc = op.getLoc();
+    Value count = op.getRhs();
+    unsigned bits = getScalar(op.getLhs().getType()).getIntOrFloatBitWidth();
+    std::optional<int64_t> known = findInteger(count);
+    if (known && *known >= 0 && *known < int64_t(bits)) return;
+    unsigned width = getScalar(count.getType()).getIntOrFloatBitWidth();
+    Type type = withScalar(count.getType(), IntegerType::get(builder.getContext(), width, IntegerType::Unsigned));
+    Value isGood = compare(loc, BinaryKind::lt, CastOp::create(builder, loc, type, count), makeInteger(loc, type, APInt(width, bits)));
+    AssertText text(builder.getContext());
+    text << "Shift count out of range for " + Twine(bits) + " bits: " << op.getLhs() << " " + sign + " " << count;
+    text.addAssert(builder, loc, all(loc, isGood), Kind::Overflow);
+  }
+
+  /// A number that truncates to one of the range; not a NaN.
+  void checkCast(CastOp op) {
+    Value operand = op.getOperand();
+    auto from = dyn_cast<FloatType>(getScalar(operand.getType()));
+    if (!from) return;
+    Location loc = op.getLoc();
+    auto to = cast<IntegerType>(getScalar(op.getType()));
+    bool isSigned = to.isSigned();
+    unsigned bits = to.getWidth();
+    auto getFloat = [&](double value) {
+      APFloat number(value);
+      bool isInexact = false;
+      number.convert(from.getFloatSemantics(), APFloat::rmTowardZero, &isInexact);
+      return makeConstant(loc, operand.getType(), FloatAttr::get(from, number));
+    };
+    double end = std::ldexp(1.0, int(isSigned ? bits - 1 : bits)), first = isSigned ? -end : 0;
+    // Where the format has no room for `first - 1`, `first` itself is the last number that is good; beyond the largest half is infinity
+    // only.
+    bool isRoomy = !isSigned || bits <= from.getFPMantissaWidth(), isFinite = !from.isF16() || end <= 65504;
+    Value isAbove = compare(loc, isRoomy ? BinaryKind::gt : BinaryKind::ge, operand, getFloat(isRoomy ? first - 1 : first));
+    Value isBelow = compare(loc, isFinite ? BinaryKind::lt : BinaryKind::le, operand, getFloat(end));
+    AssertText text(builder.getContext());
+    text << "Conversion out of range of " + describe(to) + ": " << operand;
+    text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::bit_and, isAbove, isBelow)), Kind::Overflow);
+  }
+
+  /// `name` is what happens, to `lhs` alone where there is no `rhs`.
+  void addOverflow(Location loc, StringRef name, Value isGood, Value lhs, StringRef sign, Value rhs) {
+    if (!checksOverflow) return;
+    AssertText text(builder.getContext());
+    text << name + (reports ? " overflow detected in " + describePlaces(loc) + ": " : " overflow: ");
+    text << lhs;
+    if (rhs) text << " " + sign + " " << rhs;
+    text << (" does not fit " + describe(lhs.getType()) + (reports ? "\n" : ""));
+    text.addAssert(builder, loc, isGood, Kind::Overflow, reports);
+  }
+
+  /// `File "k.py", line 7, in k`, the innermost place first.
+  static std::string describePlaces(Location loc) {
+    std::vector<artifact::SourcePlace> places;
+    collectPlaces(loc, places);
+    std::string text;
+    for (const artifact::SourcePlace &place : llvm::reverse(places))
+      text += (text.empty() ? "" : ", called from ") +
+              ("File \"" + place.file + "\", line " + std::to_string(place.line) + ", in " + place.function);
+    return text;
+  }
+
+  ModuleOp module;
+  bool checksOverflow, reports;
+  OpBuilder builder;
+};
+
+struct CheckArithmeticPass : impl::CheckArithmeticBase<CheckArithmeticPass> {
+  using Base = impl::CheckArithmeticBase<CheckArithmeticPass>;
+  using Base::Base;
+  void runOnOperation() override { Checker(getOperation(), overflow, reports).run(); }
+};
+
+} // namespace
+
+} // namespace qd::passes

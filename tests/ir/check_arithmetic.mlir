@@ -1,0 +1,50 @@
+// RUN: qd-opt %s --qd-check-arithmetic="reports=true" --split-input-file | FileCheck %s
+// RUN: qd-opt %s --qd-check-arithmetic="overflow=false" --split-input-file | FileCheck %s --check-prefix=IGNORED
+
+// A sum that may leave its range is told of, and the kernel goes on.
+// CHECK-LABEL: qd.kernel @sum
+// CHECK: %[[BAD:.*]] = qd.overflows add %[[A:.*]], %[[A]] : si32, si32 -> i1
+// CHECK: %[[GOOD:.*]] = qd.unary logical_not %[[BAD]]
+// CHECK: qd.assert %[[GOOD]], 3 ["Addition overflow detected in {{.*}}: ", [""], " + ", [""], " does not fit i32\0A"](%[[A]], %[[A]] : si32, si32) {reports}
+// CHECK: qd.binary add
+// IGNORED-LABEL: qd.kernel @sum
+// IGNORED-NOT: qd.assert
+qd.kernel @sum [] attributes {argument_bytes = 4 : i32} {
+  %i = qd.argument 0 : si32
+  %sum = qd.binary add %i, %i : si32, si32 -> si32
+  qd.print ["end"]
+}
+
+// -----
+
+// Divisors and shift counts are checked whatever becomes of overflow.
+// IGNORED-LABEL: qd.kernel @divisors_and_counts
+// IGNORED: %[[NONZERO:.*]] = qd.binary ne
+// IGNORED: qd.assert %[[NONZERO]], 4 ["Modulo by zero: "
+// IGNORED: qd.binary mod
+// IGNORED: %[[COUNT:.*]] = qd.cast %{{.*}} : si32 -> ui32
+// IGNORED: %[[BITS:.*]] = qd.constant 32 : ui32
+// IGNORED: %[[BELOW:.*]] = qd.binary lt %[[COUNT]], %[[BITS]]
+// IGNORED: qd.assert %[[BELOW]], 3 ["Shift count out of range for 32 bits: "
+// IGNORED: qd.binary shr
+qd.kernel @divisors_and_counts [] attributes {argument_bytes = 4 : i32} {
+  %i = qd.argument 0 : si32
+  %rest = qd.binary mod %i, %i : si32, si32 -> si32
+  %shifted = qd.binary shr %i, %i : si32, si32 -> si32
+  qd.print ["end"]
+}
+
+// -----
+
+// What is converted must truncate to a number of the range: the bound that a single cannot tell from its neighbour is taken as it is.
+// IGNORED-LABEL: qd.kernel @conversion
+// IGNORED: qd.constant -2.14748365E+9 : f32
+// IGNORED: qd.binary ge
+// IGNORED: qd.constant 2.14748365E+9 : f32
+// IGNORED: qd.binary lt
+// IGNORED: qd.assert %{{.*}}, 3 ["Conversion out of range of i32: ", [""]]
+qd.kernel @conversion [] attributes {argument_bytes = 4 : i32} {
+  %x = qd.argument 0 : f32
+  %whole = qd.cast %x : f32 -> si32
+  qd.print ["end"]
+}

@@ -1,0 +1,169 @@
+"""Integer arithmetic that leaves its range, in debug mode of the compiler (spec 1 S17)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def reset_afterwards() -> Iterator[None]:
+    yield
+    qd.reset()
+
+
+def start(overflow: str = "raise") -> None:
+    qd.init(arch=qd.cpu, debug=True, overflow=overflow, offline_cache=False, log_level="error")
+
+
+@qd.kernel
+def add(a: qd.i32, b: qd.i32) -> qd.i32:
+    return a + b
+
+
+@qd.kernel
+def subtract_unsigned(a: qd.u8, b: qd.u8) -> qd.u8:
+    return a - b
+
+
+@qd.kernel
+def multiply_long(a: qd.i64, b: qd.i64) -> qd.i64:
+    return a * b
+
+
+@qd.kernel
+def shift_left(a: qd.i32, n: qd.i32) -> qd.i32:
+    return a << n
+
+
+@qd.kernel
+def shift_right(a: qd.u32, n: qd.i32) -> qd.u32:
+    return a >> n
+
+
+@qd.kernel
+def negate(a: qd.i32) -> qd.i32:
+    return -a
+
+
+@qd.kernel
+def magnitude(a: qd.i64) -> qd.i64:
+    return abs(a)
+
+
+@qd.kernel
+def divide(a: qd.i32, b: qd.i32) -> qd.i32:
+    return a // b
+
+
+@qd.kernel
+def to_i32(x: qd.f64) -> qd.i32:
+    return qd.i32(x)
+
+
+@qd.kernel
+def single_to_i32(x: qd.f32) -> qd.i32:
+    return qd.i32(x)
+
+
+@qd.kernel
+def to_u8(x: qd.f32) -> qd.u8:
+    return qd.u8(x)
+
+
+@pytest.mark.parametrize(
+    "kernel, good, bad, message",
+    [
+        (add, (2**31 - 2, 1), (2**31 - 1, 1), r"Addition overflow: 2147483647 \+ 1 does not fit i32"),
+        (add, (-(2**31), 0), (-(2**31), -1), "Addition overflow"),
+        (subtract_unsigned, (3, 3), (3, 4), "Subtraction overflow: 3 - 4 does not fit u8"),
+        (multiply_long, (2**31, 2**31), (2**32, 2**31), "Multiplication overflow"),
+        (shift_left, (1, 30), (1, 31), "Shift left overflow: 1 << 31"),
+        (shift_left, (0, 31), (0, 32), "Shift count out of range for 32 bits: 0 << 32"),
+        (shift_right, (8, 31), (8, 40), "Shift count out of range for 32 bits: 8 >> 40"),
+        (negate, (2**31 - 1,), (-(2**31),), "Negation overflow: -2147483648"),
+        (magnitude, (1 - 2**63,), (-(2**63),), "Absolute value overflow"),
+        (divide, (-(2**31), 1), (-(2**31), -1), "Division overflow"),
+        (to_i32, (-2147483648.9,), (-2147483649.0,), "Conversion out of range of i32: -2147483649"),
+        (to_i32, (2147483647.9,), (2147483648.0,), "Conversion out of range of i32"),
+        (single_to_i32, (-2147483648.0,), (2147483648.0,), "Conversion out of range of i32"),
+        (single_to_i32, (0.0,), (float("nan"),), "Conversion out of range of i32: nan"),
+        (to_u8, (-0.5,), (-1.0,), "Conversion out of range of u8"),
+        (to_u8, (255.5,), (256.0,), "Conversion out of range of u8"),
+    ],
+)
+def test_arithmetic_out_of_range_raises(kernel, good, bad, message):
+    start()
+    expected = kernel(*good)
+    with pytest.raises(qd.QuadrantsAssertionError, match=message):
+        kernel(*bad)
+    assert kernel(*good) == expected
+
+
+def test_overflow_names_the_line_of_the_function_and_of_its_call():
+    start()
+
+    @qd.func
+    def twice(a: qd.i32):
+        return a * 2
+
+    @qd.kernel
+    def k(a: qd.i32) -> qd.i32:
+        return twice(a)
+
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"(?s)in k:.*return twice\(a\).*in twice:.*return a \* 2"):
+        k(2**30)
+
+
+def test_only_active_lanes_are_checked():
+    start()
+    x = qd.field(qd.i32, shape=100)
+
+    @qd.kernel
+    def k(limit: qd.i32):
+        for i in x:
+            if i < limit:
+                x[i] = (2**31 - 50) + i
+
+    k(50)
+    assert x[49] == 2**31 - 1
+    with pytest.raises(qd.QuadrantsAssertionError, match="2147483598 \\+ 50"):
+        k(51)
+
+
+def test_vectors_are_checked_in_every_component():
+    start()
+
+    @qd.kernel
+    def k(v: qd.types.vector(3, qd.i32)) -> qd.i32:
+        return (v + v).sum()
+
+    assert k(qd.Vector([1, 2, 3])) == 12
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Addition overflow: \[1, 2, 1073741824\]"):
+        k(qd.Vector([1, 2, 2**30]))
+
+
+def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(capfd):
+    start("print")
+    x = np.full(1000, 2**31 - 1, np.int32)
+
+    @qd.kernel
+    def k(x: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+        for i in x:
+            x[i] = x[i] + 1
+
+    k(x)
+    qd.sync()
+    printed = capfd.readouterr().out
+    assert (x == -(2**31)).all()
+    assert printed.count("Addition overflow detected in File") == 1
+    assert "test_arithmetic_checks.py" in printed and ", in k: 2147483647 + 1 does not fit i32" in printed
+
+
+@pytest.mark.parametrize("options", [{"debug": True, "overflow": "ignore"}, {"debug": False, "overflow": "raise"}])
+def test_overflow_can_be_ignored(options, capfd):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error", **options)
+    assert add(2**31 - 1, 1) == -(2**31)
+    assert capfd.readouterr().out == ""
