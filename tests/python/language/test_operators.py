@@ -185,3 +185,91 @@ def test_floats_outside_the_range_of_an_integer_saturate(source, target):
     expected = np.array([value % 2**bits for value in whole], np.uint64).astype(NUMPY[target])
     (got,) = launch(f"qd.cast(x, qd.{target})", [([x], [source], target)])
     np.testing.assert_array_equal(got, expected)
+
+
+def substituted(expression: str, **texts: str) -> str:
+    """The expression with texts in place of its operands."""
+    return re.sub(r"\b([xy])\b", lambda found: texts.get(found[1], found[1]), expression)
+
+
+def element_of(shape: tuple[int, ...], dtype: str) -> str:
+    """The annotation of an array of vectors or matrices."""
+    return f"qd.types.ndarray(qd.types.{'vector' if len(shape) == 1 else 'matrix'}({', '.join(map(str, shape))}, qd.{dtype}), 1)"
+
+
+def shaped(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """As many elements of a shape as the values fill, the last one padded with the first value."""
+    size = int(np.prod(shape))
+    return np.resize(values, (-(-len(values) // size), *shape))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)], ids=["vector", "matrix"])
+@pytest.mark.parametrize("name, operand, result, numpy", BINARY, ids=[row[0] for row in BINARY])
+def test_binary_operator_works_on_each_component(name, operand, result, numpy, shape):
+    """Two elements of one type, and an element with a scalar on either side, give what the components give."""
+    expression = SYMBOLS.get(name, f"qd.{name}(x, y)")
+    for dtype in operand_types(operand):
+        x, y = pairs(dtype, dtype)
+        if name == "pow":
+            y = np.clip(y, 0, 3) if y.dtype.kind == "f" else y
+            x = np.abs(x) if x.dtype.kind == "f" else x
+        x, y = shaped(x, shape), shaped(y, shape)
+        with np.errstate(all="ignore"):
+            expected = expected_binary(name, operand, result, numpy, x.ravel(), y.ravel())
+            first = expected_binary(name, operand, result, numpy, x.ravel(), np.repeat(y.reshape(len(y), -1)[:, 0], np.prod(shape)))
+        out = out_dtype(expected)
+        outs = [np.zeros(x.shape, NUMPY[out]) for _ in range(2)]
+        kinds = {"x": dtype, "y": dtype, "a": out, "b": out}
+        signature = ", ".join(f"{letter}: {element_of(shape, kind)}" for letter, kind in kinds.items())
+        scalar = f"y[i][{', '.join('0' * len(shape))}]"
+        lines = ["    for i in x:", f"        a[i] = {substituted(expression, x='x[i]', y='y[i]')}"]
+        lines.append(f"        b[i] = {substituted(expression, x='x[i]', y=scalar)}")
+        define("\n".join(["@qd.kernel", f"def k({signature}):", *lines, ""]))["k"](x, y, *outs)
+        for got, wanted in zip(outs, (expected, first), strict=True):
+            keep = np.isfinite(wanted) if wanted.dtype.kind == "f" else np.full(wanted.shape, True)
+            compare(name, got.ravel()[keep], wanted[keep], f"{expression} of {dtype}")
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)], ids=["vector", "matrix"])
+@pytest.mark.parametrize("name, operand, result, numpy", UNARY, ids=[row[0] for row in UNARY])
+def test_unary_operator_works_on_each_component(name, operand, result, numpy, shape):
+    expression = SYMBOLS.get(name, f"qd.{name}(x)")
+    for dtype in operand_types(operand)[name == "clz" :]:
+        x = shaped(edge_values(dtype), shape)
+        whole, parts = np.zeros(x.shape), np.zeros(x.size)
+        signature = f"x: {element_of(shape, dtype)}, w: {element_of(shape, 'f64')}, "
+        signature += f"s: qd.types.ndarray(qd.{dtype}, 1), p: qd.types.ndarray(qd.f64, 1)"
+        lines = ["    for i in x:", f"        w[i] = {substituted(expression, x='x[i]')}"]
+        lines += ["    for i in s:", f"        p[i] = {substituted(expression, x='s[i]')}"]
+        define("\n".join(["@qd.kernel", f"def k({signature}):", *lines, ""]))["k"](x, whole, x.ravel(), parts)
+        keep = np.isfinite(parts)
+        np.testing.assert_allclose(
+            whole.ravel()[keep], parts[keep], rtol=1e-6 if dtype != "f16" else 1e-2, err_msg=f"{expression} of {dtype}"
+        )
+
+
+CONTAINERS = {
+    "field": "qd.field(qd.{0}, shape=9)",
+    "ndarray": "qd.ndarray(qd.{0}, shape=9)",
+    "0-d field": "qd.field(qd.{0}, shape=())",
+    "vector field": "qd.Vector.field(2, qd.{0}, shape=9)",
+    "vector ndarray": "qd.Vector.ndarray(2, qd.{0}, shape=9)",
+    "matrix field": "qd.Matrix.field(2, 3, qd.{0}, shape=9)",
+    "matrix ndarray": "qd.Matrix.ndarray(2, 3, qd.{0}, shape=9)",
+    "field of structs": "qd.Struct.field({{'pad': qd.i8, 'v': qd.{0}}}, shape=9).v",
+    "field of structs, apart": "qd.Struct.field({{'pad': qd.i8, 'v': qd.types.vector(2, qd.{0})}}, shape=9, layout=qd.Layout.SOA).v",
+}
+
+
+@pytest.mark.parametrize("maker", CONTAINERS.values(), ids=CONTAINERS.keys())
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elements_of_every_container_keep_their_values_in_kernels(dtype, maker):
+    import quadrants as qd
+
+    source, copy = (eval(maker.format(dtype), {"qd": qd}) for _ in range(2))
+    values = np.resize(edge_values(dtype), source.to_numpy().shape)
+    source.from_numpy(values)
+    annotation = "qd.types.ndarray()" if "ndarray" in maker else "qd.template()"
+    body = "    for I in qd.grouped(x):\n        y[I] = x[I]\n"
+    define(f"@qd.kernel\ndef k(x: {annotation}, y: {annotation}):\n{body}")["k"](source, copy)
+    np.testing.assert_array_equal(copy.to_numpy(), values)
