@@ -21,7 +21,7 @@ def run_batch(first: int, count: int, batch: int, folder: Path) -> tuple[dict[in
     paths = {seed: folder / f"program_{seed}.py" for seed in programs}
     for seed, program in programs.items():
         paths[seed].write_text(program.source())
-    found = run_apart(options, list(paths.values()), 60 + 4 * count)
+    found = run_apart(options, list(paths.values()), 60 + 20 * count)
     for path in paths.values():
         path.unlink()
     if isinstance(found, str):

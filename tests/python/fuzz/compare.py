@@ -112,7 +112,7 @@ def difference(left: Any, right: Any) -> str | None:
     return None
 
 
-def check(program: Program, folder: Path, timeout: float = 60) -> tuple[str | None, str | None]:
+def check(program: Program, folder: Path, timeout: float = 180) -> tuple[str | None, str | None]:
     """What is wrong with a program: (kind of failure, text), or (None, None)."""
     path = folder / "candidate.py"
     path.write_text(program.source())
@@ -147,7 +147,7 @@ def reduce(program: Program, folder: Path, kind: str, limit: int = 150) -> Progr
                     if not edit(target, position):
                         continue
                     limit -= 1
-                    if check(smaller, folder, 30)[0] == kind:
+                    if check(smaller, folder, 60)[0] == kind:
                         best, changed = smaller, True
                         break
                 else:

@@ -34,7 +34,7 @@ class ProgramGenerator(StatementGenerator):
 
     def make_containers(self) -> None:
         self.passing = self.random.choice(("plain", "plain", "dataclass", "object"))
-        length = self.random.choice((1, 5, 16, 17, 33, 64))
+        length = self.random.choice((1, 5, 16, 17, 33))
         for number in range(self.random.choice((2, 3, 4))):
             kind = self.any_kind() if self.random.random() < 0.85 else STRUCT
             shape: tuple[int, ...] = (length,)

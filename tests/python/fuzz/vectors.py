@@ -145,7 +145,7 @@ class VectorGenerator(Generator):
         if form == "truth":
             return Expression(f"{self.vector_condition(depth, vector.kind.shape).text}.{self.random.choice(('any', 'all'))}()", Kind("u1"))
         if form in ("trace", "determinant"):
-            extent = self.random.choice((2, 2, 3, 4, 5))
+            extent = self.random.choice((2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5))
             square = self.vector(depth, (extent, extent))
             result = self.real(square.dtype) if form == "determinant" and extent > 4 else self.promote(square.dtype, square.dtype)
             return Expression(f"{square.text}.{form}()", Kind(result))
