@@ -68,7 +68,9 @@ def format_site(pieces: list[Piece], words: bytes) -> str:
     return text
 
 
-def write_printed(prints: list[tuple[list[Piece], bytes]]) -> None:
-    """Write what a kernel printed, where Python's own `print` writes."""
-    if sys.stdout is not None:
-        sys.stdout.write("".join(format_site(*item) for item in prints))
+def write_printed(prints: list[tuple[bool, tuple[list[Piece], bytes]]]) -> None:
+    """Write what a kernel printed, where Python's own `print` writes: to stdout, or to stderr where the flag says so."""
+    for to_error, stream in ((False, sys.stdout), (True, sys.stderr)):
+        text = "".join(format_site(*site) for is_error, site in prints if is_error == to_error)
+        if text and stream is not None:
+            stream.write(text)

@@ -76,7 +76,7 @@ struct SourcePlace {
 
 /// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
 struct Site {
-  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero };
+  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError };
   struct Piece {
     std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;

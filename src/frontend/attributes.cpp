@@ -77,7 +77,9 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
   if (Value found = swizzle(base, text); found.isGiven()) return found;
   if (Value found = typeAttribute(base.type, text); found.isGiven()) return found;
   if (text == "shape" && isa<VectorType>(base.type)) return makeShape(mlir::cast<VectorType>(base.type).getShape());
-  return text == "T" ? callMatrixMethod(base, "transpose", {}) : makeMethod(base, name);
+  if (text == "T" && isa<VectorType>(base.type)) return callMatrixMethod(base, "transpose", {});
+  if (!hasMethod(base.type, text)) fail(error::kCompilation, "'" + ir::describe(base.type) + "' has no attribute '" + text + "'");
+  return makeMethod(base, name);
 }
 
 Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {

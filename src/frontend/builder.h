@@ -9,6 +9,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <functional>
 
 namespace qd::frontend {
@@ -282,6 +284,7 @@ private:
   Value componentsOf(const Value &base, std::vector<int32_t> components, mlir::Type type);
   Value componentPlace(const Value &components, size_t position);
   std::vector<Value> visitIndices(nb::handle index);
+  int64_t knownLength(nb::handle slice);                              ///< of `i:i + 2`; 0 where the text does not tell
   std::vector<Value> flattenIndices(const std::vector<Value> &given); ///< vectors and lists give their items
   int64_t wrapIndex(int64_t index, int64_t size, const llvm::Twine &container);
   nb::object makeSlice(const Value &range);
@@ -367,10 +370,14 @@ private:
   Value callAtomic(llvm::StringRef name, Arguments &arguments);
   Value callCast(const Value &value, mlir::Type scalar);
   Value callReduction(llvm::StringRef name, Arguments &arguments);
+  Value sortItems(const Value &list, Arguments &arguments);
   Value combineSequences(llvm::StringRef name, const std::vector<Value> &given); ///< tuple, list, reversed, enumerate, zip
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---
+  struct MatrixMethod;
+  static const llvm::StringMap<MatrixMethod> &getMatrixMethods();
+  static bool hasMethod(mlir::Type type, llvm::StringRef name);
   Value callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments);
   Value makeMatrix(Arguments &arguments, llvm::StringRef className);
   Value makeMatrixOfType(nb::handle type, Arguments &arguments);
@@ -401,12 +408,19 @@ private:
     llvm::SmallVector<mlir::Value> values;
     bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
     void text(mlir::OpBuilder &builder, llvm::StringRef text);
+    llvm::StringRef getText() const; ///< of one that is constant
+  };
+  /// Which arguments the fields of a format have asked for.
+  struct FormatUse {
+    size_t automatic = 0, count = 0;
+    llvm::StringSet<> names;
   };
   void print(nb::handle call);
   /// An f-string, `text.format(...)` or `text % ...`; false when the node is none of these.
   bool addFormatted(Pieces &pieces, nb::handle node);
   void addInterpolated(Pieces &pieces, nb::handle joined);
   void addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments);
+  void addFields(Pieces &pieces, nb::handle format, const Arguments &arguments, FormatUse &use);
   void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
   void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
   Value visitFormatted(nb::handle node);

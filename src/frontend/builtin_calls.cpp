@@ -46,7 +46,10 @@ Type FunctionBuilder::scalarTypeOf(const Value &value, const llvm::Twine &functi
 }
 
 Value FunctionBuilder::callStatic(Arguments &arguments) {
-  if (arguments.positional.empty() || !arguments.named.empty()) fail(error::kSyntax, "qd.static takes compile-time values");
+  Value limit;
+  if (arguments.named.size() == 1 && arguments.named[0].first == "max_unroll") limit = arguments.named[0].second;
+  if (arguments.positional.empty() || (limit.isGiven() ? 1u : 0u) != arguments.named.size())
+    fail(error::kSyntax, "qd.static takes compile-time values, and max_unroll");
   auto check = [&](const Value &value) {
     bool isVector = value.isTyped() && value.is(Kind::Computed);
     if (isVector || value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Argument)) {
@@ -56,11 +59,13 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
       fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
     }
     if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
-      fail(error::kType, "TypeError when calling `range`: a run-time value cannot be interpreted as an integer inside qd.static.");
+      fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");
+    if (value.is(Kind::Range)) fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
   };
   for (const Value &value : arguments.positional) check(value);
   Value result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
-  result.isStatic = true;
+  // Beyond max_unroll iterations the loop stays one.
+  result.isStatic = !limit.isGiven() || int64_t(listItems(result, "loop over").size()) <= nb::cast<int64_t>(known(limit));
   return result;
 }
 
@@ -127,7 +132,8 @@ Value FunctionBuilder::makeGrouped(const Value &operand) {
   Value range = operand.isObject() ? toRange(operand) : operand;
   bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
   if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");
-  if (!range.is(Kind::Range) || !range.aggregate->isNdrange) fail(error::kSyntax, "qd.grouped needs a container or qd.ndrange");
+  if (!range.is(Kind::Range) || !range.aggregate->isNdrange)
+    fail(error::kSyntax, "qd.grouped needs a container or qd.ndrange. Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
   if (operand.isObject()) return makeObject(operand.object.attr("grouped")());
   range.aggregate = std::make_shared<Aggregate>(*range.aggregate);
   range.aggregate->isGrouped = true;
@@ -259,6 +265,21 @@ Value FunctionBuilder::combineSequences(llvm::StringRef name, const std::vector<
   return makeTuple(std::move(rows));
 }
 
+Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
+  arguments.positional.clear();
+  Value reverse = bind("sorted", arguments, "reverse?")[0];
+  std::vector<Value> items = listItems(list, "sort");
+  // Exchanges of neighbours: as many rounds as there are items.
+  for (size_t round = 0; round < items.size(); ++round)
+    for (size_t index = round % 2; index + 1 < items.size(); index += 2) {
+      Value low = binary(BinaryKind::min, items[index], items[index + 1], "sorted");
+      items[index + 1] = binary(BinaryKind::max, items[index], items[index + 1], "sorted");
+      items[index] = low;
+    }
+  if (!reverse.isNone() && isTrue(reverse)) std::reverse(items.begin(), items.end());
+  return makeAggregate(Kind::Sequence, std::move(items));
+}
+
 Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
   std::vector<Value> &given = arguments.positional;
   size_t count = arguments.named.empty() ? given.size() : 0;
@@ -293,6 +314,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
   if (is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
   if (isKnown && !hasMatrix) return callPython(callee, arguments);
+  if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);
   if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);
   if (name == "pow" && count == 2) return binary(BinaryKind::pow, load(given[0]), given[1], "**");
   if (name == "round" && count == 1) return callCast(unary(UnaryKind::round, given[0], name), session.types.defaultInteger);

@@ -195,9 +195,12 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   case Kind::Place: return create<ir::LoadOp>(value.type, value.ir);
   case Kind::Argument: return getInput(value);
   case Kind::Components: {
-    mlir::Value whole = emit(value.aggregate->items[0]);
+    const Aggregate &parts = *value.aggregate;
     SmallVector<mlir::Value> components;
-    for (int32_t component : value.aggregate->components) components.push_back(extract(whole, component));
+    mlir::Value whole = parts.components.empty() ? mlir::Value() : emit(parts.items[0]);
+    for (int32_t component : parts.components) components.push_back(extract(whole, component));
+    if (!whole)
+      for (const Value &place : parts.items) components.push_back(emit(place));
     return makeVector(components, value.type);
   }
   case Kind::Sequence: return emitSequence(value);

@@ -26,17 +26,19 @@ mlir::Value FunctionBuilder::transpose(mlir::Value matrix) {
   return create<ir::TransposeOp>(VectorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType()), matrix);
 }
 
-Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments) {
+struct FunctionBuilder::MatrixMethod {
   struct Call {
     llvm::StringRef name;
     const Value &receiver;
     VectorType type;
     std::vector<Value> given;
   };
-  struct Method {
-    llvm::StringLiteral parameters;
-    Value (*call)(FunctionBuilder &builder, const Call &call);
-  };
+  llvm::StringLiteral parameters;
+  Value (*call)(FunctionBuilder &builder, const Call &call);
+};
+
+const llvm::StringMap<FunctionBuilder::MatrixMethod> &FunctionBuilder::getMatrixMethods() {
+  using Call = MatrixMethod::Call;
   static constexpr auto kDot = [](FunctionBuilder &b, const Call &call) {
     mlir::Value value = b.emit(call.receiver);
     mlir::Value product = b.binaryTyped(BinaryKind::mul, value, call.given.empty() ? value : b.emit(call.given[0]), call.name);
@@ -81,7 +83,7 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
     operand.positional.push_back(makeComputed(b.emit(call.receiver)));
     return b.callFunc(makeObject(nb::module_::import_("quadrants.linalg").attr(call.name.str().c_str())), nullptr, operand);
   };
-  static const llvm::StringMap<Method> kMethods = {
+  static const llvm::StringMap<MatrixMethod> kMethods = {
       {"dot", {"other", kDot}},
       {"frobenius_inner", {"other", kDot}},
       {"norm_sqr", {"", kDot}},
@@ -141,12 +143,18 @@ Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef n
           return makeComputed(b.makeVectorOf(components, {rows, columns}));
         }}},
   };
-  auto found = kMethods.find(name);
-  auto type = dyn_cast<VectorType>(receiver.type);
-  bool isCast = name == "cast" && !type;
-  if (found == kMethods.end() || (!type && !isCast))
-    fail(error::kCompilation, "'" + ir::describe(receiver.type) + "' has no attribute '" + name + "'");
-  return found->second.call(*this, {name, receiver, type, bind(name, arguments, found->second.parameters)});
+  return kMethods;
+}
+
+Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments) {
+  // As Python's: of the magnitude.
+  if (name == "bit_count") return unary(UnaryKind::popcnt, unary(UnaryKind::abs, receiver, name), name);
+  const MatrixMethod &method = getMatrixMethods().find(name)->second;
+  return method.call(*this, {name, receiver, dyn_cast<VectorType>(receiver.type), bind(name, arguments, method.parameters)});
+}
+
+bool FunctionBuilder::hasMethod(Type type, llvm::StringRef name) {
+  return isa<VectorType>(type) ? getMatrixMethods().contains(name) : name == "cast" || name == "bit_count";
 }
 
 Value FunctionBuilder::makeMatrix(Arguments &arguments, llvm::StringRef className) {

@@ -97,6 +97,15 @@ mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir:
   } else {
     type = promote(left, right);
   }
+  static constexpr BinaryKind kSigned[] = {BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod,
+                                           BinaryKind::lt,        BinaryKind::le,  BinaryKind::gt,      BinaryKind::ge,
+                                           BinaryKind::min,       BinaryKind::max};
+  bool areMixed = left.isSignedInteger() != right.isSignedInteger() && left.isInteger(right.getIntOrFloatBitWidth());
+  // A literal says what it means.
+  bool isLiteral = lhs.getDefiningOp<ir::ConstantOp>() || rhs.getDefiningOp<ir::ConstantOp>();
+  if (areMixed && !isLiteral && !isFloat(left) && !isFloat(right) && llvm::is_contained(kSigned, kind))
+    session.note("'" + symbol + "' of '" + ir::describe(left) + "' and '" + ir::describe(right) +
+                 "': both are taken as unsigned, so a negative operand counts as a large one");
   lhs = cast(lhs, type);
   rhs = cast(rhs, type);
   unifyShapes(lhs, rhs, symbol);

@@ -1,8 +1,6 @@
 // printing.cpp: texts with run-time operands: print, assert, f-strings, format and %
 #include "frontend/builder.h"
 
-#include "llvm/ADT/StringSet.h"
-
 using namespace mlir;
 
 namespace qd::frontend {
@@ -18,12 +16,17 @@ void FunctionBuilder::Pieces::text(OpBuilder &builder, llvm::StringRef text) {
     pieces.push_back(builder.getStringAttr(text));
 }
 
+llvm::StringRef FunctionBuilder::Pieces::getText() const {
+  return pieces.empty() ? llvm::StringRef() : mlir::cast<StringAttr>(pieces[0]).getValue();
+}
+
 void FunctionBuilder::addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec) {
   if (pieces.isConstant) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
   static constexpr llvm::StringLiteral kFlags = "0123456789.+- #<>^=,_*", kTypes = "diuxXoeEfFgGab";
   mlir::Value operand = emit(value);
   llvm::StringRef flags = !spec.empty() && kTypes.contains(spec.back()) ? spec.drop_back() : spec;
-  if (flags.find_first_not_of(kFlags) != llvm::StringRef::npos)
+  bool isFilled = flags.size() > 1 && llvm::StringRef("<>^=").contains(flags[1]);
+  if (flags.drop_front(isFilled ? 2 : 0).find_first_not_of(kFlags) != llvm::StringRef::npos)
     fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(operand.getType()) + "'.");
   pieces.pieces.push_back(builder.getArrayAttr({builder.getStringAttr(spec)}));
   pieces.values.push_back(operand);
@@ -51,7 +54,7 @@ Value FunctionBuilder::visitFormatted(nb::handle at) {
   Pieces pieces;
   pieces.isConstant = true;
   addFormatted(pieces, at);
-  llvm::StringRef text = pieces.pieces.empty() ? "" : mlir::cast<StringAttr>(pieces.pieces[0]).getValue();
+  llvm::StringRef text = pieces.getText();
   return makeObject(nb::str(text.data(), text.size()));
 }
 
@@ -72,30 +75,39 @@ void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
 }
 
 void FunctionBuilder::addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments) {
-  size_t automatic = 0, count = 0;
-  llvm::StringSet<> used;
+  FormatUse use;
+  addFields(pieces, format, arguments, use);
+  if (use.count != arguments.positional.size())
+    fail(error::kSyntax, "Expected " + std::to_string(use.count) + " positional argument(s), but received " +
+                             std::to_string(arguments.positional.size()) + " instead.");
+  for (const auto &[name, value] : arguments.named)
+    if (!use.names.contains(name)) fail(error::kSyntax, "Keyword '" + name + "' not used.");
+}
+
+void FunctionBuilder::addFields(Pieces &pieces, nb::handle format, const Arguments &arguments, FormatUse &use) {
   for (nb::handle part : nb::object(nb::module_::import_("_string").attr("formatter_parser")(format))) {
     pieces.text(builder, toText(nb::object(part[0])));
     if (nb::object(part[1]).is_none()) continue;
     nb::object fieldText = part[1], specText = part[2];
-    llvm::StringRef field = toText(fieldText), spec = toText(specText);
-    size_t position = automatic;
+    llvm::StringRef field = toText(fieldText);
+    const Value *value = nullptr;
+    size_t position = use.automatic;
     if (field.empty() || !field.getAsInteger(10, position)) {
-      automatic += field.empty();
-      count = std::max(count, position + 1);
-      if (position < arguments.positional.size()) addPieces(pieces, arguments.positional[position], spec);
-      continue;
+      use.automatic += field.empty();
+      use.count = std::max(use.count, position + 1);
+      if (position < arguments.positional.size()) value = &arguments.positional[position];
+    } else {
+      auto found = llvm::find_if(arguments.named, [&](const auto &named) { return field == named.first; });
+      if (found == arguments.named.end()) fail(error::kSyntax, "Keyword '" + field + "' not found.");
+      use.names.insert(field);
+      value = &found->second;
     }
-    auto found = llvm::find_if(arguments.named, [&](const auto &named) { return field == named.first; });
-    if (found == arguments.named.end()) fail(error::kSyntax, "Keyword '" + field + "' not found.");
-    used.insert(field);
-    addPieces(pieces, found->second, spec);
+    // A spec may have fields of its own, which are known now.
+    Pieces spec;
+    spec.isConstant = true;
+    addFields(spec, specText, arguments, use);
+    if (value) addPieces(pieces, *value, spec.getText());
   }
-  if (count != arguments.positional.size())
-    fail(error::kSyntax, "Expected " + std::to_string(count) + " positional argument(s), but received " +
-                             std::to_string(arguments.positional.size()) + " instead.");
-  for (const auto &[name, value] : arguments.named)
-    if (!used.contains(name)) fail(error::kSyntax, "Keyword '" + name + "' not used.");
 }
 
 /// "%5.2f %s" as "{:5.2f} {:}".
@@ -136,13 +148,19 @@ bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
 void FunctionBuilder::print(nb::handle at) {
   Pieces pieces;
   nb::object separator = nb::str(" "), end = nb::str("\n");
+  bool isError = false;
   for (nb::handle keyword : getAttribute(at, names().keywords)) {
     nb::object name = getAttribute(keyword, names().arg);
     nb::object value = toPython(visit(getAttribute(keyword, names().value)));
     llvm::StringRef text = name.is_none() ? "**" : toText(name);
     if (text == "flush") continue;
+    if (text == "file") {
+      isError = value && value.is(nb::handle(PySys_GetObject("stderr")));
+      if (isError || (value && (value.is_none() || value.is(nb::handle(PySys_GetObject("stdout")))))) continue;
+      fail(error::kSyntax, "print() in kernels writes to sys.stdout or sys.stderr only");
+    }
     if ((text != "sep" && text != "end") || !value || !PyUnicode_Check(value.ptr()))
-      fail(error::kSyntax, "print() in kernels takes the keywords sep and end, which are constant texts, got '" + text + "'");
+      fail(error::kSyntax, "print() in kernels takes the keywords sep and end, which are constant texts, and file, got '" + text + "'");
     (text == "sep" ? separator : end) = value;
   }
   bool isFirst = true;
@@ -162,7 +180,7 @@ void FunctionBuilder::print(nb::handle at) {
     if (!addFormatted(pieces, argument)) addPieces(pieces, visit(argument), "");
   }
   pieces.text(builder, toText(end));
-  create<ir::PrintOp>(builder.getArrayAttr(pieces.pieces), pieces.values);
+  create<ir::PrintOp>(builder.getArrayAttr(pieces.pieces), pieces.values, isError);
 }
 
 } // namespace qd::frontend

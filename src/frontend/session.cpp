@@ -109,14 +109,23 @@ void Session::throwMistakes() {
   throw CompileError{std::move(first), true};
 }
 
+artifact::SourcePlace Session::currentPlace() const {
+  std::vector<artifact::SourcePlace> frames;
+  if (current) current->appendFrames(frames);
+  return frames.empty() ? artifact::SourcePlace() : frames.back();
+}
+
+void Session::note(const llvm::Twine &message) {
+  nb::module_ runtime = nb::module_::import_("quadrants._runtime");
+  if (!nb::cast<bool>(runtime.attr("is_logged")("debug"))) return;
+  artifact::SourcePlace place = currentPlace();
+  std::string where = place.file + ":" + std::to_string(place.line), text = message.str();
+  if (notes.insert(where + " " + text).second) runtime.attr("log")("debug", text.c_str(), where.c_str());
+}
+
 void Session::warn(const llvm::Twine &message, PyObject *category) {
   std::string text = message.str();
-  artifact::SourcePlace place;
-  if (current) {
-    std::vector<artifact::SourcePlace> frames;
-    current->appendFrames(frames);
-    place = frames.back();
-  }
+  artifact::SourcePlace place = currentPlace();
   if (PyErr_WarnExplicit(category, text.c_str(), place.file.c_str(), int(place.line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 

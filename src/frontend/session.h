@@ -5,6 +5,7 @@
 #include "frontend/reader.h"
 #include "frontend/values.h"
 
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -67,6 +68,8 @@ public:
   /// Throws the mistakes that were kept, if there are any.
   void throwMistakes();
   void warn(const llvm::Twine &message, PyObject *category);
+  /// A log line of level debug that names the place at hand; one for each place and text.
+  void note(const llvm::Twine &message);
 
   /// The data type as an IR type; null when the object is none. `int`, `float` and `bool` are data types.
   mlir::Type findScalarType(nb::handle object) const;
@@ -91,9 +94,11 @@ public:
   llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
   llvm::DenseMap<PyObject *, nb::object> plainFunctions;                                      ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
+  std::set<std::string> notes;
 
 private:
   std::vector<Diagnostic> mistakes;
+  artifact::SourcePlace currentPlace() const;
   void markWrittenInputs(); ///< written_inputs.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };

@@ -1,6 +1,8 @@
 // subscripts.cpp: indices, slices and swizzles of containers, vectors, lists and Python objects
 #include "frontend/builder.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -17,6 +19,7 @@ std::vector<Value> FunctionBuilder::visitIndices(nb::handle index) {
   auto visitOne = [&](nb::handle part) {
     if (kindOf(part) != NodeKind::Slice) return load(visit(part));
     Value slice = makeAggregate(Kind::Range, {});
+    slice.aggregate->sliceLength = knownLength(part);
     for (const nb::object &name : {names().lower, names().upper, names().step}) {
       nb::object bound = getAttribute(part, name);
       slice.aggregate->items.push_back(bound.is_none() ? makeObject(nb::none()) : load(visit(bound)));
@@ -26,6 +29,29 @@ std::vector<Value> FunctionBuilder::visitIndices(nb::handle index) {
   if (kindOf(index) != NodeKind::Tuple) return {visitOne(index)};
   At here(*this, index);
   return visitAll(getAttribute(index, names().elts), visitOne);
+}
+
+int64_t FunctionBuilder::knownLength(nb::handle slice) {
+  // `i + 1` as ("i", 1).
+  auto split = [&](nb::handle bound) -> std::pair<nb::object, int64_t> {
+    nb::object base = nb::borrow(bound);
+    int64_t sign = 0;
+    if (kindOf(bound) == NodeKind::BinOp) {
+      NodeKind op = kindOf(getAttribute(bound, names().op));
+      sign = op == NodeKind::Add ? 1 : op == NodeKind::Sub ? -1 : 0;
+    }
+    std::optional<int64_t> offset;
+    nb::object number = sign != 0 ? findAttribute(getAttribute(bound, names().right), names().value) : nb::object();
+    if (number) offset = findInteger(makeObject(number));
+    if (offset) base = getAttribute(bound, names().left);
+    return {nb::module_::import_("ast").attr("dump")(base), offset ? sign * *offset : 0};
+  };
+  nb::object lower = getAttribute(slice, names().lower), upper = getAttribute(slice, names().upper);
+  if (lower.is_none() || upper.is_none() || !getAttribute(slice, names().step).is_none()) return 0;
+  auto [first, start] = split(lower);
+  auto [last, stop] = split(upper);
+  // A call may give something else at each time.
+  return first.equal(last) && toText(first).find("Call(") == llvm::StringRef::npos ? stop - start : 0;
 }
 
 std::vector<Value> FunctionBuilder::flattenIndices(const std::vector<Value> &given) {
@@ -84,7 +110,7 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
     fail(error::kSyntax, isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
   auto rank = size_t(type.getRank());
   if (indices.size() != rank) {
-    std::string hint = indices.size() < rank ? "; write all indices in one bracket: f[i, j]" : "";
+    std::string hint = indices.size() < rank ? "; use f[i, j]: all indices in one bracket" : "";
     if (isField)
       fail(error::kIndex,
            "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(indices.size()) + hint);
@@ -136,6 +162,10 @@ Value FunctionBuilder::componentsOf(const Value &base, std::vector<int32_t> comp
   Value result = makeAggregate(Kind::Components, {base});
   result.type = type;
   result.isReadOnly = base.isReadOnly;
+  if (base.is(Kind::Components) && base.aggregate->components.empty()) {
+    result.aggregate->items = listValues(components, [&](int32_t component) { return base.aggregate->items[size_t(component)]; });
+    return result;
+  }
   if (base.is(Kind::Components)) {
     for (int32_t &component : components) component = base.aggregate->components[component];
     result.aggregate->items[0] = base.aggregate->items[0];
@@ -162,6 +192,7 @@ Value FunctionBuilder::component(const Value &base, int64_t flat) {
 }
 
 Value FunctionBuilder::componentPlace(const Value &components, size_t position) {
+  if (components.aggregate->components.empty()) return components.aggregate->items[position];
   return component(components.aggregate->items[0], components.aggregate->components[position]);
 }
 
@@ -185,7 +216,17 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getDimSize(axis);
     if (indices[axis].is(Kind::Range)) {
-      chosen[axis] = sliceComponents(indices[axis], size);
+      const Aggregate &slice = *indices[axis].aggregate;
+      if (slice.sliceLength > 0 && !isConstant(slice.items[0])) {
+        if (slice.sliceLength > size)
+          fail(error::kIndex,
+               "a slice of " + std::to_string(slice.sliceLength) + " components is longer than '" + ir::describe(type) + "'");
+        atRunTime[axis] = indexValue(slice.items[0], axis);
+        chosen[axis].resize(size_t(slice.sliceLength));
+        std::iota(chosen[axis].begin(), chosen[axis].end(), 0);
+      } else {
+        chosen[axis] = sliceComponents(indices[axis], size);
+      }
       if (chosen[axis].empty()) fail(error::kIndex, "the slice is empty: a vector has at least one component");
       shape.push_back(int64_t(chosen[axis].size()));
     } else if (auto known = findInteger(indices[axis])) {
@@ -203,13 +244,23 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     for (int64_t column : chosen[1]) {
       flat.push_back(int32_t(row * stride + column));
       if (isStatic) continue;
-      mlir::Value first = atRunTime[0] ? atRunTime[0] : constant(row, session.types.i32);
-      positions.push_back({first});
-      if (rank == 2) positions.back().push_back(atRunTime[1] ? atRunTime[1] : constant(column, session.types.i32));
+      positions.emplace_back();
+      for (size_t axis = 0; axis < rank; ++axis) {
+        int64_t offset = axis == 0 ? row : column;
+        mlir::Value start = atRunTime[axis];
+        mlir::Value at = !start || offset != 0 ? constant(offset, start ? start.getType() : session.types.i32) : start;
+        positions.back().push_back(start && offset != 0 ? mlir::Value(create<ir::BinaryOp>(ir::BinaryKind::add, start, at)) : at);
+      }
     }
   if (isStatic) return componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
-  if (shape.empty() && base.is(Kind::Place)) return placeOfComponent(base, positions[0]);
-  // A row or column at a run-time index is read component by component.
+  if (base.is(Kind::Place)) {
+    std::vector<Value> places = listValues(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(base, at); });
+    if (shape.empty()) return places[0];
+    Value result = makeAggregate(Kind::Components, std::move(places));
+    result.type = VectorType::get(shape, type.getElementType());
+    result.isReadOnly = base.isReadOnly;
+    return result;
+  }
   mlir::Value whole = emit(base);
   auto components = llvm::map_to_vector(
       positions, [&](ArrayRef<mlir::Value> at) -> mlir::Value { return create<ir::ExtractAtOp>(type.getElementType(), whole, at); });

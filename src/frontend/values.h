@@ -18,7 +18,7 @@ struct Value {
     Object,     ///< a Python object known now
     Computed,   ///< a typed IR value
     Place,      ///< a place (!qd.ref): a variable, a component, an element of a container; read when it is used
-    Components, ///< some components of items[0]: a swizzle or a slice
+    Components, ///< some components of items[0]: a swizzle or a slice; or, without `components`, the places in items
     Argument,   ///< a scalar, vector or matrix that is read at each launch: an Input of the artifact
     Tensor,     ///< a container
     Sequence,   ///< a list or tuple of values
@@ -58,6 +58,7 @@ struct Aggregate {
   std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
   std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written
   bool isGrouped = false;          ///< Range: one index vector
+  int64_t sliceLength = 0;         ///< Range, as an index: its length where its start is known at run time only
   bool isNdrange = false;          ///< Range: items are (begin, end) pairs in turn; else begin, end, step
 };
 

@@ -334,7 +334,7 @@ def ConditionOp : QdOp<"condition", [Terminator, HasParent<"WhileOp">]> {
 
 // Prints pieces in turn.
 def PrintOp : QdOp<"print"> {
-  let arguments = (ins ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values);
+  let arguments = (ins ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values, UnitAttr:$to_stderr);
   let assemblyFormat = "$pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 

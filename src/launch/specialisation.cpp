@@ -165,7 +165,8 @@ public:
       Ref list = Ref::adopt(PyList_New(0));
       for (size_t at = 0; at < printed.size();) {
         const artifact::Site &site = run.artifact.sites[size_t(printed[at++])];
-        append(list, makeSite(site, &printed[at]));
+        bool isError = site.kind == artifact::Site::Kind::PrintError;
+        append(list, Ref::adopt(Py_BuildValue("(NO)", PyBool_FromLong(isError), makeSite(site, &printed[at]).get())));
         at += site.countValues();
       }
       call("quadrants._format", "write_printed", "O", list.get());

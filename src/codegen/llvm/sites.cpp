@@ -15,9 +15,11 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   if (!isNew) return entry->second;
   artifact::Site &site = artifact.sites.emplace_back();
   auto assertion = dyn_cast<ir::AssertOp>(op);
-  site.kind = assertion ? artifact::Site::Kind(assertion.getKind()) : artifact::Site::Kind::Print;
+  auto print = dyn_cast<ir::PrintOp>(op);
+  using Kind = artifact::Site::Kind;
+  site.kind = assertion ? Kind(assertion.getKind()) : print.getToStderr() ? Kind::PrintError : Kind::Print;
   artifact.hasPrint |= !assertion || assertion.getReports();
-  ValueRange operands = assertion ? assertion.getValues() : cast<ir::PrintOp>(op).getValues();
+  ValueRange operands = assertion ? assertion.getValues() : print.getValues();
   for (Attribute attribute : op->getAttrOfType<ArrayAttr>("pieces")) {
     artifact::Site::Piece &piece = site.pieces.emplace_back();
     if (auto text = dyn_cast<StringAttr>(attribute)) {
