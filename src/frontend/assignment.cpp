@@ -130,7 +130,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
 
 void FunctionBuilder::eachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
   if (place.is(Kind::Place)) return act(place.ir, value);
-  for (size_t position = 0; position < place.aggregate->components.size(); ++position)
+  for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
     act(componentPlace(place, position).ir, isa<VectorType>(value.getType()) ? extract(value, int64_t(position)) : value);
 }
 

@@ -114,7 +114,7 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   operand = convert(operand, place.type);
   if (place.is(Kind::Place)) return makeComputed(create<ir::AtomicOp>(*kind, place.ir, operand));
   SmallVector<mlir::Value> old;
-  for (size_t position = 0; position < place.aggregate->components.size(); ++position)
+  for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
     old.push_back(create<ir::AtomicOp>(*kind, componentPlace(place, position).ir, extract(operand, int64_t(position))));
   return makeComputed(makeVector(old, place.type));
 }
@@ -266,9 +266,8 @@ Value FunctionBuilder::combineSequences(llvm::StringRef name, const std::vector<
 }
 
 Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
-  arguments.positional.clear();
-  Value reverse = bind("sorted", arguments, "reverse?")[0];
-  std::vector<Value> items = listItems(list, "sort");
+  Value reverse = bind("sorted", arguments, "items reverse?")[1];
+  std::vector<Value> items = listItems(makeComputed(emit(list)), "sort"); // of one type
   // Exchanges of neighbours: as many rounds as there are items.
   for (size_t round = 0; round < items.size(); ++round)
     for (size_t index = round % 2; index + 1 < items.size(); index += 2) {

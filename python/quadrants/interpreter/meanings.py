@@ -85,7 +85,8 @@ def _binary(name: str) -> Callable[..., Any]:
     return lambda evaluator, left, right: evaluator.binary(name, left, right)
 
 
-def _static(_: Any, value: Any, *more: Any) -> Any:
+def _static(_: Any, value: Any, *more: Any, max_unroll: int | None = None) -> Any:
+    del max_unroll  # a matter of size only
     for item in (value, *more):
         if is_runtime(item):
             text = f"Input to qd.static must be compile-time constants or global pointers, instead of {type(item)}"
@@ -151,6 +152,13 @@ def _conversion(kind: type) -> Callable[..., Any]:
 
 def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
     return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
+
+
+def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any:
+    items = items if isinstance(items, Vec) else list(items)
+    if isinstance(items, Vec) or any(map(is_runtime, items)):
+        items = list(values.as_vector(items).data)
+    return sorted(items, reverse=reverse, **options)
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -244,6 +252,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     divmod: lambda evaluator, left, right: (evaluator.binary("floor_div", left, right), evaluator.binary("mod", left, right)),
     **{getattr(builtins, name): _reduction(name) for name in ("sum", "any", "all")},
     reversed: lambda _, items: list(items)[::-1],
+    sorted: _sorted,
 }
 
 

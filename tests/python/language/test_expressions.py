@@ -134,6 +134,23 @@ def test_python_builtins_work_on_run_time_values():
     assert evaluate("sum([a, 2, 3])", a=("qd.i32", 1)) == 6
 
 
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("sorted([a, 1, 2])[2]", 3),
+        ("sorted([a, 5, 1, 4], reverse=True)[1]", 4),
+        ("sorted(qd.Vector([a, 1, 2]))[0]", 1),
+        ("a.bit_count()", 2),
+        ("(-a).bit_count()", 2),
+        ("int(qd.Vector([a, 2.75]))[1]", 2),
+        ("int(2.75)", 2),
+        ("[i * 10 + x for i, x in enumerate([a, 4], 1)][1]", 24),
+    ],
+)
+def test_more_python_builtins_work_on_run_time_values(expression, expected):
+    assert evaluate(expression, a=("qd.i32", 3)) == expected
+
+
 def test_operands_are_evaluated_from_left_to_right():
     assert run("n = 0\nreturn qd.atomic_add(n, 1) * 100 + qd.atomic_add(n, 5) * 10 + n") == 16
 

@@ -23,10 +23,30 @@ def printed(capfd, body, **arguments):
         ("print(f'{n} and {x}')", "3 and 1.500000\n"),
         ("print(f'{x:.2f}|{n:4d}|{n:04d}')", "1.50|   3|0003\n"),
         ("print('{} {}'.format(n, x))", "3 1.500000\n"),
+        ("print('{1} {0} {name:>4}'.format(n, x, name=n))", "1.500000 3    3\n"),
+        ("print('{:{}d}|{:{w}d}'.format(n, 4, n, w=3))", "   3|  3\n"),
+        ("print(f'{n:{4}d}|{n:z>3}|{n:<3}|{n:+d}|{n:#x}|{n:b}')", "   3|zz3|3  |+3|0x3|11\n"),
+        ("print('%d %.2f%% {}' % (n, x))", "3 1.50% {}\n"),
+        ("print('%s' % n)", "3\n"),
+        ("print(f'{n=}')", "n=3\n"),
+        ("print(qd.f32, None, 'text')", "f32 None text\n"),
+        ("v = qd.Vector([x, x])\nprint(f'{v:.1f}')", "[1.5, 1.5]\n"),
+        ("print(*qd.Vector([n, 2]), sep='')", "32\n"),
+        ("print()", "\n"),
     ],
 )
 def test_print_formats(on_every_backend, capfd, body, expected):
     assert printed(capfd, body, n=("qd.i32", 3), x=("qd.f32", 1.5)) == expected
+
+
+def test_print_writes_to_stderr(on_every_backend, capfd):
+    run("print('wrong', n, file=sys.stderr)\nprint('right')", None, "import sys", n=("qd.i32", 3))
+    qd.sync()
+    assert capfd.readouterr() == ("right\n", "wrong 3\n")
+
+
+def test_print_obeys_redirection(on_every_backend, capsys):
+    assert printed(capsys, "print(n)", n=("qd.i32", 3)) == "3\n"
 
 
 @pytest.mark.parametrize(

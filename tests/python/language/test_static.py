@@ -80,6 +80,11 @@ def test_static_print_prints_once(capfd):
     assert capfd.readouterr().out.count("compiling 3") == 1
 
 
+@pytest.mark.parametrize("count", [4, 100])
+def test_loops_beyond_max_unroll_stay_loops(count):
+    assert run(f"s = 0\nfor i in qd.static(range({count}), max_unroll=8):\n    s += i\nreturn s") == sum(range(count))
+
+
 def test_identity_tests_in_static_scope():
     @qd.kernel
     def work(a: qd.template(), b: qd.template()) -> qd.i32:

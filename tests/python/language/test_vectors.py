@@ -80,6 +80,44 @@ return r[2] * 100000 + c[1] * 10000 + w[1] * 1000 + v[0] * 100 + v[2] * 10 + v[1
     assert run(body) == 600000 + 50000 + 3000 + 900 + 80 + 5
 
 
+@pytest.mark.parametrize(
+    "statement, expected",
+    [
+        ("m[i] = qd.Vector([9, 9])", [[1, 2], [3, 4], [9, 9], [7, 8]]),
+        ("m[i] += 1", [[1, 2], [3, 4], [6, 7], [7, 8]]),
+        ("m[i][0] = 9", [[1, 2], [3, 4], [9, 6], [7, 8]]),
+        ("m[i].yx = m[i - 1]", [[1, 2], [3, 4], [4, 3], [7, 8]]),
+        ("m[:, i - 1] = 0", [[1, 0], [3, 0], [5, 0], [7, 0]]),
+        ("m[i:i + 2] = 0", [[1, 2], [3, 4], [0, 0], [0, 0]]),
+        ("m[i - 1:i + 1, 1] = qd.Vector([0, 9])", [[1, 2], [3, 0], [5, 9], [7, 8]]),
+        ("m[i, i - 2:i] *= 2", [[1, 2], [3, 4], [10, 12], [7, 8]]),
+    ],
+)
+def test_rows_and_slices_at_run_time_indices_are_written(statement, expected):
+    body = f"m = qd.Matrix([[1, 2], [3, 4], [5, 6], [7, 8]])\n{statement}\nreturn m"
+    assert run(body, "qd.types.matrix(4, 2, qd.i32)", i=("qd.i32", 2)).to_list() == expected
+
+
+def test_slices_of_a_known_length_start_at_run_time():
+    body = "v = qd.Vector([1, 2, 3, 4, 5])\nw = v[i:i + 3]\nreturn w * 10"
+    assert run(body, "qd.types.vector(3, qd.i32)", i=("qd.i32", 2)).to_list() == [30, 40, 50]
+    body = "v = qd.Vector([1, 2, 3, 4, 5])\nv[i - 1:i + 1] += 5\nreturn v"
+    assert run(body, "qd.types.vector(5, qd.i32)", i=("qd.i32", 2)).to_list() == [1, 7, 8, 4, 5]
+
+
+def test_rows_of_elements_at_run_time_indices_are_written():
+    f = qd.Matrix.field(3, 2, qd.i32, shape=2)
+
+    @qd.kernel
+    def work(i: qd.i32):
+        for k in range(2):
+            f[k][i] = qd.Vector([k, i])
+            f[k][i] += 1
+
+    work(2)
+    assert f.to_numpy().tolist() == [[[0, 0], [0, 0], [1, 3]], [[0, 0], [0, 0], [2, 3]]]
+
+
 def test_swizzles_read_and_write():
     body = """v = qd.Vector([1, 2, 3])
 w = v.zyx
