@@ -143,3 +143,131 @@ def eye(n: qd.template()):
 def vdir(angle):
     """The unit vector at an angle."""
     return qd.Vector([qd.cos(angle), qd.sin(angle)])
+
+
+@qd.pyfunc
+def fns(mask, base, offset):
+    """Position of a set bit of a u32 mask: the offset-th one at or above `base`, for offset < 0 at or below it; for 0, `base` itself.
+
+    0xFFFFFFFF where there is none.
+    """
+    found = qd.cast(-1, qd.u32)
+    position, missing = qd.cast(base, qd.i32), qd.max(abs(offset), 1)
+    end = qd.select(offset < 0, -1, qd.select(offset > 0, qd.max(position, 32), position + 1))
+    while position != end and missing > 0:
+        if position < 32 and (qd.cast(mask, qd.u32) >> qd.cast(position, qd.u32)) & 1 != 0:
+            missing -= 1
+            if missing == 0:
+                found = qd.cast(position, qd.u32)
+        position += qd.select(offset < 0, -1, 1)
+    return found
+
+
+# --- Complex numbers: vectors (re, im)
+
+
+@qd.pyfunc
+def cmul(x, y):
+    """Product of two complex numbers."""
+    return qd.Vector([x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]])
+
+
+@qd.pyfunc
+def cconj(x):
+    """The complex conjugate."""
+    return qd.Vector([x[0], -x[1]])
+
+
+@qd.pyfunc
+def cinv(z):
+    """One over a complex number."""
+    return cconj(z) / z.dot(z)
+
+
+@qd.pyfunc
+def cdiv(x, y):
+    """Quotient of two complex numbers."""
+    return cmul(x, cconj(y)) / y.dot(y)
+
+
+@qd.pyfunc
+def cexp(z):
+    """The exponential of a complex number."""
+    return qd.exp(z[0]) * vdir(z[1])
+
+
+@qd.pyfunc
+def clog(z):
+    """The principal logarithm of a complex number."""
+    return qd.Vector([qd.log(z.norm()), qd.atan2(z[1], z[0])])
+
+
+@qd.pyfunc
+def cpow(z, n):
+    """A complex number to the power of a real one; 0 stays 0."""
+    r = z.norm()
+    return qd.select(r > 0.0, 1.0, 0.0) * qd.pow(qd.select(r > 0.0, r, 1.0), n) * vdir(n * qd.atan2(z[1], z[0]))
+
+
+@qd.pyfunc
+def csqrt(z):
+    """The principal square root of a complex number."""
+    return cpow(z, 0.5)
+
+
+# --- Rotations and other transforms. Columns are vectors, except that `rot_by_axis` turns row vectors.
+
+
+@qd.pyfunc
+def rotation2d(angle):
+    """The 2x2 matrix that turns counter-clockwise."""
+    c, s = qd.cos(angle), qd.sin(angle)
+    return qd.Matrix([[c, -s], [s, c]])
+
+
+@qd.pyfunc
+def rot_by_axis(axis, angle):
+    """The 4x4 matrix that turns row vectors about an axis."""
+    c, s = qd.cos(angle), qd.sin(angle)
+    n = axis / axis.norm()
+    t = (1.0 - c) * n
+    return qd.Matrix(
+        [
+            [c + t[0] * n[0], t[0] * n[1] + s * n[2], t[0] * n[2] - s * n[1], 0.0],
+            [t[1] * n[0] - s * n[2], c + t[1] * n[1], t[1] * n[2] + s * n[0], 0.0],
+            [t[2] * n[0] + s * n[1], t[2] * n[1] - s * n[0], c + t[2] * n[2], 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+@qd.pyfunc
+def rot_yaw_pitch_roll(yaw, pitch, roll):
+    """The 4x4 matrix of three angles: yaw about y, pitch about x, roll about z."""
+    ch, sh, cp, sp, cb, sb = qd.cos(yaw), qd.sin(yaw), qd.cos(pitch), qd.sin(pitch), qd.cos(roll), qd.sin(roll)
+    return qd.Matrix(
+        [
+            [ch * cb + sh * sp * sb, sb * cp, ch * sp * sb - sh * cb, 0.0],
+            [sh * sp * cb - ch * sb, cb * cp, sb * sh + ch * sp * cb, 0.0],
+            [sh * cp, -sp, ch * cp, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+@qd.pyfunc
+def rotation3d(ang_x, ang_y, ang_z):
+    """The 4x4 matrix of three angles about the axes: `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`."""
+    return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)
+
+
+@qd.pyfunc
+def translate(dx, dy, dz):
+    """The 4x4 matrix that moves points."""
+    return qd.Matrix([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
+
+
+@qd.pyfunc
+def scale(sx, sy, sz):
+    """The 4x4 matrix that stretches along the axes."""
+    return qd.Matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])

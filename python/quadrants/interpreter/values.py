@@ -302,10 +302,9 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
     """The place of a component, of a row, or of a slice."""
     flat = _flat_indices(index)
     shape = vec.data.shape
-    has_slices = any(isinstance(item, slice) for item in flat)
     if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
         flat = flat[:1]
-    if len(flat) > len(shape) or not flat or (len(flat) < len(shape) and has_slices):
+    if len(flat) > len(shape) or not flat:
         raise QuadrantsIndexError(f"Expected {len(shape)} indices, got {len(flat)}.")
 
     def describe() -> str:
