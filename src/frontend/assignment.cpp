@@ -101,8 +101,8 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
   };
   Binding *binding = findTarget(target);
   Value value = declared ? makeComputed(convert(given, declared)) : given;
-  bool isContainer =
-      value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) || value.is(Kind::Tensor);
+  bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
+                     value.is(Kind::Tensor) || value.is(Kind::View);
   bool isObject = value.isObject() && !canEmit(value);
   Binding made;
   if (value.isStatic || isContainer || isObject) {

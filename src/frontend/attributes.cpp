@@ -21,6 +21,7 @@ Value FunctionBuilder::makeMethod(const Value &receiver, nb::handle name) {
 
 Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
   if (isTensor(base)) return tensorAttribute(base, name);
+  if (isView(base)) return viewAttribute(toView(base), name);
   if (base.isTyped()) return vectorAttribute(base, name);
   switch (base.kind) {
   case Kind::Struct: return structAttribute(base, name);

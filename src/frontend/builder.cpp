@@ -36,6 +36,15 @@ std::vector<std::string> Scopes::listNames() const {
   return names;
 }
 
+std::vector<std::pair<PyObject *, Value>> Scopes::listLoopVariables() const {
+  std::vector<std::pair<PyObject *, Value>> variables;
+  for (const std::vector<PyObject *> &scope : opened)
+    for (PyObject *name : scope)
+      if (const Binding &binding = bindings.find(name)->second.back(); binding.kind == Binding::Kind::LoopVariable)
+        variables.emplace_back(name, binding.value);
+  return variables;
+}
+
 FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Value function, FunctionBuilder *caller)
     : session(session), caller(caller), source(source), function(std::move(function)), builder(&session.ctx) {
   const auto &names = session.python.names;

@@ -52,6 +52,8 @@ public:
   /// A name that a wrong statement was to assign: until it is bound again, using it is no mistake of its own.
   void poison(PyObject *name) { poisoned.insert(name); }
   bool isPoisoned(PyObject *name) const { return poisoned.contains(name); }
+  /// The variables of the loops around, outermost first.
+  std::vector<std::pair<PyObject *, Value>> listLoopVariables() const;
 
 private:
   llvm::DenseSet<PyObject *> poisoned;
@@ -116,6 +118,15 @@ private:
   using Names = std::vector<nb::object>;
   friend struct At;
   friend class Session;
+
+  /// A text with run-time operands.
+  struct Pieces {
+    llvm::SmallVector<mlir::Attribute> pieces;
+    llvm::SmallVector<mlir::Value> values;
+    bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
+    void text(mlir::OpBuilder &builder, llvm::StringRef text);
+    llvm::StringRef getText() const; ///< of one that is constant
+  };
 
   //--- statements.cpp ---
   void visitBody(nb::handle statements);
@@ -293,6 +304,19 @@ private:
   mlir::Value extent(const Value &tensor, int axis);
   mlir::Value indexValue(const Value &value, size_t position);
 
+  //--- views.cpp ---
+  bool isView(const Value &value);
+  /// A view, or the view of all of a container with one axis.
+  Value toView(const Value &value);
+  Value subview(const Value &view, const Value &start, const Value &size);
+  Value subscriptView(const Value &view, const std::vector<Value> &indices);
+  Value viewAttribute(const Value &view, nb::handle name);
+  Value makeView(Arguments &arguments);
+  /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each index.
+  void checkWithin(const std::vector<Value> &indices, ir::BinaryKind kind, const Value &limit, llvm::StringRef what,
+                   llvm::function_ref<void(Pieces &)> describeValues);
+  void addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value);
+
   //--- attributes.cpp ---
   Value visitAttribute(nb::handle node);
   Value getAttributeOf(const Value &base, nb::handle name);
@@ -403,13 +427,6 @@ private:
   const Value *findMember(const Value &structure, nb::handle name);
 
   //--- printing.cpp ---
-  struct Pieces {
-    llvm::SmallVector<mlir::Attribute> pieces;
-    llvm::SmallVector<mlir::Value> values;
-    bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
-    void text(mlir::OpBuilder &builder, llvm::StringRef text);
-    llvm::StringRef getText() const; ///< of one that is constant
-  };
   /// Which arguments the fields of a format have asked for.
   struct FormatUse {
     size_t automatic = 0, count = 0;

@@ -63,6 +63,9 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
     if (value.is(Kind::Range)) fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
   };
   for (const Value &value : arguments.positional) check(value);
+  nb::object given = getAttribute(node, names().args);
+  bool isNested = nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Call && arguments.positional[0].isStatic;
+  if (isNested && !canEmit(arguments.positional[0])) fail(error::kSyntax, "'qd.static' cannot be nested");
   Value result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
   // Beyond max_unroll iterations the loop stays one.
   result.isStatic = !limit.isGiven() || int64_t(listItems(result, "loop over").size()) <= nb::cast<int64_t>(known(limit));
@@ -127,7 +130,7 @@ Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
 
 Value FunctionBuilder::makeGrouped(const Value &operand) {
   if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
-  if (isTensor(operand) || (operand.isObject() && session.python.isInstance(operand.object, session.python.structField)))
+  if (isTensor(operand) || isView(operand) || (operand.isObject() && session.python.isInstance(operand.object, session.python.structField)))
     return makeAggregate(Kind::Range, {operand});
   Value range = operand.isObject() ? toRange(operand) : operand;
   bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
@@ -295,6 +298,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
+    if (isView(operand)) return viewAttribute(toView(operand), nb::str("size"));
     if (isTensor(operand)) return subscriptSequence(tensorShape(toTensor(operand)), makeObject(nb::int_(0)));
   }
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));

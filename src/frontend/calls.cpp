@@ -53,6 +53,7 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
     return isConstant(arguments.positional[0]) ? callPython(callee, arguments)
                                                : callCast(arguments.positional[0], session.findScalarType(object));
   if (Type type = session.findScalarType(object)) return castLiteral(type, arguments);
+  if (python.bufferView && object.is(python.bufferView)) return makeView(arguments);
   if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
@@ -165,6 +166,10 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
     return callFunc(func, &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
+  if (receiver.is(Kind::View)) {
+    std::vector<Value> given = bind(name, arguments, "offset size");
+    return subview(receiver, load(given[0]), load(given[1]));
+  }
   if (receiver.isTyped()) return callMatrixMethod(receiver, name, arguments);
   if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return callSequenceMethod(receiver, name, arguments);
   if (receiver.is(Kind::Range)) {

@@ -9,7 +9,7 @@ using Kind = Value::Kind;
 
 bool FunctionBuilder::isConstant(const Value &value) {
   switch (value.kind) {
-  case Kind::Object: return !session.python.isTensor(value.object);
+  case Kind::Object: return !session.python.isTensor(value.object) && !isView(value);
   case Kind::Sequence:
   case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
   default: return false;
@@ -209,6 +209,7 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   case Kind::Method: fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
   case Kind::Struct: fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
   case Kind::Dictionary: fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
+  case Kind::View: fail(error::kType, "a view has no value: index it to read an element");
   case Kind::Range: fail(error::kType, "a range can only be looped over");
   }
   llvm_unreachable("all kinds are listed");
@@ -254,6 +255,7 @@ std::string FunctionBuilder::describe(const Value &value) {
   case Kind::Sequence: return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
   case Kind::Dictionary: return "<class 'dict'>";
   case Kind::Struct: return "struct";
+  case Kind::View: return "BufferView";
   default: return "method";
   }
 }

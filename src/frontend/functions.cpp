@@ -157,9 +157,7 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
-  // The library's loops are steps of one computation, and never tasks of the kernel.
-  bool isInlined = isTopLevel() && loops.empty() && !session.python.isOfPackage(python) &&
-                   !nb::cast<bool>(getAttribute(func.object, names().is_real_function)) &&
+  bool isInlined = isTopLevel() && loops.empty() && !nb::cast<bool>(getAttribute(func.object, names().is_real_function)) &&
                    FunctionBuilder(session, callee.source, callee.function, this).holdsTasks();
   Value result = isInlined ? inlineCall(callee, values) : callInstance(callee, values);
   --session.callDepth;

@@ -120,7 +120,7 @@ std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode
     return std::nullopt;
   }
   bool isStructField = iterable.isObject() && session.python.isInstance(iterable.object, session.python.structField);
-  if (isTensor(iterable) || isStructField) return boxOfTensor(iterable, false, target);
+  if (isTensor(iterable) || isView(iterable) || isStructField) return boxOfTensor(iterable, false, target);
   if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1 && !iterable.aggregate->isNdrange)
     return boxOfTensor(iterable.aggregate->items[0], true, target);
   if (iterable.isObject()) iterable = toRange(iterable);
@@ -280,20 +280,27 @@ FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, 
     auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
     tensor = structFieldMember(tensor, name, field);
   }
-  if (!isTensor(tensor)) fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
-  tensor = toTensor(tensor);
+  if (isView(tensor)) tensor = toView(tensor);
+  if (!isTensor(tensor) && !tensor.is(Kind::View))
+    fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
   Box box;
   box.isGrouped = isGrouped;
-  auto type = mlir::cast<ir::TensorType>(tensor.type);
-  auto rank = int(type.getRank());
-  for (int axis = 0; axis < rank; ++axis) {
-    box.upper.push_back(extent(tensor, axis));
-    if (int64_t first = type.getFirst(axis)) box.upper.back() = constant(first + type.getExtents()[size_t(axis)], session.types.i32);
-    box.lower.push_back(constant(type.getFirst(axis), box.upper.back().getType()));
+  if (tensor.is(Kind::View)) {
+    box.upper = {emit(tensor.aggregate->items[2])};
+    box.lower = {constant(0, box.upper[0].getType())};
+  } else {
+    tensor = toTensor(tensor);
+    auto type = mlir::cast<ir::TensorType>(tensor.type);
+    for (int axis = 0; axis < int(type.getRank()); ++axis) {
+      box.upper.push_back(extent(tensor, axis));
+      if (int64_t first = type.getFirst(axis)) box.upper.back() = constant(first + type.getExtents()[size_t(axis)], session.types.i32);
+      box.lower.push_back(constant(type.getFirst(axis), box.upper.back().getType()));
+    }
   }
+  size_t rank = box.upper.size();
   At here(*this, target);
   if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
-  if (!isGrouped && targets != size_t(rank))
+  if (!isGrouped && targets != rank)
     fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
                              " != " + std::to_string(rank) + ")");
   return box;

@@ -21,7 +21,7 @@ namespace nb = nanobind;
 // clang-format off
 #define QD_NAMES(X)                                                                                                                        \
   X(annotation)                                                                                                                            \
-  X(arg) X(args) X(argument) X(arguments) X(attr) X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx)         \
+  X(arg) X(args) X(arr) X(argument) X(arguments) X(attr) X(axes) X(body) X(bounds) X(cause) X(column) X(comparators) X(conversion) X(ctx)         \
   X(default_) X(defaults) X(dims) X(dtype) X(elt) X(elts) X(end_col_offset) X(end_lineno) X(col_offset) X(element_shape) X(entries)        \
   X(field_dict) X(file) X(format_spec) X(func) X(function) X(generators) X(grad) X(handlers) X(has_default) X(id) X(ifs) X(index) X(instance)       \
   X(is_async) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(lines) X(lower) X(m)     \
@@ -66,7 +66,7 @@ struct PythonObjects {
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
       arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
-      mayOverlap, plainClasses, standIn, bind, getSource, findDtype;
+      mayOverlap, plainClasses, bufferView, standIn, bind, getSource, findDtype;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;

@@ -46,6 +46,8 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   readScalar("default_fp", result.defaultFloat);
   readScalar("default_ip", result.defaultInteger);
   readFlag("debug", result.debug);
+  readFlag("check_out_of_bound", result.checksBounds);
+  result.checksBounds |= result.debug;
   readFlag("strict_conditions", result.strictConditions);
   readFlag("short_circuit_operators", result.shortCircuit);
   readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);

@@ -35,6 +35,7 @@ struct LanguageOptions {
   support::ScalarType defaultFloat = support::ScalarType::F32;
   support::ScalarType defaultInteger = support::ScalarType::I32;
   bool debug = false;
+  bool checksBounds = false;
   bool strictConditions = false;
   bool shortCircuit = true;
   bool raiseOnTemplatedFloats = false;

@@ -236,6 +236,13 @@ void FunctionBuilder::visitAssert(nb::handle at) {
       fail(error::kSyntax, "assert info must be constant or formatted string, not " + (text ? describeType(text) : "a run-time value"));
     pieces.text(builder, toText(text));
   }
+  bool isFirst = true;
+  for (const auto &[name, value] : scopes.listLoopVariables()) {
+    if (!canEmit(value)) continue;
+    addLabelled(pieces, (isFirst ? " (" : ", ") + toText(name).str() + " = ", value);
+    isFirst = false;
+  }
+  pieces.text(builder, isFirst ? "" : ")");
   create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
 }
 

@@ -81,6 +81,7 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
   }
   std::vector<Value> indices = visitIndices(index);
   if (isTensor(base)) return subscriptTensor(toTensor(base), indices);
+  if (isView(base)) return subscriptView(toView(base), indices);
   if (base.isTyped()) return subscriptVector(base, indices);
   if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
     return structElement(base, [&](const Value &member) { return subscriptTensor(toTensor(member), indices); });
@@ -106,8 +107,9 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   bool isField = session.reader.getInput(tensor.input).isField;
   std::vector<Value> indices = flattenIndices(given);
   llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
-  if (llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); }))
-    fail(error::kSyntax, isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
+  bool hasSlice = llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+  if (hasSlice && !isField && type.getRank() == 1) return subscriptView(toView(tensor), indices);
+  if (hasSlice) fail(error::kSyntax, isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
   auto rank = size_t(type.getRank());
   if (indices.size() != rank) {
     std::string hint = indices.size() < rank ? "; use f[i, j]: all indices in one bracket" : "";

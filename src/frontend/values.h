@@ -21,6 +21,7 @@ struct Value {
     Components, ///< some components of items[0]: a swizzle or a slice; or, without `components`, the places in items
     Argument,   ///< a scalar, vector or matrix that is read at each launch: an Input of the artifact
     Tensor,     ///< a container
+    View,       ///< a window of a container with one axis: items are the container, its first element, its size
     Sequence,   ///< a list or tuple of values
     Dictionary,
     Struct,

@@ -98,6 +98,9 @@ class Evaluator:
             if components:  # an unpacked vector: its components are members
                 return components
             raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
+        if isinstance(base, values.View) and name in ("size", "offset", "subview"):
+            found = getattr(base, name, len(base))
+            return found if callable(found) else I32.type(found)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             return tuple(np.int32(extent) for extent in base.shape)
         if isinstance(base, str) and name == "format":

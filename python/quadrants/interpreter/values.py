@@ -101,6 +101,37 @@ class Tensor:
         return itertools.product(*(range(first, first + extent) for first, extent in zip(origin, self.shape, strict=True)))
 
 
+class View(Tensor):
+    """A window of a container with one axis."""
+
+    __slots__ = ("offset",)
+
+    def __init__(self, parent: Tensor, start: Any, size: Any) -> None:
+        start, size = int(start), int(size)
+        if start < 0 or size < 0 or start + size > parent.shape[0]:
+            bounds = f"subview offset={start}, subview size={size}, parent size={parent.shape[0]}"
+            raise QuadrantsAssertionError(f"BufferView subview Out Of Range: {bounds}.")
+        super().__init__(parent.data[start : start + size], (size,), parent.label, dynamic=True)
+        self.owner = parent.owner
+        self.offset = start + (parent.offset if isinstance(parent, View) else 0)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def subview(self, offset: Any, size: Any) -> View:
+        """A window of this one."""
+        return View(self, offset, size)
+
+
+def _sliced(tensor: Tensor, bounds: slice) -> View:
+    if any(isinstance(bound, int) and bound < 0 for bound in (bounds.start, bounds.stop)):
+        raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
+    if bounds.step not in (None, 1):
+        raise QuadrantsSyntaxError("BufferView does not support an explicit step in kernels")
+    start = 0 if bounds.start is None else int(bounds.start)
+    return View(tensor, start, (tensor.shape[0] if bounds.stop is None else int(bounds.stop)) - start)
+
+
 def is_place(value: Any) -> bool:
     """True for a reference to a scalar."""
     return isinstance(value, np.ndarray) and value.ndim == 0
@@ -278,6 +309,8 @@ def _keys(
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
     """The place of an element of a container."""
     flat = _flat_indices(index)
+    if tensor.dynamic and len(tensor.shape) == 1 and len(flat) == 1 and isinstance(flat[0], slice):
+        return _sliced(tensor, flat[0])
     if any(isinstance(item, slice) for item in flat):
         raise QuadrantsSyntaxError("Slicing is not supported on qd.field")
     if len(flat) != len(tensor.shape):
@@ -287,6 +320,8 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
 
     def describe() -> str:
         shown = [int(item) for item in flat]
+        if isinstance(tensor, View):
+            return f"BufferView Out Of Range: got index {shown[0]} (offset={tensor.offset}, size={tensor.shape[0]})."
         if tensor.dynamic:
             return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
         sizes = ", ".join(map(str, tensor.shape))

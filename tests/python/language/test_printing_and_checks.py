@@ -67,6 +67,12 @@ def test_assert_raises_in_debug_mode(on_every_backend, message, text):
     assert run("return 7") == 7
 
 
+def test_failed_assertions_name_the_iteration():
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False, log_level="error")
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"j != n \(i = 2, j = 3\)"):
+        run("for i in range(2, 3):\n    for j in range(9):\n        assert j != n", None, n=("qd.i32", 3))
+
+
 def test_assert_has_no_effect_without_debug(on_every_backend):
     assert run("assert n > 5\nreturn n", n=("qd.i32", 3)) == 3
 
