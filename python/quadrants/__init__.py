@@ -8,6 +8,7 @@ import importlib
 from typing import Any
 
 from . import types
+from ._buffer_view import BufferView
 from ._builtins import TABLE as _builtins
 from ._dtypes import *  # noqa: F403 (the names of the data types)
 from ._errors import (

@@ -28,6 +28,7 @@ from ._dtypes import uint16 as uint16
 from ._dtypes import uint32 as uint32
 from ._dtypes import uint64 as uint64
 from . import types as types
+from ._buffer_view import BufferView as BufferView
 from ._errors import QuadrantsAssertionError as QuadrantsAssertionError
 from ._errors import QuadrantsCompilationError as QuadrantsCompilationError
 from ._errors import QuadrantsNameError as QuadrantsNameError

@@ -260,4 +260,5 @@ _PREPARE = {
     "tensor": _prepare_tensor,
     "dataclass": _prepare_dataclass,
     "array": _prepare_array,
+    "view": lambda parameter, _, value: parameter.annotation.check(parameter.name, value),
 }

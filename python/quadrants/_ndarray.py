@@ -18,6 +18,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     """A dense row-major array of scalars, vectors or matrices. Make one with `qd.ndarray`."""
 
     _noun = "ndarray"
+    _sliced: Any  # a view of a part of the only axis: `_buffer_view`, which needs this class, fills it in
     grad: Ndarray | None = None
     dual: Ndarray | None = None
 
@@ -48,6 +49,11 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     def get_type(self) -> SimpleNamespace:
         """What the array holds, as an annotation would say it: element_type, shape, layout, needs_grad."""
         return SimpleNamespace(element_type=self._element_type, shape=self.shape, layout=Layout.AOS, needs_grad=self.has_grad())
+
+    def _get_item(self, key: Any) -> Any:
+        """A slice of the only axis is a view; other slices are NumPy arrays that see the memory."""
+        is_view = isinstance(key, slice) and len(self.shape) == 1
+        return self._sliced(key) if is_view else super()._get_item(key)
 
     def __len__(self) -> int:
         if not self.shape:

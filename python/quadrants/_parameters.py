@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from ._buffer_view import BufferView, BufferViewType
 from ._dtypes import DataType, find_dtype
 from ._errors import QuadrantsSyntaxError
 from ._runtime import TensorBase
@@ -20,7 +21,10 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITI
 
 
 class Parameter:
-    """One parameter: `kind` is "scalar", "matrix", "struct", "array", "tensor", "template", "dataclass", or "value" (a func's, plain)."""
+    """One parameter.
+
+    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or "value" (a func's, plain).
+    """
 
     __slots__ = ("annotation", "default", "has_default", "kind", "name", "optional")
 
@@ -151,8 +155,12 @@ class _Annotations:
             ) from error
 
 
-_KINDS: list[tuple[type, str]] = [(MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array")]
-_BARE: dict[Any, tuple[str, Any]] = {NdarrayType: ("array", NdarrayType()), Template: ("template", None)}
+_KINDS: list[tuple[type, str]] = [(MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array"), (BufferViewType, "view")]
+_BARE: dict[Any, tuple[str, Any]] = {
+    NdarrayType: ("array", NdarrayType()),
+    Template: ("template", None),
+    BufferView: ("view", BufferViewType()),
+}
 
 
 def _classify(annotation: Any) -> tuple[str | None, Any, bool]:

@@ -2,12 +2,27 @@
 
 from types import SimpleNamespace
 
+from ._buffer_view import BufferView, BufferViewType
 from ._dtypes import *  # noqa: F403 (the names of the data types)
 from ._dtypes import DATA_TYPES, is_integral, is_real, is_signed
 from ._struct import struct
 from ._types import NDArray, Template, is_tensor, matrix, ndarray, template, vector
 
-__all__ = ["NDArray", "Template", "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "struct", "template", "vector"]
+__all__ = [
+    "BufferView",
+    "BufferViewType",
+    "NDArray",
+    "Template",
+    "is_integral",
+    "is_real",
+    "is_signed",
+    "is_tensor",
+    "matrix",
+    "ndarray",
+    "struct",
+    "template",
+    "vector",
+]
 
 # The scalar types in lists: all_types, real_types, integer_types.
 primitive_types = SimpleNamespace(

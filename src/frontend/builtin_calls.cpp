@@ -60,7 +60,6 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
     }
     if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
       fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");
-    if (value.is(Kind::Range)) fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");
   };
   for (const Value &value : arguments.positional) check(value);
   nb::object given = getAttribute(node, names().args);

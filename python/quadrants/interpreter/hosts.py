@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
+from quadrants._buffer_view import BufferView
 from quadrants._dtypes import to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
@@ -65,6 +66,8 @@ def constant(value: Any) -> Any:
     """Host vectors and structs as values of the kernel, a copy; the container behind a `qd.Tensor`; anything else as it is."""
     if isinstance(value, _runtime.TensorBase):
         return value._impl
+    if isinstance(value, BufferView):
+        return values.View(tensor_of(value.arr), value.offset, value.size)
     if isinstance(value, Matrix):
         dtype = dtype_of(value.dtype) if value.dtype is not None else None
         return Vec(cast(value._array, dtype).copy()) if dtype is not None else values.make_vector(value._array.tolist(), None)
@@ -314,6 +317,8 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
         return vector
     if kind == "struct":
         return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
+    if kind == "view":
+        return constant(value)
     return array_argument(value, parameter.annotation, str(position)) if kind in ("array", "tensor") else value
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from quadrants import _format, _runtime, linalg
+from quadrants._buffer_view import BufferView
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
@@ -253,6 +254,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     **{getattr(builtins, name): _reduction(name) for name in ("sum", "any", "all")},
     reversed: lambda _, items: list(items)[::-1],
     sorted: _sorted,
+    BufferView: lambda evaluator, arr, offset, size: values.View(evaluator.tensor(arr), offset, size),
 }
 
 
