@@ -52,14 +52,14 @@ def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] 
     """Byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost.
 
     Raises:
-        MemoryError: no address reaches the last item.
+        QuadrantsMemoryError: no address reaches the last item.
     """
     strides, step = [0] * len(shape), item
     for axis in reversed(order or range(len(shape))):
         strides[axis] = step
         step *= shape[axis]
     if step >= 2**63:
-        raise MemoryError(f"cannot allocate {step} bytes")
+        raise QuadrantsMemoryError(f"cannot allocate {step} bytes: a container of this shape does not fit into memory")
     return tuple(strides)
 
 
