@@ -339,12 +339,12 @@ class Evaluator:
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
         name = getattr(function, "_qd_builtin", None)
+        if name is None and hosts.is_func(function):
+            return hosts.call_func(self, function, arguments, keywords)
         if name is not None and name.startswith("atomic_"):
             return meanings.atomic(self, name, *arguments, **keywords)
-        if hosts.is_func(function):
-            return hosts.call_func(self, function, arguments, keywords)
-        arguments = tuple(read(argument) if is_place(argument) else argument for argument in arguments)
-        keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()}
+        arguments = tuple([value[()] if type(value) is np.ndarray and value.ndim == 0 else value for value in arguments])
+        keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()} if keywords else keywords
         if name is not None:
             meaning = meanings.BY_NAME.get(name)
             if meaning is None:

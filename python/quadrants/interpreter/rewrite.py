@@ -211,7 +211,8 @@ class Rewriter(ast.NodeTransformer):
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
         self.static_depth += name in ("static", "static_assert", "static_print")
-        function = (self.visit_place if callee is MISSING else self.visit)(node.func)
+        stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
+        function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
         arguments = [self.argument(item, wanted(position)) for position, item in enumerate(node.args)]
         keywords = [ast.keyword(item.arg, self.argument(item.value, item.arg is not None and wanted(item.arg))) for item in node.keywords]
