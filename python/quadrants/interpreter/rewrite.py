@@ -30,7 +30,7 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 _OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
 _REFUSED = (
     ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
-    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.With, ast.Match,
+    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.Match,
 )  # fmt: skip
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
@@ -423,6 +423,16 @@ class Rewriter(ast.NodeTransformer):
         message = self.visit(node.msg) if node.msg else literal(ast.unparse(node.test))
         test = ast.BoolOp(ast.Or(), [self.helper("skips_assertions", at=node), self.helper("truth", self.visit(node.test), at=node.test)])
         return _place(ast.Assert(_place(test, node), self.helper("assertion_failed", message, at=node)), node)
+
+    def visit_With(self, node: ast.With) -> None:
+        text = "'with' in Quadrants kernels only supports qd.stream_parallel()"
+        if len(node.items) != 1:
+            text = "'with' in Quadrants kernels only supports a single context manager"
+        elif node.items[0].optional_vars is not None:
+            text = "'with ... as ...' is not supported in Quadrants kernels"
+        elif not isinstance(node.items[0].context_expr, ast.Call):
+            text = "'with' in Quadrants kernels requires a call expression"
+        self.fail(text, node)
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         value = self.visit(node.value) if node.value else literal(None)

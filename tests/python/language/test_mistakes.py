@@ -40,6 +40,10 @@ BODIES = [
     ("yield n", SYNTAX, 'Unsupported node "Yield"'),
     ("a, b = qd.Vector([1, 2, 3])", SYNTAX, "The number of targets is not equal to value length"),
     ("a, b = n", SYNTAX, "Cannot unpack type:"),
+    ("with print(1):\n    pass", SYNTAX, "'with' in Quadrants kernels only supports qd.stream_parallel()"),
+    ("with print(1), print(2):\n    pass", SYNTAX, "'with' in Quadrants kernels only supports a single context manager"),
+    ("with print(1) as a:\n    pass", SYNTAX, "'with ... as ...' is not supported in Quadrants kernels"),
+    ("with field1:\n    pass", SYNTAX, "'with' in Quadrants kernels requires a call expression"),
     ("a, b = qd.Matrix([[1, 2], [3, 4]])", SYNTAX, "Matrices with more than one columns cannot be unpacked"),
     ("other_kernel(n)", SYNTAX, "Kernels cannot call other kernels. I.e., nested kernels are not allowed."),
     # literals and types
