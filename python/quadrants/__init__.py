@@ -46,7 +46,7 @@ from ._init import (
 )
 from ._kernel import data_oriented, kernel
 from ._matrix import Matrix, Vector
-from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, ndarray
+from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
 from ._snode import AXES as _axes
 from ._snode import FieldsBuilder, SNode, axes, root
 from ._struct import Struct, StructField, dataclass
@@ -64,7 +64,7 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices"}
-_MODULES = ("linalg", "math", "sparse", "tools")
+_MODULES = ("linalg", "math", "memory", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "difflib", "importlib", "get_config"}

@@ -70,6 +70,7 @@ from ._ndarray import MatrixNdarray as MatrixNdarray
 from ._ndarray import Ndarray as Ndarray
 from ._ndarray import ScalarNdarray as ScalarNdarray
 from ._ndarray import VectorNdarray as VectorNdarray
+from ._ndarray import from_dlpack as from_dlpack
 from ._ndarray import ndarray as ndarray
 from ._snode import FieldsBuilder as FieldsBuilder
 from ._snode import SNode as SNode
@@ -89,6 +90,7 @@ from ._types import Template as Template
 from ._types import template as template
 from . import linalg as linalg
 from . import math as math
+from . import memory as memory
 from . import sparse as sparse
 from . import tools as tools
 from .linalg import eig as eig

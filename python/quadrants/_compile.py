@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import operator
-import sys
 from typing import Any
 
 import numpy as np
 
 from . import _options, _runtime, _snode
 from ._container import ContainerMethods
-from ._dtypes import from_numpy_dtype, to_dtype, wrap_integer
+from ._dtypes import to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
 from ._field import Field
+from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray
 from ._parameters import Parameter
@@ -119,7 +119,7 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
-    array = _as_external(parameter, value)
+    array = find_array(value, parameter.name)
     return value if array is None else _check_external(parameter, array, None)
 
 
@@ -149,7 +149,7 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray):
         _check_ndarray(parameter, value)
         return value
-    array = _as_external(parameter, value)
+    array = find_array(value, parameter.name)
     if array is None:
         raise QuadrantsRuntimeTypeError(
             f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
@@ -184,44 +184,9 @@ def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
         raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
 
 
-def _as_external(parameter: Parameter, value: Any) -> np.ndarray | None:
-    if isinstance(value, np.ndarray):
-        return value
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        return _of_torch(parameter.name, value)
-    if isinstance(value, (int, float, list, tuple, str, bytes, dict, Matrix)) or value is None:
-        return None
-    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-    try:
-        return np.asarray(memoryview(value))
-    except TypeError:
-        return None
-
-
-def _of_torch(name: str, tensor: Any) -> np.ndarray:
-    if tensor.device.type != "cpu":
-        raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
-    try:
-        array = tensor.detach().numpy()
-    except (TypeError, RuntimeError) as error:
-        what = f"{str(tensor.layout).removeprefix('torch.')} tensor of {str(tensor.dtype).removeprefix('torch.')}"
-        raise TypeError(
-            f"Invalid type for argument {name}, got a {what}: its memory cannot be seen as an array; pass a plain dense tensor "
-            "(.to_dense(), .resolve_neg(), .to(torch.float32))"
-        ) from error
-    if any(step == 0 and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)):
-        array.flags.writeable = False  # an expanded tensor: one element in many places
-    return array
-
-
 def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) -> np.ndarray:
     name = parameter.name
-    given = from_numpy_dtype(array.dtype)
-    if given is None:
-        order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""
-        raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}")
+    given = element_dtype(array, name)
     wanted = annotation.dtype if annotation is not None else None
     scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
     head = f"Invalid value for argument {name} - required array has"

@@ -101,12 +101,15 @@ class MatrixField(Field):
         """Axes of an element."""
         return self._element_type.ndim
 
-    def to_numpy(self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: Any = None) -> np.ndarray:  # type: ignore[override]
-        """Elements as a NumPy array; one-column elements as vectors unless `keep_dims`."""
-        result = super().to_numpy(dtype, copy=copy, out=out)
-        if self.m != 1 or out is not None:
-            return result
-        return result.reshape((*self.shape, self.n, 1) if keep_dims else (*self.shape, self.n))
+    _squeezes_columns = True
+
+    def to_numpy(self, keep_dims: bool = False, dtype: Any = None, **options: Any) -> np.ndarray:  # type: ignore[override]
+        """Elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
+        return super().to_numpy(dtype, keep_dims=keep_dims, **options)
+
+    def to_torch(self, device: Any = None, keep_dims: bool = False, **options: Any) -> Any:  # type: ignore[override]
+        """Elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
+        return super().to_torch(device, keep_dims=keep_dims, **options)
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
         """The field of one component, on the same memory."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._container import as_array
+from ._interop import as_array
 
 
 def _copy_out(container: Any, arr: Any, *_: Any) -> None:

@@ -10,6 +10,7 @@ from . import _options, _runtime, _types
 from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
+from ._interop import element_dtype, find_array
 from ._snode import row_major_strides
 from ._types import Layout, MatrixType, StructTypeBase
 
@@ -42,7 +43,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         dtype, element_shape = scalar_dtype(element), element_shape_of(element)
         is_soa = is_soa and math.prod(element_shape) > 1
         item = dtype.size if is_soa else dtype.size * math.prod(element_shape)
-        component = dtype.size * (math.prod(extents) if is_soa else 1)
+        component = dtype.size * (max(1, math.prod(extents)) if is_soa else 1)
         super().__init__(dtype, element_shape, extents, row_major_strides(extents, item, layout), component, None, 0)
         self._element_type, self._order, self._is_soa = element, layout, is_soa
 
@@ -118,6 +119,30 @@ _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
     """A zero-filled ndarray of scalars, vectors or matrices; `needs_grad` and `needs_dual` allocate adjoints and tangents."""
     return make_ndarray(dtype, shape, None, False, needs_grad, needs_dual)
+
+
+def from_dlpack(obj: Any, element: Any = None) -> Ndarray:
+    """An ndarray on the memory of an array of another library, which it keeps alive.
+
+    `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; `element` is a vector or
+    matrix type for its last axes. Raises `TypeError` for data types that kernels have not.
+    """
+    array = find_array(obj, "obj")
+    if array is None:
+        raise TypeError(f"from_dlpack takes an array, got {type(obj).__name__}")
+    dtype = element_dtype(array, "obj")
+    element = dtype if element is None else element
+    shape = element.shape if isinstance(element, MatrixType) else ()
+    rank = array.ndim - len(shape)
+    if array.shape[rank:] != shape or any(
+        have != dtype.size * math.prod(shape[axis + 1 :]) for axis, have in enumerate(array.strides[rank:])
+    ):
+        raise ValueError(f"elements of type {element} are expected, got an array of shape {array.shape} and strides {array.strides}")
+    buffer, place = _runtime.Buffer.borrow(array)
+    made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
+    _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
+    made._element_type = element
+    return made
 
 
 def make_ndarray(

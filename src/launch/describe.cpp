@@ -19,6 +19,11 @@ namespace qd::launch {
 static constexpr int kMaxDepth = 32;
 static constexpr Py_ssize_t kMaxArrayBytes = 1 << 20;
 
+bool isAtom(PyTypeObject *kind) {
+  return kind == Py_TYPE(Py_None) || kind == &PyBool_Type || kind == &PyEllipsis_Type || kind == &PyLong_Type || kind == &PyFloat_Type ||
+         kind == &PyComplex_Type || kind == &PyUnicode_Type || kind == &PyBytes_Type;
+}
+
 namespace {
 
 void addNumber(std::string &out, uint64_t number) { out.append(reinterpret_cast<const char *>(&number), sizeof number); }
@@ -123,12 +128,6 @@ bool Describer::members(PyObject *object) {
     }
   Ref own = findAttribute(object, "__dict__");
   return !own || value(own.get());
-}
-
-/// Numbers, strings and the like, which cannot change and hold nothing else.
-bool isAtom(PyTypeObject *kind) {
-  return kind == Py_TYPE(Py_None) || kind == &PyBool_Type || kind == &PyEllipsis_Type || kind == &PyLong_Type || kind == &PyFloat_Type ||
-         kind == &PyComplex_Type || kind == &PyUnicode_Type || kind == &PyBytes_Type;
 }
 
 bool isEnumMember(PyObject *object) {

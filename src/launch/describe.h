@@ -26,6 +26,8 @@ std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kin
 
 /// Whether the object is one of the package that means something in kernels, such as qd.sqrt.
 bool isBuiltin(PyObject *object);
+/// Numbers, strings and the like, which cannot change and hold nothing else.
+bool isAtom(PyTypeObject *type);
 /// Whether the value of the object can never change, so that the same object means the same value.
 bool isImmutable(PyObject *object);
 

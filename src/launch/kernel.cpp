@@ -10,7 +10,6 @@
 #include "launch/tensor_object.h"
 #include "support/error.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <structmember.h>
 
@@ -33,26 +32,6 @@ static void synchronizeEpoch(KernelObject &kernel) {
   }
 }
 
-[[noreturn]] static void refuseReadOnly(Specialisation &specialisation) {
-  throw support::Error(support::ErrorKind::Value, "kernel " + specialisation.artifact.kernel + " writes its argument '" +
-                                                      specialisation.getMisfit() + "', and the array that was passed is read-only");
-}
-
-/// Tries the specialisations that there are; the one that fits is tried first from then on.
-static bool tryLaunch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
-  auto &list = *kernel.specialisations;
-  for (size_t i = 0; i < list.size(); ++i) {
-    std::shared_ptr<Specialisation> candidate = list[i];
-    Fit fit = candidate->launch(kernel, arguments, result);
-    if (fit == Fit::ReadOnly) refuseReadOnly(*candidate);
-    if (fit == Fit::No) continue;
-    // The launch may have run Python code that changed the list.
-    if (auto at = std::find(list.begin(), list.end(), candidate); at != list.end()) std::rotate(list.begin(), at, at + 1);
-    return true;
-  }
-  return false;
-}
-
 static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   Ref prepared = call("quadrants._compile", "prepare", "OO", &kernel, arguments);
   if (!PyTuple_Check(prepared.get()) || PyTuple_GET_SIZE(prepared.get()) != kernel.parameterCount)
@@ -61,11 +40,11 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
     if (isTensor(items[i])) requireAlive(items[i]);
   PyObject *result;
-  if (tryLaunch(kernel, items, result)) return result;
+  if (kernel.specialisations->launch(kernel, items, result)) return result;
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
   synchronizeEpoch(kernel);
-  kernel.specialisations->insert(kernel.specialisations->begin(), made);
-  if (tryLaunch(kernel, items, result)) return result;
+  kernel.specialisations->add(made);
+  if (kernel.specialisations->launch(kernel, items, result)) return result;
   throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
                                                         " was compiled for other arguments than it was called with: '" + made->getMisfit() +
                                                         "' does not fit");
@@ -101,7 +80,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);
   PyObject *result;
-  if (tryLaunch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result)) return result;
+  if (kernel.specialisations->launch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result)) return result;
   return launchPrepared(kernel, bound.get());
 }
 
@@ -111,7 +90,7 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
     if (!names && count == kernel.parameterCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
       // A copy of the reference: reading a member may run Python code that resets the runtime.
-      std::shared_ptr<Specialisation> latest = kernel.specialisations->front();
+      std::shared_ptr<Specialisation> latest = kernel.specialisations->latest();
       PyObject *result;
       if (latest->launch(kernel, arguments, result) == Fit::Yes) return result;
     }
@@ -131,7 +110,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Ref list = Ref::adopt(PySequence_List(parameters));
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
     KernelObject &kernel = kernelObject(self.get());
-    kernel.specialisations = new std::vector<std::shared_ptr<Specialisation>>;
+    kernel.specialisations = new Specialisations;
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
     kernel.parameterCount = PyList_GET_SIZE(list.get());
@@ -159,11 +138,9 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
 
 void releaseAllKernels() {
   // Dropping code drops references, which may run anything: first collect, then drop.
-  std::vector<std::shared_ptr<Specialisation>> dropped;
-  for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next) {
-    dropped.insert(dropped.end(), kernel->specialisations->begin(), kernel->specialisations->end());
-    kernel->specialisations->clear();
-  }
+  std::vector<Specialisations> dropped;
+  for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next)
+    dropped.push_back(std::exchange(*kernel->specialisations, {}));
 }
 
 static int clearKernel(PyObject *self) {

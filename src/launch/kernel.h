@@ -2,11 +2,9 @@
 #pragma once
 
 #include "launch/python.h"
-#include "launch/specialisation.h"
+#include "launch/specialisations.h"
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace qd::launch {
 
@@ -15,9 +13,9 @@ struct KernelObject {
   PyObject *dict, *weakReferences;
   PyObject *function, *parameters, *results, *name;
   Py_ssize_t parameterCount;
-  uint64_t epoch;                                                ///< of the runtime that the specialisations belong to
-  std::vector<std::shared_ptr<Specialisation>> *specialisations; ///< the one used last comes first
-  KernelObject *previous, *next;                                 ///< all kernels, so that reset reaches them
+  uint64_t epoch; ///< of the runtime that the specialisations belong to
+  Specialisations *specialisations;
+  KernelObject *previous, *next; ///< all kernels, so that reset reaches them
 };
 
 extern PyTypeObject *kernelType;

@@ -1,6 +1,7 @@
 #include "launch/plan.h"
 
 #include "launch/data_type.h"
+#include "launch/external_array.h"
 #include "launch/plan_parts.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
@@ -113,7 +114,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     case StepKind::Tensor: {
       TensorInput &input = tensors[size_t(step.index)];
       if (Fit fit = readTensor(input, slots[step.slot], frame.block); fit != Fit::Yes) {
-        misfit = input.input->name;
+        misfit = {input.input->name, nullptr};
         return fit;
       }
       break;
@@ -121,7 +122,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     case StepKind::Value: {
       ValueInput &input = values[size_t(step.index)];
       if (!readValue(input, slots[step.slot], frame.block)) {
-        misfit = input.input->name;
+        misfit = {input.input->name, nullptr};
         return Fit::No;
       }
       break;
@@ -129,7 +130,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     case StepKind::Check: {
       Check &check = checks[size_t(step.index)];
       if (!holds(check, slots[step.slot])) {
-        misfit = describe(check.dependency->path);
+        misfit = {{}, &check.dependency->path};
         return Fit::No;
       }
       break;
@@ -140,7 +141,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
       if (found)
         frame.owned[frame.ownedCount++] = found;
       else if (!step.mayBeMissing) {
-        misfit = step.path->name;
+        misfit = {step.path->name, nullptr};
         return Fit::No;
       }
       slots[step.slot] = found;
@@ -187,15 +188,11 @@ bool Plan::findOverlap(PyObject *const *slots) {
     PyObject *field = slots[tensorSlots[i]];
     for (size_t k = 0; k < tensors.size(); ++k) {
       if (k == i || (tensors[k].isExclusive && k < i) || !mayOverlap(field, slots[tensorSlots[k]])) continue;
-      misfit = tensors[i].input->name;
+      misfit = {tensors[i].input->name, nullptr};
       return true;
     }
   }
   return false;
-}
-
-static bool matchesDescr(PyArray_Descr *have, PyArray_Descr *want) {
-  return have == want || (PyArray_EquivTypenums(have->type_num, want->type_num) && PyArray_ISNBO(have->byteorder));
 }
 
 Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block) {
@@ -203,6 +200,15 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block
   int64_t *out = argument->extents_and_strides;
   const layout::TensorLayout &layout = input.input->layout;
   const int64_t *extents, *strides;
+  auto fill = [&] {
+    hasMoved |= input.address != argument->data;
+    input.address = argument->data;
+    if (!input.isStatic)
+      for (int axis = 0; axis < input.rank; ++axis)
+        if (layout.extents[size_t(axis)] == kDynamic) *out++ = extents[axis];
+    if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
+    return Fit::Yes;
+  };
   if (Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get())) {
     object = unwrap(object);
     if (isTensor(object) && Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get()))
@@ -210,36 +216,32 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block
   }
   if (Py_TYPE(object) == reinterpret_cast<PyTypeObject *>(input.type.get())) {
     const runtime::Tensor &tensor = getTensor(object);
-    if (tensor.typeKey != input.key && tensor.typeKey != input.stridedKey) return Fit::No;
+    if (tensor.typeKey != input.key) return Fit::No;
     argument->data = tensor.data;
     extents = tensor.layout.extents.data();
     strides = tensor.layout.strides.data();
   } else {
-    if (!PyArray_Check(object) || input.input->isField) return Fit::No;
-    auto *array = reinterpret_cast<PyArrayObject *>(object);
+    ExternalArray array;
+    if (input.input->isField || !readExternal(object, array)) return Fit::No;
     const layout::ValueType &element = layout.element;
-    int flags = PyArray_FLAGS(array);
-    if (PyArray_NDIM(array) != input.rank + element.rank ||
-        !matchesDescr(PyArray_DESCR(array), reinterpret_cast<PyArray_Descr *>(input.descr.get())) || !(flags & NPY_ARRAY_ALIGNED) ||
-        input.hasStrides == bool(flags & NPY_ARRAY_C_CONTIGUOUS))
+    extents = array.extents;
+    strides = array.strides;
+    if (array.rank != input.rank + element.rank || array.scalar != element.scalar || !array.isAligned || input.hasStrides == array.isPacked)
       return Fit::No;
-    extents = reinterpret_cast<const int64_t *>(PyArray_DIMS(array));
-    strides = reinterpret_cast<const int64_t *>(PyArray_STRIDES(array));
-    if (element.rank && (extents[input.rank] != element.rows || (element.rank == 2 && extents[input.rank + 1] != element.columns) ||
-                         (input.hasStrides && strides[PyArray_NDIM(array) - 1] != layout.componentStride)))
+    // The components of an element lie packed.
+    if (element.rank && (extents[array.rank - 1] != (element.rank == 1 ? element.rows : element.columns) ||
+                         (input.hasStrides && strides[array.rank - 1] != layout.componentStride)))
+      return Fit::No;
+    if (element.rank == 2 &&
+        (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
       return Fit::No;
     for (int axis = 0; axis < input.rank; ++axis)
       if (layout.extents[size_t(axis)] != kDynamic && layout.extents[size_t(axis)] != extents[axis]) return Fit::No;
-    if (input.input->isWritten && !(flags & NPY_ARRAY_WRITEABLE)) return Fit::ReadOnly;
-    argument->data = PyArray_DATA(array);
+    if (input.input->isWritten && !array.isWritable) return Fit::ReadOnly;
+    argument->data = array.data;
+    return fill();
   }
-  hasMoved |= input.address != argument->data;
-  input.address = argument->data;
-  if (!input.isStatic)
-    for (int axis = 0; axis < input.rank; ++axis)
-      if (layout.extents[size_t(axis)] == kDynamic) *out++ = extents[axis];
-  if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
-  return Fit::Yes;
+  return fill();
 }
 
 /// A vector or matrix from a host vector, an array or nested sequences.

@@ -55,7 +55,7 @@ public:
   /// Slots that hold containers and arrays: what must stay alive while the kernel runs.
   const std::vector<uint16_t> &getTensorSlots() const { return tensorSlots; }
   /// The input that did not fit at the last read, for messages.
-  const std::string &getMisfit() const { return misfit; }
+  std::string getMisfit() const { return misfit.second ? describe(*misfit.second) : std::string(misfit.first); }
 
 private:
   enum class StepKind : uint8_t { Argument, Captured, Attribute, Item, Global, Cell, Tensor, Value, Check };
@@ -104,9 +104,9 @@ private:
   std::vector<uint16_t> tensorSlots;
   size_t slotCount = 0;
   bool usesDicts = false;
-  bool hasExclusiveFields = false; ///< some field may not overlap other inputs
-  bool hasMoved = true;            ///< an address is not the one of the last launch: look for overlaps
-  std::string misfit;
+  bool hasExclusiveFields = false;                            ///< some field may not overlap other inputs
+  bool hasMoved = true;                                       ///< an address is not the one of the last launch: look for overlaps
+  std::pair<std::string_view, const artifact::Path *> misfit; ///< a name or a path; made text when it is asked for
 };
 
 } // namespace qd::launch

@@ -1,5 +1,6 @@
 // plan_build.cpp: from the paths of an artifact to the steps of a plan. Paths with a common beginning share its steps.
 #include "launch/plan_parts.h"
+#include "runtime/tensor.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -160,13 +161,13 @@ void Plan::Builder::input(const Input &input) {
   }
   const layout::TensorLayout &layout = input.layout;
   TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank()};
-  tensor.key = input.isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout.element, layout.rank());
   tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
-  tensor.stridedKey = tensor.hasStrides ? layout::computeStridedArrayKey(layout.element, layout.rank()) : tensor.key;
+  tensor.key = input.isField       ? layout::computeFieldKey(layout)
+               : tensor.hasStrides ? runtime::computeStridedKey(layout.element, layout.rank(), layout.componentStride)
+                                   : layout::computeArrayKey(layout.element, layout.rank());
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.isExclusive = input.isField && !input.mayAlias;
   plan.hasExclusiveFields |= tensor.isExclusive;
-  tensor.descr = Ref::adopt(reinterpret_cast<PyObject *>(PyArray_DescrFromType(getNumpyType(layout.element.scalar))));
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
   plan.tensors.push_back(std::move(tensor));
   plan.tensorSlots.push_back(node->slot);

@@ -11,13 +11,12 @@ struct Plan::TensorInput {
   const artifact::Input *input;
   uint32_t offset = 0;
   int rank = 0;
-  uint64_t key = 0, stridedKey = 0; ///< type keys of containers that fit
-  Ref type{};                       ///< of the container seen last, so that the common case is one compare
-  Ref descr{};                      ///< of NumPy arrays that fit
-  bool hasStrides = false;          ///< strides go into the block
-  bool isStatic = false;            ///< no extent goes into the block
-  bool isExclusive = false;         ///< overlaps no other input
-  const void *address = nullptr;    ///< at the last launch
+  uint64_t key = 0;              ///< type key of the containers that fit
+  Ref type{};                    ///< of the container seen last, so that the common case is one compare
+  bool hasStrides = false;       ///< strides go into the block
+  bool isStatic = false;         ///< no extent goes into the block
+  bool isExclusive = false;      ///< overlaps no other input
+  const void *address = nullptr; ///< at the last launch
 };
 
 struct Plan::ValueInput {

@@ -99,7 +99,7 @@ public:
     for (uint16_t slot : owner.plan->getTensorSlots()) {
       PyObject *object = frame.slots[slot];
       objects.push_back(Ref::borrow(object));
-      if (!PyArray_Check(object)) buffers.push_back(getTensor(object).buffer);
+      if (isTensor(object)) buffers.push_back(getTensor(object).buffer);
     }
     lookedForSignals = Clock::now();
     thread = PyEval_SaveThread();

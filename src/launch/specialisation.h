@@ -24,7 +24,8 @@ public:
 
   /// Includes the binary until the code is loaded.
   artifact::Artifact artifact;
-  const std::string &getMisfit() const { return plan->getMisfit(); }
+  size_t position = 0; ///< in the kernel's list
+  std::string getMisfit() const { return plan->getMisfit(); }
 
 private:
   struct Frame;

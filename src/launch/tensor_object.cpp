@@ -1,6 +1,7 @@
 #include "launch/tensor_object.h"
 
 #include "launch/data_type.h"
+#include "launch/external_array.h"
 #define QD_IMPORT_NUMPY
 #include "launch/numpy.h"
 
@@ -43,6 +44,20 @@ static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
   });
 }
 
+/// Buffer.borrow(array): (the memory of a NumPy array as a buffer that keeps the array alive, place of the array's first element in it)
+static PyObject *borrowBuffer(PyObject *, PyObject *object) {
+  return guard([&]() -> PyObject * {
+    ExternalArray array;
+    if (!PyArray_Check(object) || !readExternal(object, array)) throwPython(PyExc_TypeError, "borrow takes a NumPy array");
+    int64_t begin = 0, end = int64_t(PyArray_ITEMSIZE(reinterpret_cast<PyArrayObject *>(object)));
+    for (int axis = 0; axis < array.rank; ++axis)
+      if (array.extents[axis] > 0) (array.strides[axis] < 0 ? begin : end) += array.strides[axis] * (array.extents[axis] - 1);
+    auto giveBack = [](void *owner) { Py_DECREF(static_cast<PyObject *>(owner)); };
+    runtime::BufferRef buffer = runtime::Buffer::borrow(array.data + begin, size_t(end - begin), Py_NewRef(object), giveBack);
+    return Py_BuildValue("(NL)", wrapBuffer(buffer), static_cast<long long>(-begin));
+  });
+}
+
 static void deleteBuffer(PyObject *self) {
   reinterpret_cast<BufferObject *>(self)->buffer.~BufferRef();
   PyTypeObject *type = Py_TYPE(self);
@@ -69,6 +84,7 @@ static void deleteTensor(PyObject *self) {
   allTensors.remove(object);
   object.tensor.~Tensor();
   Py_XDECREF(object.shape);
+  Py_XDECREF(object.code);
   PyTypeObject *type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -83,8 +99,9 @@ static std::vector<int64_t> readIntegers(PyObject *sequence) {
   std::vector<int64_t> result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     Ref number = Ref::adopt(PyNumber_Index(PySequence_Fast_GET_ITEM(items.get(), i)));
-    result.push_back(PyLong_AsLongLong(number.get()));
-    if (result.back() == -1 && PyErr_Occurred()) throw PythonError{};
+    int overflow;
+    result.push_back(PyLong_AsLongLongAndOverflow(number.get(), &overflow));
+    if (overflow) throw Error(ErrorKind::Memory, "a container of this shape does not fit into memory");
   }
   return result;
 }
@@ -107,6 +124,24 @@ static layout::ValueType readElement(PyObject *dtype, PyObject *elementShape) {
   element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
   element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
   return element;
+}
+
+/// Notes the innermost function outside of the package: a report of memory tells who asked for it.
+static void notePlace(TensorObject &object) {
+  Ref frame = Ref::borrow(reinterpret_cast<PyObject *>(PyEval_GetFrame()));
+  while (frame) {
+    auto *current = reinterpret_cast<PyFrameObject *>(frame.get());
+    Ref globals = Ref::adopt(PyFrame_GetGlobals(current));
+    PyObject *name = PyDict_GetItemString(globals.get(), "__name__");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    if (!text || strncmp(text, "quadrants", strlen("quadrants")) != 0) {
+      object.code = reinterpret_cast<PyObject *>(PyFrame_GetCode(current));
+      object.line = PyFrame_GetLineNumber(current);
+      return;
+    }
+    PyFrameObject *caller = PyFrame_GetBack(current);
+    frame = caller ? Ref::adopt(reinterpret_cast<PyObject *>(caller)) : Ref();
+  }
 }
 
 /// _place(shape, strides=None, component_stride=None, buffer=None, byte_offset=0, offset=None)
@@ -138,6 +173,7 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
       throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
     object.tensor.place(std::move(layout), buffer == Py_None ? runtime::BufferRef() : reinterpret_cast<BufferObject *>(buffer)->buffer,
                         byteOffset);
+    if (buffer == Py_None || object.tensor.isField) notePlace(object); // windows of ndarrays are made too often
     Py_RETURN_NONE;
   });
 }
@@ -236,11 +272,12 @@ bool mayOverlap(PyObject *a, PyObject *b) {
       const Tensor &tensor = getTensor(object);
       return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
     }
-    auto *array = reinterpret_cast<PyArrayObject *>(object);
-    const auto *begin = static_cast<const unsigned char *>(PyArray_DATA(array)), *end = begin + PyArray_ITEMSIZE(array);
-    if (PyArray_SIZE(array) == 0) return {begin, begin};
-    for (int axis = 0; axis < PyArray_NDIM(array); ++axis) {
-      int64_t reach = PyArray_STRIDE(array, axis) * (PyArray_DIM(array, axis) - 1);
+    ExternalArray array;
+    if (!readExternal(object, array)) return {};
+    const unsigned char *begin = array.data, *end = begin + (array.scalar ? getByteSize(*array.scalar) : sizeof(double));
+    for (int axis = 0; axis < array.rank; ++axis) {
+      if (array.extents[axis] == 0) return {begin, begin};
+      int64_t reach = array.strides[axis] * (array.extents[axis] - 1);
       (reach < 0 ? begin : end) += reach;
     }
     return {begin, end};
@@ -284,12 +321,40 @@ static void deleteWrapper(PyObject *self) {
   Py_DECREF(type);
 }
 
+/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory.
+static PyObject *listTensors(PyObject *, PyObject *) {
+  return guard([&] {
+    Ref list = Ref::adopt(PyList_New(0));
+    for (TensorObject *object = allTensors.first; object; object = object->next) {
+      auto *self = reinterpret_cast<PyObject *>(object);
+      // Without references it is being deleted.
+      if (object->tensor.state != Tensor::State::Alive || Py_REFCNT(self) == 0) continue;
+      const runtime::BufferRef &buffer = object->tensor.buffer;
+      PyObject *file = object->code ? reinterpret_cast<PyCodeObject *>(object->code)->co_filename : Py_None;
+      append(list,
+             Ref::adopt(Py_BuildValue("(OnnOi)", self, Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->getSize()), file, object->line)));
+    }
+    return list.release();
+  });
+}
+
+/// The buffer protocol through a NumPy view, which keeps the memory alive as long as the consumer has the buffer.
+static int exportBuffer(PyObject *self, Py_buffer *out, int flags) {
+  return guard(-1, [&] {
+    out->obj = nullptr;
+    return PyObject_GetBuffer(Ref::adopt(makeView(self, nullptr)).get(), out, flags);
+  });
+}
+
 void addTensorTypes(PyObject *module) {
   if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
   static PyMemberDef bufferMembers[] = {{"nbytes", T_PYSSIZET, offsetof(BufferObject, size), READONLY, "Size in bytes."},
                                         {"address", T_PYSSIZET, offsetof(BufferObject, address), READONLY, "Address of the first byte."},
                                         {}};
+  static PyMethodDef bufferMethods[] = {
+      {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and where in it the first element lies."}, {}};
   PyType_Slot bufferSlots[] = {slot(Py_tp_new, newBuffer),
+                               slot(Py_tp_methods, bufferMethods),
                                slot(Py_tp_dealloc, deleteBuffer),
                                slot(Py_tp_members, bufferMembers),
                                {Py_tp_doc, const_cast<char *>("Zeroed, aligned memory that several containers and views may share.")},
@@ -324,6 +389,7 @@ void addTensorTypes(PyObject *module) {
                          slot(Py_tp_dealloc, deleteTensor),
                          slot(Py_tp_getset, properties),
                          slot(Py_tp_methods, methods),
+                         slot(Py_bf_getbuffer, exportBuffer),
                          slot(Py_mp_subscript, getElement),
                          slot(Py_mp_ass_subscript, setElement),
                          {Py_tp_doc, const_cast<char *>("(dtype, element_shape, shape, strides=None, component_stride=None, buffer=None, "
@@ -338,6 +404,7 @@ void addTensorTypes(PyObject *module) {
       addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
+      {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each one that has memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
       {}};
   PyModule_AddFunctions(module, functions);

@@ -15,6 +15,8 @@ struct BufferObject {
 struct TensorObject {
   PyObject_HEAD runtime::Tensor tensor;
   PyObject *shape;               ///< the extents as a tuple, made when first asked for
+  PyObject *code;                ///< function of the user's that allocated the memory, null when unknown,
+  int line;                      ///< and the line
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 

@@ -53,8 +53,21 @@ BufferRef Buffer::allocate(size_t bytes) {
   return result;
 }
 
+BufferRef Buffer::borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *)) {
+  BufferRef result(new Buffer);
+  result.buffer->data = data;
+  result.buffer->size = bytes;
+  result.buffer->block = owner;
+  result.buffer->giveBack = giveBack;
+  return result;
+}
+
 Buffer::~Buffer() {
   if (!block) return;
+  if (giveBack) {
+    giveBack(block);
+    return;
+  }
   if (mappedBytes)
     munmap(block, mappedBytes);
   else

@@ -16,6 +16,8 @@ class Buffer {
 public:
   /// Throws support::Error (Memory) that says how much was asked for.
   static BufferRef allocate(size_t bytes);
+  /// Memory of someone else: `giveBack(owner)` is called when the last reference goes.
+  static BufferRef borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *));
 
   void *getData() const { return data; }
   size_t getSize() const { return size; }
@@ -27,8 +29,9 @@ private:
   std::atomic<int64_t> owners{1};
   void *data = nullptr;
   size_t size = 0;
-  void *block = nullptr;  ///< what was obtained from the system; `data` lies within
-  size_t mappedBytes = 0; ///< size of a mapping; 0: `block` came from calloc
+  void *block = nullptr;              ///< what was obtained from the system; `data` lies within
+  size_t mappedBytes = 0;             ///< size of a mapping; 0: `block` came from calloc
+  void (*giveBack)(void *) = nullptr; ///< of borrowed memory, whose owner `block` is
 };
 
 /// One reference to a Buffer, or none.

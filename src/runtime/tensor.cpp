@@ -16,11 +16,12 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
   byteOffset = newByteOffset;
   range = bytes;
   data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
-  bool isPacked = layout.strides == layout::computePackedStrides(layout.element, layout.extents) &&
-                  layout.componentStride == int64_t(getByteSize(layout.element.scalar));
+  bool isPacked = layout.componentStride == int64_t(getByteSize(layout.element.scalar));
+  std::vector<int64_t> packed = layout::computePackedStrides(layout.element, layout.extents);
+  for (size_t axis = 0; axis < packed.size(); ++axis) isPacked &= layout.extents[axis] <= 1 || layout.strides[axis] == packed[axis];
   typeKey = isField    ? layout::computeFieldKey(layout)
             : isPacked ? layout::computeArrayKey(layout.element, layout.rank())
-                       : layout::computeStridedArrayKey(layout.element, layout.rank());
+                       : computeStridedKey(layout.element, layout.rank(), layout.componentStride);
   state = State::Alive;
 }
 

@@ -239,3 +239,16 @@ def test_debug_mode_refuses_integers_out_of_range():
     qd.init(arch=qd.cfg.arch if qd.cfg else qd.python, debug=True, offline_cache=False)
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="'a' = 300 is out of the range of u8"):
         take(300)
+
+
+def test_arrays_with_components_apart_do_not_share_code_across_sizes():
+    @qd.kernel
+    def number(x: qd.types.ndarray(dtype=qd.types.vector(2, qd.f32), ndim=1)):
+        for i in range(x.shape[0]):
+            x[i] = [i, 10 + i]
+
+    for count in (4, 8, 0, 1, 4):
+        for element_layout in ("SOA", "AOS"):
+            tensor = qd.tensor(qd.types.vector(2, qd.f32), count, element_layout=element_layout)
+            number(tensor)
+            assert tensor.to_numpy().tolist() == [[i, 10 + i] for i in range(count)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import types
 import weakref
 from typing import Any
@@ -288,3 +289,46 @@ def test_kernel_holds_no_containers(compiler: Any) -> None:
     array = qd.ndarray(qd.f32, (4,))
     f(array)
     assert sys.getrefcount(array) == 2
+
+
+def test_thousands_of_versions_are_told_apart_without_trying_them_all(compiler: Any) -> None:
+    @qd.kernel
+    def f(n: qd.template(), x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> None:
+        pass
+
+    array = Input((1,), 0, "f32", extents=(DYNAMIC,), component_stride=4)
+    compiler.attach(f, HandMade(COUNT_UP, [array], dependencies=[("value", (0,))]))
+    x = qd.ndarray(qd.f32, (1,))
+
+    def measure(values: list[int]) -> float:
+        best = float("inf")
+        for _ in range(5):
+            began = time.perf_counter()
+            for value in values:
+                f(value, x)
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    for value in range(4):
+        f(value, x)
+    few = measure([0, 3, 1, 2] * 50)
+    for value in range(2000):
+        f(value, x)
+    measure(list(range(0, 2000, 10)))  # each is found by trying once
+    many = measure(list(range(0, 2000, 10)))
+    assert compiler.calls == 2000
+    assert many < 20 * few, (few, many)
+
+
+def test_versions_with_one_hash_are_told_apart(compiler: Any) -> None:
+    @qd.kernel
+    def f(n: qd.template()) -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (0,))]))
+    # Lists have no hash of their own here; a number and the truth value compare equal.
+    values = [[i] for i in range(20)] + [0, 1, True, False, 1.0, -1, -2, (1,), (True,), "1"]
+    for _ in range(3):
+        for value in values:
+            f(value)
+    assert compiler.calls == len(values)

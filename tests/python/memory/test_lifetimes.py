@@ -67,6 +67,35 @@ def test_making_and_dropping_fields_and_views_does_not_grow() -> None:
     assert grows(body, 20_000) < 1 << 20
 
 
+def test_windows_views_and_borrowed_arrays_do_not_grow() -> None:
+    array = qd.ndarray(qd.f32, (256,))
+    source = np.zeros(256, np.float32)
+
+    def body() -> None:
+        array[2:100].fill(1)
+        memoryview(array[5:7])
+        np.from_dlpack(array)
+        qd.from_dlpack(source)[3] = 1
+
+    assert grows(body, 40_000) < 1 << 20
+
+
+def test_launches_do_not_grow() -> None:
+    torch = pytest.importorskip("torch")
+
+    @qd.kernel
+    def work(x: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+        x[0] += 1
+
+    arrays = [qd.ndarray(qd.f32, (8,)), np.zeros(8, np.float32), torch.zeros(8), torch.zeros(16)[::2]]
+
+    def body() -> None:
+        for array in arrays:
+            work(array)
+
+    assert grows(body, 200_000) < 1 << 20
+
+
 def test_init_and_reset_do_not_grow() -> None:
     def body() -> None:
         qd.init(offline_cache=False)

@@ -1,0 +1,251 @@
+"""The way of containers to and from NumPy, torch and everything that speaks DLPack: always a view of the memory, cloned when asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _options, _runtime
+from ._dtypes import DataType, from_numpy_dtype, store, to_numpy_dtype
+from ._matrix import unwrap
+
+HUGE = 4 << 20  # from here on copies are worth threads, and their destination huge pages
+_CHUNK = 8 << 20
+
+
+def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
+    """`destination[...] = source` with the language's conversions, on all threads when there is much of it."""
+
+    def work(to: np.ndarray, of: np.ndarray) -> None:
+        np.copyto(to, of) if to.dtype == of.dtype else store(to, ..., of)
+
+    if destination.nbytes < HUGE or destination.ndim == 0:
+        work(destination, source)
+        return
+    count = os.cpu_count() or 1
+    threads = min(_options.get("cpu_max_num_threads") or count, count, len(destination))
+    rows = max(1, _CHUNK * len(destination) // destination.nbytes)
+    starts = iter(range(0, len(destination), rows))  # `next` on an iterator of a range is atomic
+
+    def run() -> None:
+        for start in starts:
+            work(destination[start : start + rows], source[start : start + rows])
+
+    workers = [threading.Thread(target=run, daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array; large ones lie on huge pages, because faulting in small pages costs more than the copy."""
+    count = math.prod(shape)
+    if count * dtype.itemsize < HUGE:
+        return np.empty(shape, dtype)
+    bytes_ = _runtime.NdarrayBase(_runtime.u8, (), (count * dtype.itemsize,))
+    return bytes_.view().view(dtype).reshape(shape)
+
+
+def import_torch() -> Any:
+    """The module `torch`: optional, loaded only for programs that ask for torch tensors."""
+    module = sys.modules.get("torch")
+    if module is None:
+        import torch as module
+    return module
+
+
+def find_array(value: Any, name: str) -> np.ndarray | None:
+    """An array of another library as a NumPy array of the same memory; None for what is no array.
+
+    Raises `ValueError` for tensors on other devices, `TypeError` for layouts and types that NumPy has not, both with the argument's `name`.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return _view_torch(value, name)
+    if value is None or isinstance(value, (int, float, list, tuple, str, bytes, dict, np.generic)):
+        return None
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        return None
+
+
+def _view_torch(tensor: Any, name: str) -> np.ndarray:
+    if tensor.device.type != "cpu":
+        raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
+    try:
+        array = tensor.detach().numpy()
+    except (TypeError, RuntimeError) as error:
+        what = f"{str(tensor.layout).removeprefix('torch.')} tensor of {str(tensor.dtype).removeprefix('torch.')}"
+        raise TypeError(
+            f"Invalid type for argument {name}, got a {what}: its memory cannot be seen as an array; pass a plain dense tensor "
+            "(.to_dense(), .resolve_neg(), .to(torch.float32))"
+        ) from error
+    if array.size and any(step == 0 and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)):
+        array.flags.writeable = False  # an expanded tensor: one element in many places
+    return array
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
+    if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
+        return value.view()
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.device.type == "meta":
+            raise ValueError("a tensor on the device meta has no elements to copy")
+        value = (value if value.layout is torch.strided else value.to_dense()).detach().cpu().resolve_neg()
+        return _view_torch(value.float() if value.dtype is torch.bfloat16 else value, "arr")
+    found = find_array(value, "the array")
+    return np.asarray(unwrap(value)) if found is None else found
+
+
+class InteropMethods:
+    """What containers offer to other libraries. All of it starts from `view`, a NumPy array of the memory that keeps the memory alive."""
+
+    _noun = "container"
+    _squeezes_columns = False  # matrices of one column leave as vectors
+    shape: tuple[int, ...]
+    element_shape: tuple[int, ...]
+    dtype: DataType
+    view: Callable[[], np.ndarray]
+
+    def _shaped_view(self, keep_dims: bool) -> np.ndarray:
+        """The view in the shape that results have: elements of one column with or without their second axis."""
+        view, rank = self.view(), len(self.element_shape)
+        if rank == 1 and keep_dims:
+            return view[..., None]
+        return view[..., 0] if rank == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1 else view
+
+    def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
+        if copy is not True and copy is not False and copy is not None:
+            raise ValueError(f"copy is True, False or None, got {copy!r}")
+        view = self._shaped_view(keep_dims)
+        wanted = view.dtype if dtype is None else to_numpy_dtype(dtype)
+        if wanted != view.dtype and copy is False:
+            raise ValueError(
+                f"Zero-copy not available: copy=False is incompatible with dtype conversion "
+                f"(the {self._noun} on the CPU holds {self.dtype}, {wanted} was asked for)"
+            )
+        if wanted == view.dtype and not copy and out is None:
+            return view
+        if out is None:
+            out = new_array(view.shape, wanted)
+        elif out.shape != view.shape:
+            raise ValueError(f"Mismatch shape: {view.shape} expected, but {out.shape} provided")
+        if out.dtype == view.dtype and wanted == view.dtype:
+            copy_array(out, view)
+        else:
+            out[...] = view.astype(wanted)
+        return out
+
+    def to_numpy(
+        self, dtype: Any = None, *, copy: bool | None = True, keep_dims: bool = False, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Elements as a NumPy array of shape `shape + element_shape`.
+
+        Args:
+            dtype: NumPy or Quadrants type to convert to; None: as they are.
+            copy: True gives an array of its own; False a view of the memory, through which kernels and the array see each other's
+                writes, or `ValueError` where there cannot be one; None a view where possible, else a copy.
+            keep_dims: give vectors a second axis of length one.
+            out: an array of the same shape to fill in place of a new one.
+        """
+        return self._export(keep_dims, dtype, copy, out)
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True, keep_dims: bool = False, dtype: Any = None, out: Any = None) -> Any:
+        """Elements as a torch tensor of shape `shape + element_shape`; `copy`, `keep_dims`, `dtype` and `out` as for `to_numpy`.
+
+        A view lies on the CPU; a copy lies on `device`, or on torch's default device when that is None.
+        """
+        torch = import_torch()
+        target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
+        if target is not None and target.type == "meta":
+            raise ValueError("a tensor on the device meta has no elements to copy to")
+        leaves = target is not None and target.type != "cpu"
+        if leaves and copy is False:
+            raise ValueError(
+                f"Zero-copy not available: copy=False is incompatible with device transfer "
+                f"(the {self._noun} of {self.dtype} is on the device cpu, {target} was asked for)"
+            )
+        dtype = str(dtype).removeprefix("torch.") if type(dtype) is torch.dtype else dtype
+        if out is not None:
+            return out.copy_(torch.from_numpy(self._export(keep_dims, dtype, None)))
+        array = self._export(keep_dims, dtype, None if leaves else copy)
+        if min(array.strides, default=0) < 0:
+            if copy is False:
+                raise ValueError(f"Zero-copy not available: torch has no negative strides (the {self._noun} on the CPU is reversed)")
+            array = array.copy()
+        tensor = torch.from_numpy(array)
+        return tensor.to(target) if leaves else tensor
+
+    def from_numpy(self, arr: Any) -> None:
+        """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment.
+
+        Takes NumPy arrays, torch tensors, nested lists, and whatever has DLPack, the array interface or the buffer protocol. Raises
+        `TypeError` for what is no array of numbers, `ValueError` for a wrong shape.
+        """
+        if isinstance(arr, (str, bytes)) or arr is None:
+            raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
+        source, view = as_array(arr), self.view()
+        if source.shape != view.shape and not self._is_column(source.shape):
+            raise ValueError(
+                f"Mismatch shape: {view.shape} expected, but {source.shape} provided "
+                f"(the {self._noun} of shape {self.shape} with elements of shape {self.element_shape} does not match the numpy array shape)"
+            )
+        copy_array(view, source.reshape(view.shape))
+
+    def from_torch(self, arr: Any) -> None:
+        """Copy the elements of a torch tensor; as `from_numpy`."""
+        self.from_numpy(arr)
+
+    def _is_column(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape gives the elements of vectors as n x 1 matrices, or the other way round."""
+        own = self.shape + self.element_shape
+        return bool(self.element_shape) and (shape == (*own, 1) or (own[-1] == 1 and len(self.element_shape) == 2 and shape == own[:-1]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """For NumPy: a view of the memory, or a copy when one is asked for or the type differs."""
+        if dtype is not None and np.dtype(dtype) != self.view().dtype and copy is False:
+            raise ValueError("a conversion of the data type needs a copy")
+        return np.array(self.view(), dtype) if copy or dtype is not None else self.view()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3, of the memory."""
+        return self.view().__array_interface__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A DLPack capsule of the memory; keywords as the array API says: stream, max_version, dl_device, copy."""
+        return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's (type, number) of the device that the memory is on."""
+        return (1, 0)
+
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """A DLPack capsule, with `versioned` of version 1. It keeps the memory alive until it is used or dropped."""
+        return self.__dlpack__(max_version=(1, 0) if versioned else None)
+
+
+def element_dtype(array: np.ndarray, name: str) -> DataType:
+    """The data type of an array's elements; raises `TypeError` that says what is the matter when kernels have none."""
+    found = from_numpy_dtype(array.dtype)
+    if found is None:
+        order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""
+        raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}")
+    return found

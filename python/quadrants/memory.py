@@ -1,0 +1,58 @@
+"""`qd.memory`: which memory is in use, what for, and which line of the program asked for it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from . import _runtime
+
+__all__ = ["Block", "blocks", "report"]
+
+
+class Block(NamedTuple):
+    """One block of memory and the containers that lie in it."""
+
+    names: tuple[str, ...]
+    """Names of the containers, or what they are, such as "ndarray f32 (100,)"."""
+    nbytes: int
+    """Size of the block."""
+    place: str
+    """"file:line" of the call that allocated it, or "?"."""
+
+
+def blocks() -> list[Block]:
+    """The blocks that living containers lie in, the largest first. Memory that only views of NumPy or torch keep is not among them."""
+    found: dict[int, tuple[int, list[str], str]] = {}
+    for container, address, size, file, line in _runtime.list_containers():
+        _, names, place = found.setdefault(address, (size, [], f"{file}:{line}" if file else "?"))
+        names.append(_describe(container))
+        if file and place == "?":
+            found[address] = (size, names, f"{file}:{line}")
+    made = [Block(tuple(sorted(names)), size, place) for size, names, place in found.values()]
+    return sorted(made, key=lambda block: (-block.nbytes, block.place, block.names))
+
+
+def _describe(container: _runtime.FieldBase | _runtime.NdarrayBase) -> str:
+    kind = "field" if isinstance(container, _runtime.FieldBase) else "ndarray"
+    element = "x".join(map(str, container.element_shape))
+    text = f"{kind} {container.dtype}{f' {element}' if element else ''} {container.shape}"
+    name = getattr(container, "_name", "")
+    return f"{name}: {text}" if name else text
+
+
+def report() -> str:
+    """A table of the blocks in use: bytes, place of allocation, containers; then what views keep, and the sum."""
+    use, listed = _runtime.memory_use(), blocks()
+    rest = use["bytes"] - sum(block.nbytes for block in listed)
+    rows = [(_size(block.nbytes), block.place, ", ".join(block.names)) for block in listed]
+    if rest > 0:
+        rows.append((_size(rest), "", "kept by views of NumPy or torch only"))
+    width = max((len(place) for _, place, _ in rows), default=0)
+    lines = [f"{size:>10}  {place:<{width}}  {names}".rstrip() for size, place, names in rows]
+    return "\n".join([*lines, f"{_size(use['bytes']):>10}  in {use['blocks']} blocks"])
+
+
+def _size(nbytes: int) -> str:
+    step = min(max(int(math.log2(nbytes) // 10), 0), 4) if nbytes else 0
+    return f"{nbytes / 1024**step:.{1 if step else 0}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"

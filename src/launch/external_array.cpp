@@ -1,0 +1,115 @@
+#include "launch/external_array.h"
+
+#include "launch/numpy.h"
+
+#include <bit>
+
+namespace qd::launch {
+
+using support::ScalarType;
+
+static std::optional<ScalarType> findScalarType(char kind, uint64_t bytes) {
+  if (kind == 'b' && bytes == 1) return ScalarType::U1;
+  if (!std::has_single_bit(bytes) || bytes > 8) return std::nullopt;
+  int step = std::countr_zero(bytes); // the types of a kind stand in the order of their sizes
+  if (kind == 'i') return ScalarType(int(ScalarType::I8) + step);
+  if (kind == 'u') return ScalarType(int(ScalarType::U8) + step);
+  if (kind == 'f' && bytes > 1) return ScalarType(int(ScalarType::F16) + step - 1);
+  return std::nullopt;
+}
+
+//--- DLPack (https://dmlc.github.io/dlpack): as far as a look at a tensor needs it ---
+
+namespace {
+struct DlTensor {
+  void *data;
+  int32_t deviceType, deviceId;
+  int32_t rank;
+  uint8_t typeCode, typeBits;
+  uint16_t typeLanes;
+  int64_t *extents;
+  int64_t *strides; ///< in elements; null: packed
+  uint64_t byteOffset;
+};
+
+struct DlExchange {
+  uint32_t majorVersion, minorVersion;
+  void *previous;
+  void *allocate, *fromPython, *toPython;
+  int (*look)(void *object, DlTensor *out); ///< what the object has now, without owning or waiting
+};
+constexpr int32_t kDlCpu = 1;
+} // namespace
+
+/// Null when the type does not offer the functions. The type asked for last is remembered.
+static const DlExchange *findExchange(PyTypeObject *type) {
+  static PyTypeObject *known;
+  static const DlExchange *exchange;
+  if (type == known) return exchange;
+  Ref capsule = findAttribute(reinterpret_cast<PyObject *>(type), "__dlpack_c_exchange_api__");
+  if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
+  auto *found = static_cast<const DlExchange *>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  if (found->majorVersion != 1 || !found->look) return nullptr;
+  Py_INCREF(type);
+  Py_XDECREF(reinterpret_cast<PyObject *>(std::exchange(known, type)));
+  return exchange = found;
+}
+
+static bool isPacked(const ExternalArray &array, int64_t bytes) {
+  bool isPacked = true;
+  for (int axis = array.rank - 1; axis >= 0; --axis) {
+    if (array.extents[axis] == 0) return true;
+    isPacked &= array.extents[axis] == 1 || array.strides[axis] == bytes;
+    bytes *= array.extents[axis];
+  }
+  return isPacked;
+}
+
+/// NumPy's own types by their numbers; the others are none of ours.
+static std::optional<ScalarType> findNumpyType(const PyArray_Descr *descr) {
+  using enum ScalarType;
+  static constexpr ScalarType kTypes[] = {U1, I8, U8, I16, U16, I32, U32, I64, U64, I64, U64, F32, F64}; // NPY_BOOL to NPY_DOUBLE
+  static_assert(NPY_DOUBLE == 12 && NPY_LONG == 7 && sizeof(long) == 8);
+  if (descr->byteorder == NPY_OPPBYTE) return std::nullopt;
+  if (descr->type_num == NPY_HALF) return F16;
+  return descr->type_num <= NPY_DOUBLE ? std::optional(kTypes[descr->type_num]) : std::nullopt;
+}
+
+bool readExternal(PyObject *object, ExternalArray &out) {
+  if (PyArray_Check(object)) {
+    auto *array = reinterpret_cast<PyArrayObject *>(object);
+    out.data = static_cast<unsigned char *>(PyArray_DATA(array));
+    out.rank = PyArray_NDIM(array);
+    out.scalar = findNumpyType(PyArray_DESCR(array));
+    out.isWritable = PyArray_ISWRITEABLE(array);
+    out.isAligned = PyArray_ISALIGNED(array);
+    out.isPacked = PyArray_IS_C_CONTIGUOUS(array);
+    out.extents = reinterpret_cast<const int64_t *>(PyArray_DIMS(array));
+    out.strides = reinterpret_cast<const int64_t *>(PyArray_STRIDES(array));
+    return true;
+  }
+  const DlExchange *exchange = findExchange(Py_TYPE(object));
+  if (!exchange) return false;
+  DlTensor tensor;
+  if (exchange->look(object, &tensor) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  if (tensor.deviceType != kDlCpu || tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
+  static constexpr char kKinds[] = {'i', 'u', 'f', 0, 0, 0, 'b'};
+  int64_t bytes = tensor.typeBits / 8;
+  out.data = static_cast<unsigned char *>(tensor.data) + tensor.byteOffset;
+  out.rank = tensor.rank;
+  if (tensor.typeCode < sizeof kKinds && tensor.typeBits % 8 == 0) out.scalar = findScalarType(kKinds[tensor.typeCode], uint64_t(bytes));
+  out.extents = tensor.extents;
+  out.strides = out.ownStrides;
+  for (int64_t axis = tensor.rank - 1, packed = bytes; axis >= 0; packed *= tensor.extents[axis--])
+    out.ownStrides[axis] = tensor.strides ? tensor.strides[axis] * bytes : packed;
+  out.isWritable = true; // but for an expanded tensor: one element in many places
+  for (int axis = 0; axis < out.rank; ++axis) out.isWritable &= out.ownStrides[axis] != 0 || out.extents[axis] <= 1;
+  out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;
+  out.isPacked = isPacked(out, bytes);
+  return true;
+}
+
+} // namespace qd::launch

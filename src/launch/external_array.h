@@ -1,0 +1,26 @@
+// external_array.h: arrays that are not ours: NumPy's, and those of libraries that offer DLPack's C functions, such as torch.
+#pragma once
+
+#include "launch/python.h"
+#include "support/scalar_type.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace qd::launch {
+
+/// Valid while the object is.
+struct ExternalArray {
+  static constexpr int kMaxRank = 64;
+  unsigned char *data = nullptr;
+  int rank = 0;
+  std::optional<support::ScalarType> scalar; ///< empty: kernels have no such type, or its byte order is another one
+  bool isWritable = false, isAligned = false, isPacked = false;
+  const int64_t *extents = nullptr, *strides = nullptr; ///< in bytes
+  int64_t ownStrides[kMaxRank];
+};
+
+/// False when the object is no array in the memory of the CPU.
+bool readExternal(PyObject *object, ExternalArray &array);
+
+} // namespace qd::launch

@@ -1,0 +1,99 @@
+#include "launch/specialisations.h"
+
+#include "launch/describe.h"
+#include "launch/external_array.h"
+#include "launch/kernel.h"
+#include "launch/tensor_object.h"
+#include "support/error.h"
+
+#include <utility>
+
+namespace qd::launch {
+
+// From this many on a hash costs less than trying.
+static constexpr size_t kMany = 8;
+
+void Specialisations::clear() {
+  known.clear();
+  tellers.clear();
+  // Dropping code drops references, which may run anything, this kernel included.
+  std::vector<std::shared_ptr<Specialisation>> dropped = std::exchange(list, {});
+}
+
+void Specialisations::add(std::shared_ptr<Specialisation> made) {
+  made->position = list.size();
+  list.push_back(std::move(made));
+  if (list.size() != kMany) return;
+  using Kind = artifact::Dependency::Kind;
+  for (const artifact::Dependency &dependency : list.back()->artifact.dependencies)
+    if (dependency.path.root == artifact::Path::Root::Argument && dependency.kind != Kind::Function && dependency.kind != Kind::Absent)
+      tellers.push_back(dependency.path);
+  for (const artifact::Input &input : list.back()->artifact.inputs)
+    if (input.path.root == artifact::Path::Root::Argument && input.kind == artifact::Input::Kind::Tensor) tellers.push_back(input.path);
+}
+
+/// What of an object two versions of a kernel may differ in, as far as it can be had in a moment.
+static uint64_t hashObject(PyObject *object) {
+  object = unwrap(object);
+  uint64_t type = uint64_t(uintptr_t(Py_TYPE(object)));
+  if (isAtom(Py_TYPE(object))) return support::mixHash(type, uint64_t(PyObject_Hash(object)));
+  if (isTensor(object)) return getTensor(object).typeKey;
+  if (ExternalArray array; readExternal(object, array))
+    return support::mixHash(array.scalar ? uint64_t(*array.scalar) : UINT64_MAX, uint64_t(array.rank * 2 + array.isPacked));
+  uint64_t hash = type;
+  if (PyTuple_Check(object))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) hash = support::mixHash(hash, hashObject(PyTuple_GET_ITEM(object, i)));
+  return hash;
+}
+
+uint64_t Specialisations::computeHash(PyObject *const *arguments) const {
+  uint64_t hash = 1;
+  for (const artifact::Path &path : tellers) {
+    Ref object = Ref::borrow(arguments[path.argument]);
+    for (const artifact::PathStep &step : path.steps) {
+      Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
+      if (!(object = takeStep(object.get(), step, name.get()))) break;
+    }
+    hash = support::mixHash(hash, object ? hashObject(object.get()) : 0);
+  }
+  return hash;
+}
+
+bool Specialisations::tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments,
+                             PyObject *&result) {
+  Fit fit = candidate->launch(kernel, arguments, result);
+  if (fit == Fit::ReadOnly)
+    throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
+                                                        candidate->getMisfit() + "', and the array that was passed is read-only");
+  if (fit == Fit::No) return false;
+  // The launch may have run Python code that changed the list.
+  size_t position = candidate->position;
+  if (position < list.size() && list[position] == candidate) {
+    std::swap(list[position], list.front());
+    std::swap(list[position]->position, candidate->position);
+  }
+  return true;
+}
+
+bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+  uint64_t hash = 0;
+  if (!tellers.empty()) {
+    hash = computeHash(arguments);
+    auto found = known.find(hash);
+    if (found != known.end() && tryOne(kernel, found->second->shared_from_this(), arguments, result)) return true;
+  }
+  // Newest first; code that a launch runs may shorten the list.
+  for (size_t i = list.size(); i-- > 0;) {
+    if (i >= list.size()) continue;
+    std::shared_ptr<Specialisation> candidate = list[i];
+    if (!tryOne(kernel, candidate, arguments, result)) continue;
+    if (!tellers.empty() && candidate->position < list.size() && list[candidate->position] == candidate) {
+      if (known.size() > 2 * list.size()) known.clear(); // hashes of what does not matter
+      known[hash] = candidate.get();
+    }
+    return true;
+  }
+  return false;
+}
+
+} // namespace qd::launch

@@ -1,0 +1,37 @@
+// specialisations.h: the compiled versions of one kernel, and which of them a call means.
+//
+// What fits is found by trying: a version says no at the first thing that differs. Where there are many, the objects that told versions
+// apart are hashed first, and what had the hash before is tried before the others. The hash is a hint: nothing depends on its being right.
+#pragma once
+
+#include "launch/specialisation.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace qd::launch {
+
+class Specialisations {
+public:
+  size_t size() const { return list.size(); }
+  bool empty() const { return list.empty(); }
+  /// The one used last.
+  const std::shared_ptr<Specialisation> &latest() const { return list.front(); }
+  void add(std::shared_ptr<Specialisation> made);
+  void clear();
+  /// Launches the one that fits; false when none does. Throws when one fits but for a read-only array.
+  bool launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+  auto begin() const { return list.begin(); }
+  auto end() const { return list.end(); }
+
+private:
+  bool tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments, PyObject *&result);
+  uint64_t computeHash(PyObject *const *arguments) const;
+
+  std::vector<std::shared_ptr<Specialisation>> list; ///< the one used last comes first
+  std::vector<artifact::Path> tellers;               ///< what is hashed; empty while there are few
+  std::unordered_map<uint64_t, Specialisation *> known;
+};
+
+} // namespace qd::launch

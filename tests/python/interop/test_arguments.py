@@ -1,0 +1,200 @@
+"""Arrays of other libraries as kernel arguments: in place, of any strides, with exact errors (spec 2 S15)."""
+
+from __future__ import annotations
+
+import array
+import threading
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    qd.init(arch=qd.cpu, log_level="error")
+    yield
+    qd.reset()
+
+
+@qd.kernel
+def count_up(x: qd.types.ndarray()):
+    for I in qd.grouped(x):
+        x[I] += 1
+
+
+@qd.kernel
+def add_up(x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> qd.f32:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i]
+    return total
+
+
+VIEWS = {
+    "packed": lambda a: a,
+    "steps": lambda a: a[::2],
+    "columns": lambda a: a[:, 1:3],
+    "one column": lambda a: a[:, 2],
+    "transposed": lambda a: a.T,
+    "empty": lambda a: a[:0],
+    "one element": lambda a: a[1:2, 1:2],
+    "no axes": lambda a: a[1, 1, ...] if isinstance(a, np.ndarray) else a[1, 1],
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["i8", "u16", "i64", "f16", "f32", "f64"])
+def test_views_are_changed_in_place(library, kind, dtype):
+    numpy = qd.field(getattr(qd, dtype), shape=()).to_numpy().dtype
+    source = np.arange(24).reshape(6, 4).astype(numpy)
+    wanted = source.copy()
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        part, seen = VIEWS[kind](torch.from_numpy(source)), source
+    else:
+        part, seen = VIEWS[kind](source), source
+    for _ in range(2):  # compiled, then launched as it is
+        count_up(part)
+        VIEWS[kind](wanted)[...] += np.ones((), numpy)
+    assert np.array_equal(seen, wanted)
+
+
+def test_reversed_arrays_and_broadcasts():
+    source = np.arange(6, dtype=np.float32)
+    count_up(source[::-1][1:3])
+    assert source.tolist() == [0, 1, 2, 4, 5, 5]
+    assert add_up(np.broadcast_to(np.float32(2), 5)) == 10
+    with pytest.raises(ValueError, match="read-only"):
+        count_up(np.broadcast_to(np.float32(2), 5))
+    torch = pytest.importorskip("torch")
+    one = torch.ones(1).expand(7)
+    for _ in range(2):
+        assert add_up(one) == 7
+    count_up(torch.ones(7))
+    with pytest.raises(ValueError, match="read-only"):
+        count_up(one)
+
+
+def test_read_only_arrays_are_read_and_not_written():
+    frozen = np.arange(4, dtype=np.float32)
+    frozen.flags.writeable = False
+    assert add_up(frozen) == 6
+    with pytest.raises(ValueError, match="read-only"):
+        count_up(frozen)
+    count_up(frozen.copy())
+    with pytest.raises(ValueError, match="read-only"):
+        count_up(frozen)
+    assert frozen.tolist() == [0, 1, 2, 3]
+
+
+def test_anything_with_a_protocol():
+    values = array.array("f", [1, 2, 3])
+    count_up(values)
+    count_up(memoryview(values))
+    assert values.tolist() == [3, 4, 5]
+
+    class Other:
+        __array_interface__ = np.frombuffer(values, np.float32).__array_interface__
+
+    count_up(Other())
+    assert values.tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("make", "problem", "text"),
+    [
+        (lambda t: np.zeros(3, np.complex64), TypeError, "unsupported array dtype complex64"),
+        (lambda t: np.zeros(3, object), TypeError, "unsupported array dtype object"),
+        (lambda t: np.zeros(3, ">f4"), TypeError, "byte order"),
+        (lambda t: np.zeros(13, np.uint8)[1:].view(np.float32), ValueError, "not aligned"),
+        (lambda t: t.zeros(3, dtype=t.bfloat16), TypeError, "bfloat16"),
+        (lambda t: t.zeros(3, device="meta"), ValueError, "meta"),
+        (lambda t: t.zeros(3).to_sparse(), TypeError, "sparse"),
+        (lambda t: [1, 2, 3], qd.QuadrantsRuntimeTypeError, "an ndarray or a NumPy array is expected"),
+        (lambda t: None, qd.QuadrantsRuntimeTypeError, "x"),
+    ],
+)
+def test_what_kernels_cannot_take_is_named(make, problem, text):
+    torch = pytest.importorskip("torch")
+    for _ in range(2):
+        count_up(torch.zeros(3))
+        with pytest.raises(problem, match=text):
+            count_up(make(torch))
+
+
+def test_torch_tensors_that_require_grad_are_taken_as_they_are():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(4, requires_grad=True)
+    for _ in range(2):
+        count_up(x)
+    assert x.detach().tolist() == [3, 3, 3, 3] and x.grad is None
+
+
+def test_kinds_take_turns():
+    torch = pytest.importorskip("torch")
+    kinds = [qd.ndarray(qd.f32, 4), np.zeros(4, np.float32), torch.zeros(4), np.zeros(8, np.float32)[::2], torch.zeros(8)[::2]]
+    for _ in range(3):
+        for x in kinds:
+            count_up(x)
+    assert all(np.asarray(x).tolist() == [3, 3, 3, 3] for x in kinds)
+    assert count_up.specialisation_count == 2
+
+
+def test_tensors_freed_while_the_kernel_runs():
+    torch = pytest.importorskip("torch")
+
+    @qd.kernel
+    def work(x: qd.types.ndarray(dtype=qd.f32, ndim=1), rounds: qd.i32):
+        for i in x:
+            for _ in range(rounds):
+                x[i] = x[i] * 0.5 + 1
+
+    work(torch.zeros(8), 1)
+    threads = [threading.Thread(target=lambda: work(torch.zeros(1 << 14), 3000)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        del_me = torch.full((1 << 14,), 7.0)
+        del del_me
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_launch_one_kernel_with_their_own_arrays():
+    torch = pytest.importorskip("torch")
+    arrays = [torch.zeros(1000) for _ in range(4)] + [np.zeros((1000 + i,), np.float32) for i in range(4)]
+
+    def work(x):
+        for _ in range(200):
+            count_up(x)
+
+    threads = [threading.Thread(target=work, args=(x,)) for x in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((np.asarray(x) == 200).all() for x in arrays)
+
+
+def test_containers_of_many_arrays_with_changing_members():
+    @qd.data_oriented
+    class Solver:
+        def __init__(self):
+            for i in range(30):
+                setattr(self, f"m{i}", qd.ndarray(qd.f32, 4))
+
+        @qd.kernel
+        def work(self):
+            for i in range(4):
+                self.m0[i] += self.m1[i] + self.m29[i] + 1
+
+    solver = Solver()
+    for round_ in range(20):
+        solver.m0, solver.m1 = qd.ndarray(qd.f32, 4 + round_), qd.ndarray(qd.f32, 4)
+        solver.m1.fill(round_)
+        solver.work()
+        assert solver.m0.to_numpy()[:4].tolist() == [round_ + 1] * 4
+    assert Solver.work.specialisation_count == 1
