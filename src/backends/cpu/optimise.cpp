@@ -129,8 +129,9 @@ static llvm::FunctionPassManager buildFunctionPipeline() {
   return pipeline;
 }
 
-/// The code generator looks for each literal among all literals of the function. Of this many on they are read from a table instead.
-constexpr unsigned kManyLiterals = 512;
+/// The code generator looks for each literal among all literals of the function. Of this many on they are read from a table instead, which
+/// costs an instruction for each.
+constexpr unsigned kManyLiterals = 4096;
 
 /// The float that an operand is in every lane; null for other operands, and for zero, which needs no memory.
 static llvm::ConstantFP *findLiteral(llvm::Value *operand) {
