@@ -1,6 +1,7 @@
 """The messages that are promised, row by row: class, text and the place of the carets.
 
-rows/expressions.txt and rows/control.txt are kernels or their bodies, with the culprit between « and »; the other files are statements.
+rows/expressions.txt, rows/control.txt and, for debug mode, rows/debug.txt are kernels or their bodies, with the culprit between « and »;
+the other files are statements.
 """
 
 import pytest
@@ -12,6 +13,7 @@ import quadrants as qd
 KERNELS = rows("rows/expressions.txt") + rows("rows/control.txt")
 STATEMENTS = rows("rows/containers.txt") + rows("rows/host.txt")
 OF_TORCH = rows("rows/torch.txt")
+OF_DEBUG = rows("rows/debug.txt")
 
 # What the statements find around them.
 CONTAINERS = """
@@ -62,6 +64,12 @@ def runtime():
 
 @pytest.mark.parametrize("body, kind, fragment", [row[1:] for row in KERNELS], ids=[row[0] for row in KERNELS])
 def test_kernel(body, kind, fragment):
+    assert complaint(body, kind, fragment) == ""
+
+
+@pytest.mark.parametrize("body, kind, fragment", [row[1:] for row in OF_DEBUG], ids=[row[0] for row in OF_DEBUG])
+def test_check_of_debug_mode(body, kind, fragment):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error", debug=True)
     assert complaint(body, kind, fragment) == ""
 
 
