@@ -27,3 +27,10 @@ def get_addr(f: qd.template(), I):  # noqa: E741
         first = qd.static(f._offset[k] if f._offset is not None else 0)
         address += qd.u64(qd.i64(I[k] - first) * qd.static(f._qd_layout[4][k]))
     return address
+
+
+@qd.func
+def fill(x: qd.template(), value):
+    """`x.fill(value)` in kernels: every element of a field or array becomes `value`."""
+    for I in qd.grouped(x):  # noqa: E741
+        x[I] = value

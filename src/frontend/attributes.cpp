@@ -91,12 +91,17 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
     if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
     if (text == "ndim") return makeObject(nb::int_(type.getRank()));
   }
+  if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
   if (!found) fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
-  if (PyCallable_Check(found.ptr())) fail(error::kSyntax, "'" + text + "' is host API and cannot be called in kernels (Quadrants-scope)");
+  if (PyCallable_Check(found.ptr())) failHostMethod(text);
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   session.reader.read(path, found);
   return makeObject(found, path);
+}
+
+void FunctionBuilder::failHostMethod(llvm::StringRef name) {
+  fail(error::kSyntax, "'" + name + "' is host API and cannot be called in kernels (Quadrants-scope)");
 }
 
 const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name) {
@@ -191,6 +196,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     fail(error::kCompilation,
          who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
+  if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) failHostMethod(text);
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);

@@ -424,6 +424,7 @@ private:
   Value structOfObject(const Value &object);
   Value structFieldMember(const Value &structField, nb::handle name, nb::handle field);
   Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
+  [[noreturn]] void failHostMethod(llvm::StringRef name);
   const Value *findMember(const Value &structure, nb::handle name);
 
   //--- printing.cpp ---

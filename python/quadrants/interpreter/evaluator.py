@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from quadrants import _indices
+from quadrants._container import ContainerMethods
 from quadrants._errors import (
     QuadrantsAssertionError,
     QuadrantsCompilationError,
@@ -101,6 +103,8 @@ class Evaluator:
         if isinstance(base, values.View) and name in ("size", "offset", "subview"):
             found = getattr(base, name, len(base))
             return found if callable(found) else I32.type(found)
+        if name == "fill" and (tensor := self.tensor(base)) is not None and not isinstance(tensor.data, dict):
+            return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             return tuple(np.int32(extent) for extent in base.shape)
         if isinstance(base, str) and name == "format":
@@ -341,6 +345,8 @@ class Evaluator:
         name = getattr(function, "_qd_builtin", None)
         if name is None and hosts.is_func(function):
             return hosts.call_func(self, function, arguments, keywords)
+        if name is None and isinstance(getattr(function, "__self__", None), ContainerMethods) and function.__name__ == "fill":
+            return hosts.call_func(self, hosts.bind(_indices.fill, function.__self__), arguments, keywords)
         if name is not None and name.startswith("atomic_"):
             return meanings.atomic(self, name, *arguments, **keywords)
         arguments = tuple([value[()] if type(value) is np.ndarray and value.ndim == 0 else value for value in arguments])
