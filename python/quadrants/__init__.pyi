@@ -169,6 +169,7 @@ static_assert: Builtin
 static_print: Builtin
 ndrange: Builtin
 grouped: Builtin
+zip: Builtin
 loop_config: Builtin
 assume_in_range: Builtin
 loop_unique: Builtin

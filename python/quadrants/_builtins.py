@@ -140,6 +140,7 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("static_print", print, "Prints while the kernel is compiled."),
     ("ndrange", make_ndrange, make_ndrange.__doc__ or ""),
     ("grouped", _grouped, _grouped.__doc__ or ""),
+    ("zip", zip, "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements."),
     ("loop_config", _loop_config, "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name."),
     ("assume_in_range", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
     ("loop_unique", lambda val, covers=None: val, "The value, promised to differ between iterations."),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results
+from ._source import FunctionSource
 
 
 class Func:
     """A function that kernels call. It is compiled with its caller and cannot be called from Python."""
+
+    source: FunctionSource | None = None  # of a function inside another one; others are read from their files
+    requires_top_level = False
 
     def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
         check_undecorated(function, "func")
@@ -47,6 +53,42 @@ class PyFunc(Func):
         return self.function(*arguments, **named)
 
 
+class LocalFunc(Func):
+    """A `def` or `lambda` inside a kernel or func: `captured` are the variables around it that it reads, as further parameters."""
+
+    def __init__(self, outer: FunctionSource, node: Any, captured: list[str]):
+        self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        body = [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
+        returns = None if isinstance(node, ast.Lambda) else node.returns
+        shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
+        self.function, self.is_real_function = outer.function, False
+        self.parameters = parse_parameters(shell, "functions", 1, typed=False)
+        self.parameters += [Parameter(name, "template", None) for name in captured]
+        self.results = parse_results(shell, 1)[0]
+        arguments = ast.arguments([], [*node.args.posonlyargs, *node.args.args, *map(ast.arg, captured)], None, [], [], None, [])
+        tree = ast.copy_location(ast.FunctionDef(self.name, arguments, body, [], None), node)
+        self.source = FunctionSource(outer.function, tree, outer.file, outer.lines, self.name)
+
+
+def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> Any:
+    """A function with the header's parameters, defaults and annotations, which are evaluated in the scope of the module."""
+    scope = dict(inspect.getclosurevars(outer.function).nonlocals)
+    module = ast.fix_missing_locations(ast.Module([ast.copy_location(header, node)], []))
+    try:
+        exec(compile(module, outer.file, "exec", dont_inherit=True), outer.function.__globals__, scope)
+    except NameError as error:
+        raise QuadrantsSyntaxError(f"the defaults and annotations of '{header.name}' must be known while compiling: {error}") from error
+    return scope[header.name]
+
+
+def free_names(node: ast.AST) -> list[str]:
+    """The names that a function inside another one reads and does not assign."""
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
+    own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
+    own |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    return sorted({name.id for name in names} - own)
+
+
 class BoundFunc:
     """A `func` together with the object whose method it is."""
 
@@ -67,12 +109,18 @@ def func(fn: F) -> F: ...
 @overload
 def func(*, is_real_function: bool = False, requires_top_level: bool = False) -> Callable[[F], F]: ...
 def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
-    """Mark a function as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`."""
-    if requires_top_level:
-        raise QuadrantsSyntaxError("qd.func(requires_top_level=True) is not supported")
-    if fn is None:
-        return lambda function: _make(Func, function, is_real_function, 2)
-    return _make(Func, fn, is_real_function, 2)
+    """Mark a function as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`.
+
+    With `requires_top_level` it may be called only where its loops are tasks of the kernel: not under a run-time `if`, `for` or `while`.
+    """
+
+    def decorate(function: Any) -> Any:
+        made = _make(Func, function, is_real_function, 3)
+        if requires_top_level:
+            made.requires_top_level = True
+        return made
+
+    return decorate if fn is None else decorate(fn)
 
 
 def real_func(fn: F) -> F:

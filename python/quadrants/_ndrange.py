@@ -21,7 +21,7 @@ class _Ndrange:
 
     def __init__(self, *dimensions: Any, axes: Any = None):
         self.bounds = [_bound(dimension) for dimension in dimensions]
-        self.dimensions = [max(0, end - begin) for begin, end in self.bounds]
+        self.dimensions = [len(range(*bound)) for bound in self.bounds]
         self.acc_dimensions = [math.prod(self.dimensions[axis:]) for axis in range(len(self.dimensions))]
         self.axes = _check_axes(axes, len(self.bounds))
 
@@ -46,13 +46,15 @@ class GroupedNDRange:
         return (Vector(list(index), i32) for index in self.r)
 
 
-def _bound(dimension: Any) -> tuple[int, int]:
+def _bound(dimension: Any) -> tuple[int, int, int]:
     items = tuple(dimension) if isinstance(dimension, (tuple, list)) else (0, dimension)
-    if len(items) != 2:
+    if len(items) not in (2, 3):
         raise QuadrantsSyntaxError("Every argument of ndrange should be a scalar or a tuple/list like (begin, end)")
     if not all(hasattr(item, "__index__") for item in items):
         raise QuadrantsTypeError("Every argument of ndrange should be an integer scalar or a tuple/list of (int, int)")
-    return items[0].__index__(), items[1].__index__()
+    if len(items) == 3 and items[2].__index__() == 0:
+        raise QuadrantsSyntaxError("the step of an axis of ndrange must not be zero")
+    return items[0].__index__(), items[1].__index__(), items[2].__index__() if len(items) == 3 else 1
 
 
 def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
@@ -72,7 +74,7 @@ def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
 
 
 def make_ndrange(*dimensions: Any, axes: Any = None) -> _Ndrange:
-    """The index tuples of the product of ranges `n` or `(begin, end)`; `axes` gives the nesting order, outermost first."""
+    """The index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`; `axes` gives the nesting order, outermost first."""
     return _Ndrange(*dimensions, axes=axes)
 
 

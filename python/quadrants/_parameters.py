@@ -14,7 +14,7 @@ from ._dtypes import DataType, find_dtype
 from ._errors import QuadrantsSyntaxError
 from ._runtime import TensorBase
 from ._source import caller_locals
-from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template
+from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, ref
 
 EMPTY = inspect.Parameter.empty
 _POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
@@ -23,7 +23,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITI
 class Parameter:
     """One parameter.
 
-    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or "value" (a func's, plain).
+    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or of a func "ref" or "value" (plain).
     """
 
     __slots__ = ("annotation", "default", "has_default", "kind", "name", "optional")
@@ -80,7 +80,7 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
             parameters.append(Parameter(parameter.name, kind, None, parameter.default))
             continue
         kind, annotation, optional = _classify(annotation)
-        if kind is None:
+        if kind is None or (kind == "ref" and what == "kernels"):
             where = f"{function.__qualname__}, parameter {parameter.name!r}"
             raise QuadrantsSyntaxError(f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})")
         parameters.append(Parameter(parameter.name, kind, annotation, parameter.default, optional))
@@ -155,7 +155,9 @@ class _Annotations:
             ) from error
 
 
-_KINDS: list[tuple[type, str]] = [(MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array"), (BufferViewType, "view")]
+_KINDS: list[tuple[type, str]] = [
+    (MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array"), (BufferViewType, "view"), (ref, "ref"),
+]  # fmt: skip
 _BARE: dict[Any, tuple[str, Any]] = {
     NdarrayType: ("array", NdarrayType()),
     Template: ("template", None),

@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from ._errors import QuadrantsSyntaxError
+from ._match import MatchLowering
 
 
 class FunctionSource(NamedTuple):
@@ -78,6 +79,8 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
             raise QuadrantsSyntaxError('Unsupported node "AsyncFunctionDef"')
         if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
             raise OSError(failure)
+        if any(line.lstrip().startswith("match ") for line in lines[first - 1 : end]):
+            node = MatchLowering().visit(node)
         return node, file, lines
     raise OSError(failure) from error
 

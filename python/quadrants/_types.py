@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ._dtypes import DataType, find_dtype
+from ._dtypes import DataType, find_dtype, to_dtype
 from ._errors import QuadrantsSyntaxError
 
 factories: dict[str, Callable[..., Any]] = {}  # "matrix", "field", "ndarray": filled in by the modules that make them
@@ -121,6 +121,16 @@ class Template:
 
 
 template = Template
+
+
+class ref:
+    """Annotation of a parameter of a `real_func`: a scalar variable of the caller that the function may write."""
+
+    def __init__(self, dtype: Any):
+        self.dtype = to_dtype(dtype)
+
+    def __repr__(self) -> str:
+        return f"ref({self.dtype})"
 
 
 class NdarrayType:

@@ -190,10 +190,20 @@ private:
   };
   void loopOver(nb::handle node, Box box);
   Box boxOfRange(const Value &range, nb::handle target);
-  Box boxOfTensor(Value tensor, bool isGrouped, nb::handle target);
+  Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);
+  /// The part of a container that indices and slices choose; the loop's indices are those of the container.
+  Box boxOfSlice(const Value &tensor, const std::vector<Value> &indices, nb::handle target);
+  /// One of two ranges, by a condition of the run time.
+  Value chooseRange(nb::handle node, mlir::Value condition);
   /// The iterations of a loop that stays a loop; none for one that is unrolled.
   std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
+  std::pair<mlir::Value, mlir::Value> findBounds(const Value &tensor, size_t axis);
   size_t countTargets(nb::handle target);
+  bool isContainer(const Value &value);
+  void checkIndices(const Box &box, nb::handle target);
+  /// Whether loops under an `if` may become tasks: nothing stands between them, and what they loop over can be read in any case.
+  bool holdsLoopsOnly(nb::handle statements);
+  bool isHarmless(nb::handle expression);
   mlir::Type boundType(llvm::ArrayRef<Value> bounds);
   Value toRange(const Value &object);
   void bindLoopVariable(nb::handle target, const Value &value);
@@ -202,6 +212,7 @@ private:
   mlir::Value makeLeftFlag(nb::handle node);
   Value makeRange(const Arguments &arguments);
   Value makeNdrange(const Arguments &arguments);
+  Value makeZip(const Arguments &arguments);
   void configureLoop(const Arguments &arguments);
 
   //--- expressions.cpp ---
@@ -341,6 +352,8 @@ private:
   Value castLiteral(mlir::Type type, Arguments &arguments);
 
   //--- functions.cpp ---
+  /// A function inside this one, with the variables that it reads; called as a method is.
+  Value makeLocalFunc(nb::handle node);
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
   std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
   Value passArgument(nb::handle parameter, const Value &value);
@@ -467,6 +480,7 @@ private:
   mlir::LocationAttr cachedLoc;
   std::shared_ptr<NameUse> uses; ///< how often each name is assigned
   std::vector<Loop> loops;
+  std::vector<mlir::Value> guards; ///< conditions of the `if`s around, where these leave loops parallel
   LoopOptions nextLoop;
   bool terminated = false;    ///< nothing after this point of the block runs
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level

@@ -214,6 +214,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name == "static") return callStatic(arguments);
   if (name == "static_print") return callStaticPrint(arguments);
   if (name == "ndrange") return makeNdrange(arguments);
+  if (name == "zip") return makeZip(arguments);
   if (name == "Vector" || name == "Matrix") return makeMatrix(arguments, name);
   if (name == "Struct") return makeAnonymousStruct(arguments);
   if (name == "loop_config") configureLoop(arguments);

@@ -160,6 +160,11 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
 }
 
 Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb::handle) {
+  if (session.python.isInstance(method.object, session.python.localFunc)) {
+    for (auto [name, item] : llvm::zip(method.aggregate->names, method.aggregate->items))
+      arguments.named.emplace_back(toText(name).str(), item);
+    return callFunc(makeObject(method.object, method.path), nullptr, arguments);
+  }
   const Value &receiver = method.aggregate->items[0];
   if (session.python.isInstance(method.object, session.python.func)) {
     Value func = makeObject(method.object, method.path);

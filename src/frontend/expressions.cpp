@@ -55,6 +55,7 @@ Value FunctionBuilder::visitNode(nb::handle at) {
     assignName(getAttribute(at, names().target), value);
     return visitName(getAttribute(at, names().target));
   }
+  case NodeKind::Lambda: return makeLocalFunc(at);
   case NodeKind::JoinedStr: return visitFormatted(at);
   case NodeKind::Starred: fail(error::kSyntax, "'*' can stand in calls, displays and assignment targets only");
   default: {

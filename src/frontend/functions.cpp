@@ -66,6 +66,10 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     return makeComputed(dtype.is_none() ? given : cast(given, session.findScalarType(dtype)));
   }
   if (kind == "struct") return copy(convertMember(annotation, value));
+  if (kind == "ref") {
+    Type type = session.findScalarType(getAttribute(annotation, names().dtype));
+    if (!value.is(Kind::Place) || value.type != type || value.isReadOnly) reject("a variable of type '" + ir::describe(type) + "'");
+  }
   if (kind == "array") {
     if (!isTensor(value)) reject("an ndarray");
     auto type = mlir::cast<ir::TensorType>(toTensor(value).type);
@@ -151,16 +155,35 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   std::vector<Value> values = bindArguments(func.object, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
   // The func's own function, known under the path of the func: globals are those of the function.
+  nb::object source = getAttribute(func.object, names().source);
   Callee callee{func.object, makeObject(python, func.path ? func.path : session.reader.getFunctionRoot(python, nullptr)),
-                session.python.getSource(python)};
+                source.is_none() ? session.python.getSource(python) : source};
   if (!callee.function.path) session.reader.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
-  bool isInlined = isTopLevel() && loops.empty() && !nb::cast<bool>(getAttribute(func.object, names().is_real_function)) &&
+  if (nb::cast<bool>(getAttribute(func.object, names().requires_top_level)) && !isTopLevel())
+    fail(error::kSyntax,
+         "`" + readText(func.object, names().__name__) + "` is decorated with requires_top_level=True and must be called at the top level");
+  bool isInlined = isTopLevel() && !nb::cast<bool>(getAttribute(func.object, names().is_real_function)) &&
                    FunctionBuilder(session, callee.source, callee.function, this).holdsTasks();
   Value result = isInlined ? inlineCall(callee, values) : callInstance(callee, values);
   --session.callDepth;
+  return result;
+}
+
+Value FunctionBuilder::makeLocalFunc(nb::handle at) {
+  Value result = makeAggregate(Kind::Method, {});
+  nb::list captured;
+  for (nb::handle name : session.python.freeNames(at)) {
+    Binding *binding = scopes.find(name.ptr());
+    if (!binding || binding->kind == Binding::Kind::Partial) continue;
+    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->items.push_back(binding->kind == Binding::Kind::Merged ? merge(*binding, name.ptr()) : binding->value);
+    captured.append(name);
+  }
+  result.object = session.python.localFunc(source, at, captured);
+  result.path = function.path;
   return result;
 }
 

@@ -9,6 +9,7 @@ using namespace mlir;
 namespace qd::frontend {
 
 using Kind = Value::Kind;
+using ir::BinaryKind;
 
 void FunctionBuilder::checkLoopTarget(nb::handle target) {
   At here(*this, target);
@@ -110,6 +111,10 @@ size_t FunctionBuilder::countTargets(nb::handle target) {
   fail(error::kSyntax, "the target of a loop must be a name");
 }
 
+bool FunctionBuilder::isContainer(const Value &value) {
+  return isTensor(value) || isView(value) || (value.isObject() && session.python.isInstance(value.object, session.python.structField));
+}
+
 std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
   At here(*this, iterNode);
   if (iterable.isStatic) {
@@ -119,10 +124,9 @@ std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode
       fail(error::kType, "a loop over qd.static needs an iterable known while compiling, got " + describe(iterable));
     return std::nullopt;
   }
-  bool isStructField = iterable.isObject() && session.python.isInstance(iterable.object, session.python.structField);
-  if (isTensor(iterable) || isView(iterable) || isStructField) return boxOfTensor(iterable, false, target);
-  if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1 && !iterable.aggregate->isNdrange)
-    return boxOfTensor(iterable.aggregate->items[0], true, target);
+  if (isContainer(iterable)) return boxOfContainers({iterable}, false, target);
+  if (iterable.is(Kind::Range) && !iterable.aggregate->items.empty() && isContainer(iterable.aggregate->items[0]))
+    return boxOfContainers(iterable.aggregate->items, iterable.aggregate->items.size() == 1, target);
   if (iterable.isObject()) iterable = toRange(iterable);
   if (iterable.is(Kind::Range)) return boxOfRange(iterable, target);
   bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
@@ -132,13 +136,18 @@ std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode
 }
 
 void FunctionBuilder::visitFor(nb::handle at) {
-  nb::object iterNode = getAttribute(at, names().iter);
-  if (kindOf(iterNode) == NodeKind::IfExp && !isConstant(visit(getAttribute(iterNode, names().test)))) {
-    At here(*this, iterNode);
-    fail(error::kSyntax, "Using non static inlined if statement as for-loop iterable is not currently supported.");
+  nb::object iterNode = getAttribute(at, names().iter), target = getAttribute(at, names().target);
+  if (kindOf(iterNode) == NodeKind::Subscript) {
+    Value base = visit(getAttribute(iterNode, names().value));
+    if (isTensor(base)) return loopOver(at, boxOfSlice(toTensor(base), visitIndices(getAttribute(iterNode, names().slice)), target));
   }
-  Value iterable = visit(iterNode);
-  if (std::optional<Box> box = findBox(iterNode, iterable, getAttribute(at, names().target))) return loopOver(at, std::move(*box));
+  Value iterable;
+  if (kindOf(iterNode) == NodeKind::IfExp) {
+    Value test = visit(getAttribute(iterNode, names().test));
+    if (!isConstant(test) && !test.isStatic) iterable = chooseRange(iterNode, truth(test, "if"));
+  }
+  if (!iterable.is(Kind::Range)) iterable = visit(iterNode);
+  if (std::optional<Box> box = findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
   unroll(at, iterable);
 }
 
@@ -155,8 +164,8 @@ Value FunctionBuilder::toRange(const Value &object) {
   if (isGrouped) ndrange = getAttribute(ndrange, names().r);
   if (!session.python.isInstance(ndrange, session.python.ndrange)) return object;
   std::vector<Value> items;
-  for (nb::handle pair : getAttribute(ndrange, names().bounds))
-    for (nb::handle end : pair) items.push_back(makeObject(end));
+  for (nb::handle triple : getAttribute(ndrange, names().bounds))
+    for (nb::handle end : triple) items.push_back(makeObject(end));
   Value range = makeAggregate(Kind::Range, std::move(items));
   range.aggregate->isNdrange = true;
   range.aggregate->isGrouped = isGrouped;
@@ -210,14 +219,11 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
   };
   nb::list dimensions;
   for (const Value &argument : arguments.positional) {
-    if (!isList(argument)) {
-      items.push_back(makeObject(nb::int_(0)));
-      dimensions.append(check(argument));
-      continue;
-    }
+    if (!isList(argument)) items.push_back(makeObject(nb::int_(0)));
     nb::list ends;
-    for (const Value &end : listItems(argument, "unpack")) ends.append(check(end));
-    dimensions.append(ends);
+    for (const Value &end : isList(argument) ? listItems(argument, "unpack") : std::vector<Value>{argument}) ends.append(check(end));
+    dimensions.append(isList(argument) ? nb::object(ends) : nb::object(ends[0]));
+    if (nb::len(ends) < 3) items.push_back(makeObject(nb::int_(1)));
   }
   nb::dict named;
   for (const auto &[name, value] : arguments.named) named[name.c_str()] = known(value);
@@ -226,6 +232,13 @@ Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
   Value range = toRange(makeObject(made));
   range.aggregate->items = std::move(items);
   return range;
+}
+
+Value FunctionBuilder::makeZip(const Arguments &arguments) {
+  for (const Value &value : arguments.positional)
+    if (!isContainer(value)) fail(error::kType, "qd.zip takes containers, got " + describe(value));
+  if (arguments.positional.empty() || !arguments.named.empty()) fail(error::kType, "qd.zip takes one or more containers");
+  return arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Range, arguments.positional);
 }
 
 void FunctionBuilder::configureLoop(const Arguments &arguments) {
@@ -258,52 +271,158 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle 
   const std::vector<Value> &items = range.aggregate->items;
   Type type = boundType(items);
   Box box;
-  if (!range.aggregate->isNdrange) {
-    box.lower = {convert(items[0], type)};
-    box.upper = {convert(items[1], type)};
-    if (findInteger(items[2]) == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
-    if (findInteger(items[2]) != 1) box.steps = {convert(items[2], type)};
-    return box;
+  bool hasSteps = false;
+  for (size_t first = 0; first < items.size(); first += 3) {
+    std::optional<int64_t> low = findInteger(items[first]), high = findInteger(items[first + 1]), step = findInteger(items[first + 2]);
+    if (step == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
+    if (session.options.debug && low && high && step && (*step > 0 ? *low > *high : *low < *high))
+      session.warn("the range from " + std::to_string(*low) + " to " + std::to_string(*high) +
+                       " is empty: a loop downwards has a step of -1",
+                   PyExc_SyntaxWarning);
+    box.lower.push_back(convert(items[first], type));
+    box.upper.push_back(convert(items[first + 1], type));
+    box.steps.push_back(convert(items[first + 2], type));
+    hasSteps |= step != 1;
   }
-  for (size_t end = 0; end < items.size(); ++end) (end % 2 ? box.upper : box.lower).push_back(convert(items[end], type));
+  if (!hasSteps) box.steps.clear();
   box.axes = range.aggregate->axes;
   box.isGrouped = range.aggregate->isGrouped;
-  if (box.isGrouped || countTargets(target) == box.lower.size()) return box;
+  if (!range.aggregate->isNdrange || box.isGrouped || countTargets(target) == box.lower.size()) return box;
   At here(*this, target);
   fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
 }
 
-FunctionBuilder::Box FunctionBuilder::boxOfTensor(Value tensor, bool isGrouped, nb::handle target) {
-  size_t targets = countTargets(target);
-  while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
-    nb::object fields = getAttribute(tensor.object, names().field_dict);
-    auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
-    tensor = structFieldMember(tensor, name, field);
+Value FunctionBuilder::chooseRange(nb::handle at, mlir::Value condition) {
+  At here(*this, at);
+  Value sides[2] = {visit(getAttribute(at, names().body)), visit(getAttribute(at, names().orelse))};
+  for (Value &side : sides) {
+    if (side.isObject()) side = toRange(side);
+    if (!side.is(Kind::Range) || side.aggregate->isNdrange || side.aggregate->items.size() != 3)
+      fail(error::kSyntax,
+           "Using non static inlined if statement as for-loop iterable is not currently supported. (for others than range)");
   }
-  if (isView(tensor)) tensor = toView(tensor);
-  if (!isTensor(tensor) && !tensor.is(Kind::View))
-    fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
+  auto other = sides[1].aggregate->items.begin();
+  return mapItems(sides[0], [&](const Value &item) { return select(makeComputed(condition), item, *other++); });
+}
+
+std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &tensor, size_t axis) {
+  if (tensor.is(Kind::View)) {
+    mlir::Value count = emit(tensor.aggregate->items[2]);
+    return {constant(0, count.getType()), count};
+  }
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  int64_t first = type.getFirst(axis);
+  mlir::Value last = first ? constant(first + type.getExtents()[axis], session.types.i32) : extent(tensor, int(axis));
+  return {constant(first, last.getType()), last};
+}
+
+FunctionBuilder::Box FunctionBuilder::boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target) {
   Box box;
   box.isGrouped = isGrouped;
-  if (tensor.is(Kind::View)) {
-    box.upper = {emit(tensor.aggregate->items[2])};
-    box.lower = {constant(0, box.upper[0].getType())};
-  } else {
-    tensor = toTensor(tensor);
-    auto type = mlir::cast<ir::TensorType>(tensor.type);
-    for (int axis = 0; axis < int(type.getRank()); ++axis) {
-      box.upper.push_back(extent(tensor, axis));
-      if (int64_t first = type.getFirst(axis)) box.upper.back() = constant(first + type.getExtents()[size_t(axis)], session.types.i32);
-      box.lower.push_back(constant(type.getFirst(axis), box.upper.back().getType()));
+  for (const auto &[number, container] : llvm::enumerate(containers)) {
+    Value tensor = container;
+    while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
+      nb::object fields = getAttribute(tensor.object, names().field_dict);
+      auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
+      tensor = structFieldMember(tensor, name, field);
+    }
+    if (isView(tensor)) tensor = toView(tensor);
+    if (!isTensor(tensor) && !tensor.is(Kind::View))
+      fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
+    if (!tensor.is(Kind::View)) tensor = toTensor(tensor);
+    size_t rank = tensor.is(Kind::View) ? 1 : size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
+    if (number > 0 && rank != box.upper.size()) fail(error::kType, "the containers of qd.zip must have equally many axes");
+    for (size_t axis = 0; axis < rank; ++axis) {
+      auto [lower, upper] = findBounds(tensor, axis);
+      if (number > 0) {
+        box.upper[axis] = create<ir::BinaryOp>(BinaryKind::min, box.upper[axis], cast(upper, box.upper[axis].getType()));
+        continue;
+      }
+      box.lower.push_back(lower);
+      box.upper.push_back(upper);
     }
   }
-  size_t rank = box.upper.size();
+  checkIndices(box, target);
+  return box;
+}
+
+void FunctionBuilder::checkIndices(const Box &box, nb::handle target) {
+  size_t targets = countTargets(target), rank = box.lower.size();
   At here(*this, target);
-  if (isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
-  if (!isGrouped && targets != rank)
+  if (box.isGrouped && targets != 1) fail(error::kSyntax, "Group for should have 1 loop target, found " + std::to_string(targets));
+  if (!box.isGrouped && targets != rank)
     fail(error::kSyntax, "Number of struct-for indices does not match loop variable dimensionality (" + std::to_string(targets) +
                              " != " + std::to_string(rank) + ")");
+}
+
+FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &tensor, const std::vector<Value> &indices, nb::handle target) {
+  auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
+  if (indices.size() > rank)
+    fail(error::kIndex,
+         "a container with " + std::to_string(rank) + " axes has no slice with " + std::to_string(indices.size()) + " indices");
+  Box box;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    // An index leaves its axis out; what is not given is taken whole.
+    if (axis < indices.size() && !indices[axis].is(Kind::Range)) continue;
+    auto [first, last] = findBounds(tensor, axis);
+    auto clamp = [&, first = first, last = last](size_t which, mlir::Value whole) -> mlir::Value {
+      if (axis >= indices.size() || indices[axis].aggregate->items[which].isNone()) return whole;
+      const Value &given = indices[axis].aggregate->items[which];
+      mlir::Value value = convert(given, last.getType());
+      bool isFromEnd = findInteger(given).value_or(0) < 0 && mlir::cast<ir::TensorType>(tensor.type).getFirst(axis) == 0;
+      if (isFromEnd) value = create<ir::BinaryOp>(BinaryKind::add, last, value);
+      return create<ir::BinaryOp>(BinaryKind::min, create<ir::BinaryOp>(BinaryKind::max, value, first), last);
+    };
+    box.lower.push_back(clamp(0, first));
+    box.upper.push_back(clamp(1, last));
+    Value step = axis < indices.size() ? indices[axis].aggregate->items[2] : makeObject(nb::none());
+    if (!step.isNone() && findInteger(step).value_or(0) < 1)
+      fail(error::kSyntax, "the step of a slice that is looped over must be positive and known while compiling");
+    box.steps.push_back(constant(findInteger(step).value_or(1), last.getType()));
+  }
+  checkIndices(box, target);
   return box;
+}
+
+bool FunctionBuilder::isHarmless(nb::handle at) {
+  auto areHarmless = [&](nb::handle nodes) {
+    for (nb::handle node : nodes)
+      if (!isHarmless(node)) return false;
+    return true;
+  };
+  switch (kindOf(at)) {
+  case NodeKind::Constant:
+  case NodeKind::Name: return true;
+  case NodeKind::Attribute: return isHarmless(getAttribute(at, names().value));
+  case NodeKind::UnaryOp: return isHarmless(getAttribute(at, names().operand));
+  case NodeKind::BinOp: return isHarmless(getAttribute(at, names().left)) && isHarmless(getAttribute(at, names().right));
+  case NodeKind::Compare: return isHarmless(getAttribute(at, names().left)) && areHarmless(getAttribute(at, names().comparators));
+  case NodeKind::Tuple: return areHarmless(getAttribute(at, names().elts));
+  case NodeKind::Call: {
+    nb::object callee = resolveCallee(getAttribute(at, names().func));
+    std::string name = builtinName(callee);
+    return (name == "ndrange" || name == "grouped" || name == "zip" || (callee && callee.is(session.python.rangeClass))) &&
+           areHarmless(getAttribute(at, names().args)) && nb::len(getAttribute(at, names().keywords)) == 0;
+  }
+  default: return false;
+  }
+}
+
+bool FunctionBuilder::holdsLoopsOnly(nb::handle statements) {
+  for (nb::handle statement : statements) {
+    bool fits = false;
+    if (kindOf(statement) == NodeKind::For) {
+      fits = isHarmless(getAttribute(statement, names().iter)) && nb::len(getAttribute(statement, names().orelse)) == 0;
+    } else if (kindOf(statement) == NodeKind::If) {
+      fits = isHarmless(getAttribute(statement, names().test)) && holdsLoopsOnly(getAttribute(statement, names().body)) &&
+             holdsLoopsOnly(getAttribute(statement, names().orelse));
+    } else if (kindOf(statement) == NodeKind::Expr) {
+      nb::object value = getAttribute(statement, names().value);
+      fits = kindOf(value) == NodeKind::Call && builtinName(resolveCallee(getAttribute(value, names().func))) == "loop_config";
+    }
+    if (!fits) return false;
+  }
+  return true;
 }
 
 void FunctionBuilder::loopOver(nb::handle at, Box box) {
@@ -322,8 +441,11 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
     for (auto [position, axis] : llvm::enumerate(box.axes)) {
       box.lower[position] = written.lower[size_t(axis)];
       box.upper[position] = written.upper[size_t(axis)];
+      if (!box.steps.empty()) box.steps[position] = written.steps[size_t(axis)];
     }
   }
+  if (isParallel)
+    for (mlir::Value guard : guards) box.upper[0] = create<ir::SelectOp>(box.upper[0].getType(), guard, box.upper[0], box.lower[0]);
   mlir::Value wasLeft = isParallel ? mlir::Value() : makeLeftFlag(at);
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),

@@ -101,6 +101,11 @@ void FunctionBuilder::collectAssignments() {
       if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) (*uses)[getAttribute(at, names().id).ptr()] += 1;
       continue;
     }
+    if (kind == NodeKind::FunctionDef && !at.is(tree)) {
+      // A function inside may read its captures at any time: each has a place.
+      for (nb::handle name : session.python.freeNames(at)) (*uses)[name.ptr()] += 2;
+      continue;
+    }
     if (kind == NodeKind::Return) (*uses)[tree.ptr()] += 1;
     if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target));
     if (kind == NodeKind::Attribute || kind == NodeKind::Subscript) {

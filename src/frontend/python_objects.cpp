@@ -44,6 +44,8 @@ PythonObjects::PythonObjects() {
   standIn = findMember("quadrants._parameters", "RuntimeValue");
   bind = findMember("quadrants._parameters", "bind");
   getSource = findMember("quadrants._source", "get_source");
+  localFunc = findMember("quadrants._func", "LocalFunc");
+  freeNames = findMember("quadrants._func", "free_names");
   findDtype = findMember("quadrants._dtypes", "find_dtype");
   rangeClass = nb::borrow(reinterpret_cast<PyObject *>(&PyRange_Type));
   nb::list plain;

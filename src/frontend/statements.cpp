@@ -13,6 +13,7 @@ void FunctionBuilder::visitBody(nb::handle statements) {
   for (nb::handle statement : statements) {
     // What stands after `return`, `break` or `continue` is not compiled.
     if (terminated) return;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error(); // Ctrl-C
     if (isInKernel())
       visitRecovering(statement);
     else
@@ -24,13 +25,14 @@ void FunctionBuilder::visitRecovering(nb::handle statement) {
   OpBuilder::InsertPoint place = builder.saveInsertionPoint();
   unsigned depth = scopes.depth(), calls = session.callDepth;
   std::tuple state(runtimeDepth, expressionDepth, isInsideParallel);
-  size_t loopCount = loops.size();
+  size_t loopCount = loops.size(), guardCount = guards.size();
   try {
     visitStatement(statement);
   } catch (CompileError &error) {
     if (error.isComplete) throw;
     while (scopes.depth() > depth) scopes.pop();
     loops.resize(loopCount);
+    guards.resize(guardCount);
     std::tie(runtimeDepth, expressionDepth, isInsideParallel) = state;
     nextLoop = {};
     terminated = false;
@@ -78,8 +80,18 @@ void FunctionBuilder::visitStatementNode(nb::handle statement) {
   case NodeKind::Continue: return visitLoopControl(kindOf(statement));
   case NodeKind::Pass: return;
   case NodeKind::Delete: return visitDelete(statement);
-  case NodeKind::FunctionDef:
-    fail(error::kSyntax, llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") + "'.");
+  case NodeKind::FunctionDef: {
+    nb::object name = getAttribute(statement, names().name);
+    if (nb::len(getAttribute(statement, names().decorator_list)) != 0)
+      fail(error::kSyntax,
+           llvm::Twine("Function definition is not allowed in '") + (isInKernel() ? "qd.kernel" : "qd.func") + "' with decorators.");
+    if (isVisible(scopes.find(name.ptr()))) fail(error::kSyntax, "Recreating variables is not allowed: '" + toText(name) + "'");
+    Binding binding;
+    binding.kind = Binding::Kind::Static;
+    binding.value = makeLocalFunc(statement);
+    scopes.bind(name.ptr(), std::move(binding));
+    return;
+  }
   case NodeKind::With: {
     nb::object items = getAttribute(statement, names().items);
     if (nb::len(items) != 1) fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
@@ -189,10 +201,19 @@ void FunctionBuilder::visitIf(nb::handle at) {
 }
 
 void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
-  nb::object orelse = getAttribute(at, names().orelse);
+  nb::object body = getAttribute(at, names().body), orelse = getAttribute(at, names().orelse);
+  if (isTopLevel() && holdsLoopsOnly(body) && holdsLoopsOnly(orelse)) {
+    // The condition holds for all iterations or for none: the loops are tasks that have nothing to do when it does not.
+    guards.push_back(condition);
+    visitBlock(body);
+    guards.back() = create<ir::UnaryOp>(ir::UnaryKind::logical_not, condition);
+    visitBlock(orelse);
+    guards.pop_back();
+    return;
+  }
   auto op = create<ir::IfOp>(condition);
   Branch branches[2];
-  branches[0] = runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().body)); });
+  branches[0] = runBranch(op.getThenRegion(), [&] { visitBody(body); });
   if (nb::len(orelse) != 0) branches[1] = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
   // A branch that leaves says nothing about the variables after the `if`.
   if (nb::len(orelse) == 0 && branches[0].isTerminated) return;

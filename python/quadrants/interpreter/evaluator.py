@@ -290,6 +290,21 @@ class Evaluator:
         iterator = self._loop_values(items, count)
         return itertools.islice(iterator, 1) if self.dry else iterator
 
+    def iterate_slice(self, base: Any, index: Any, count: int) -> Iterator[Any]:
+        """The indices of a part of a container, or the items of what else `base[index]` is."""
+        tensor = self.tensor(base)
+        if tensor is None:
+            return self.iterate(self.read(self.element(base, index)), count)
+        given = [*(index if isinstance(index, tuple) else (index,))]
+        given += [slice(None)] * (len(tensor.shape) - len(given))
+        ends = [(part.start, part.stop, part.step) for part in given if isinstance(part, slice)]
+        sizes = [size for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, slice)]
+        parts = [slice(*(None if end is None else int(end) for end in triple)) for triple in ends]
+        box = itertools.product(*(range(*part.indices(size)) for part, size in zip(parts, sizes, strict=True)))
+        text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {len(sizes)})"
+        iterator = self._indices(box, len(sizes), count, text)
+        return itertools.islice(iterator, 1) if self.dry else iterator
+
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))

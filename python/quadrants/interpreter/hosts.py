@@ -224,7 +224,9 @@ def by_reference(callee: Any) -> Any:
         return lambda _: False
     func, bound = parts_of(callee)
     parameters = enumerate(func.parameters[len(bound) :])
-    return {key for position, parameter in parameters if parameter.kind == "template" for key in (position, parameter.name)}.__contains__
+    return {
+        key for position, parameter in parameters if parameter.kind in ("template", "ref") for key in (position, parameter.name)
+    }.__contains__
 
 
 def executable(function: Any, parameters: Any, others: str, evaluator: Any, rewriter: type[Rewriter] = Rewriter) -> Any:
@@ -260,7 +262,7 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
 
 
 def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
-    if parameter.kind == "template":
+    if parameter.kind in ("template", "ref"):
         return read(value) if evaluator.dry else value  # nothing is stored when only types are wanted
     value = read(value)
     if parameter.kind in ("scalar", "matrix", "struct"):

@@ -107,6 +107,11 @@ def _grouped(evaluator: Any, items: Any) -> Any:
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
 
 
+def _zip(evaluator: Any, *containers: Any) -> Any:
+    shapes = [evaluator.tensor(container).shape for container in containers]
+    return BUILTINS["ndrange"](*map(min, zip(*shapes, strict=True)))
+
+
 def _as_in_python(name: str) -> Callable[..., Any]:
     return lambda _, *arguments, **named: BUILTINS[name](*arguments, **named)
 
@@ -235,7 +240,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
-    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "random": _random,
+    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "zip": _zip, "random": _random,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip

@@ -30,7 +30,7 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 _OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
 _REFUSED = (
     ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
-    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.Match,
+    ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.pattern,
 )  # fmt: skip
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
@@ -68,6 +68,7 @@ class Rewriter(ast.NodeTransformer):
         self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
+        self.function_depth = 0  # functions inside this one
         self.temporaries = 0
 
     def role(self, name: str, stored: bool = False) -> str | None:
@@ -411,9 +412,13 @@ class Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.stmt:
         static = self.is_static_call(node.iter)
         count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 0
-        items = self.helper(
-            "static_items" if static else "iterate", self.visit(node.iter), *([] if static else [literal(count)]), at=node.iter
-        )
+        if static:
+            items = self.helper("static_items", self.visit(node.iter), at=node.iter)
+        elif isinstance(node.iter, ast.Subscript):
+            part = (self.visit_place(node.iter.value), self.index(node.iter.slice))
+            items = self.helper("iterate_slice", *part, literal(count), at=node.iter)
+        else:
+            items = self.helper("iterate", self.visit(node.iter), literal(count), at=node.iter)
         self.scopes.append({})
         self.declare_targets(node.target, "object" if static else "loop")
         body = self.block(node.body, self.scopes.pop())[0]
@@ -442,8 +447,27 @@ class Rewriter(ast.NodeTransformer):
         node.value = node.value if isinstance(node.value, ast.Constant) else self.visit(node.value)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.fail(f"Function definition is not allowed in '{self.kind}'.", node)
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        if node.decorator_list or node.args.vararg or node.args.kwarg:
+            self.fail(f"Function definition is not allowed in '{self.kind}' with decorators, *args or **kwargs.", node)
+        if self.role(node.name):
+            self.fail("Recreating variables is not allowed", node)
+        parameters = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
+        self.scopes[-1][node.name] = "object"
+        outer, self.scopes = self.scopes, [{name: role for name, role in scope.items() if name not in own} for scope in self.scopes]
+        self.function_depth += 1
+        roles = {name: "place" if name in self.references else "value" for name in parameters}
+        body = self.block(node.body, dict(roles))[0]
+        self.function_depth -= 1
+        self.scopes = outer
+        for name, role in roles.items():
+            value = self.helper("declare", ast.Name(name, ast.Load()), at=node)
+            value = self.helper("place_of", value, at=node) if role == "place" else value
+            body.insert(0, _place(ast.Assign([ast.Name(name, ast.Store())], value), node))
+        for argument in (*node.args.posonlyargs, *node.args.args):
+            argument.annotation = None
+        return _place(ast.FunctionDef(node.name, node.args, body, [], None), node)
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, _REFUSED):
@@ -471,7 +495,7 @@ class TypesRewriter(Rewriter):
     """Makes the function that visits every `return`, to learn what types there are: both branches of each `if`, each loop once."""
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        if self.is_static_call(node.test):
+        if self.is_static_call(node.test) or self.function_depth:
             return super().visit_If(node)
         out: list[ast.stmt] = [_place(ast.Expr(self.visit(node.test)), node)]
         for part in (node.body, node.orelse):
@@ -481,15 +505,19 @@ class TypesRewriter(Rewriter):
                 self.scopes[-1].setdefault(name, role)
         return out
 
-    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+    def visit_While(self, node: ast.While) -> Any:
+        if self.function_depth:
+            return super().visit_While(node)
         return [_place(ast.Expr(self.visit(node.test)), node), *self.block(node.body)[0]]
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         returned: Any = super().visit_Return(node)
+        if self.function_depth:
+            return returned
         return _place(ast.Expr(self.helper("note_result", returned.value, at=node)), node)
 
     def visit_Break(self, node: ast.stmt) -> ast.stmt:
-        return _place(ast.Pass(), node)
+        return node if self.function_depth else _place(ast.Pass(), node)
 
     visit_Continue = visit_Break
 

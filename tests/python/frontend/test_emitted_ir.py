@@ -25,12 +25,59 @@ def test_outermost_loops_are_parallel_and_inner_ones_are_not(emit: Emit):
             for j in range(3):
                 pass
         if n > 0:
-            for i in range(n):
+            n2 = n
+            for i in range(n2):
                 pass
 
     text = emit(k, 1)
     assert count(r"qd\.for parallel", text) == 1
     assert count(r"qd\.for \(", text) == 2
+
+
+def test_loops_that_stand_alone_under_an_if_are_parallel(emit: Emit):
+    x = qd.field(qd.i32, shape=8)
+
+    @qd.kernel
+    def k(n: qd.i32):
+        if n > 0:
+            for i in range(n + 1):
+                x[i] = 1
+            if n > 3:
+                for i in x:
+                    x[i] = 2
+        else:
+            for i, j in qd.ndrange(2, 2):
+                x[i * j] = 3
+
+    assert count(r"qd\.for parallel", emit(k, 1)) == 3
+
+
+def test_loops_with_bounds_that_may_fail_stay_under_their_if(emit: Emit):
+    x = qd.field(qd.i32, shape=8)
+
+    @qd.kernel
+    def k(n: qd.i32):
+        if n > 0:
+            for i in range(x[n]):
+                x[i] = 1
+
+    assert count(r"qd\.for parallel", emit(k, 1)) == 0
+
+
+def test_loops_of_funcs_in_an_unrolled_loop_are_parallel(emit: Emit):
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.func
+    def fill(value):
+        for i in x:
+            x[i] = value
+
+    @qd.kernel
+    def k():
+        for value in qd.static(range(3)):
+            fill(value)
+
+    assert count(r"qd\.for parallel", emit(k)) == 3
 
 
 def test_loops_of_a_func_called_at_the_top_level_are_parallel(emit: Emit):

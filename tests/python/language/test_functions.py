@@ -1,5 +1,6 @@
 """Funcs: how arguments are passed, what comes back (spec 1 S8)."""
 
+import numpy as np
 import pytest
 from language_support import run
 
@@ -312,3 +313,54 @@ def test_returns_have_their_common_type(x, expected):
         return pick(x) / 2
 
     assert work(x) == expected
+
+
+INNER_FUNCTIONS = [
+    ("def f(x):\n    return x + n\nreturn f(2)", 12),
+    ("y = 3\ndef f(x):\n    return x * y\ny = 4\nreturn f(4)", 16),
+    ("def f(x, k=2):\n    return x * k\nreturn f(4) + f(1, k=5)", 13),
+    ("def f(x):\n    if x > 3:\n        return 1\n    return 0\nreturn f(n) * 10 + f(1)", 10),
+    ("def f(x):\n    x += 1\n    y = x * 2\n    return y\nx = 5\nreturn f(x) + x", 17),
+    ("def f(x):\n    def g(y):\n        return y * n\n    return g(x) + 1\nreturn f(2)", 21),
+    ("def f(x: qd.i32):\n    return x\nreturn f(2.75)", 2),
+    ("f = lambda x, y: x * n + y\nreturn f(2, 1)", 21),
+    ("return apply(lambda x: x * n, 4)", 41),
+    ("s = 0\nfor i in range(4):\n    def add(x):\n        return x + i\n    s += add(n)\nreturn s", 46),
+    ("def f(x):\n    a[0] += x\nf(3)\nf(4)\nreturn a[0]", 7),
+]
+
+
+@pytest.mark.parametrize("body, expected", INNER_FUNCTIONS)
+def test_functions_inside_functions_read_what_is_around_them(body, expected):
+    a = np.zeros(1, np.int32)
+    preamble = "@qd.func\ndef apply(f: qd.template(), x):\n    return f(x) + 1"
+    assert run(body, preamble=preamble, n=("qd.i32", 10), a=("qd.types.ndarray()", a)) == expected
+
+
+def test_loops_of_an_inner_function_are_tasks():
+    x = qd.field(qd.i32, shape=8)
+
+    @qd.kernel
+    def work(n: qd.i32):
+        def fill(value):
+            for i in x:
+                x[i] += value + n
+
+        fill(1)
+        fill(2)
+
+    work(10)
+    assert x.to_numpy().tolist() == [23] * 8
+
+
+def test_real_func_writes_a_variable_that_it_takes_by_reference():
+    preamble = "@qd.real_func\ndef count(x: qd.types.ref(qd.i32), by: qd.i32):\n    x += by"
+    assert run("x = 1\ncount(x, 5)\ncount(x, n)\nreturn x", preamble=preamble, n=("qd.i32", 10)) == 16
+
+
+TOP = "@qd.func(requires_top_level=True)\ndef op():\n    for i in range(4):\n        x[i] += 1\n@qd.func\ndef helper():\n    op()\n"
+
+
+@pytest.mark.parametrize("body", ["op()", "helper()", "if qd.static(True):\n    op()", "for k in qd.static(range(1)):\n    helper()"])
+def test_func_that_requires_the_top_level_is_called_there(body):
+    assert run(f"{body}\nreturn x[2]", preamble="x = qd.field(qd.i32, 4)\n" + TOP) == 1

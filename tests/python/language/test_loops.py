@@ -200,3 +200,66 @@ def test_product_by_parallel_iterations_is_exact():
     x[None] = 1
     work()
     assert x[None] == 2**60
+
+
+PARTS = [
+    ("for i in x[1:3, 0]:\n    s = s * 10 + i", 12),
+    ("for i in x[n:, 1]:\n    s = s * 10 + i", 23),
+    ("for i in x[-3:-1, n]:\n    s = s * 10 + i", 12),
+    ("for i in x[n:100, 0]:\n    s = s * 10 + i", 23),
+    ("for j in x[n]:\n    s = s * 10 + j", 12),
+    ("for i, j in x[1::2]:\n    s = s * 100 + i * 10 + j", 101112303132),
+    ("for i, j in x[3:1]:\n    s = 1", 0),
+]
+
+
+@pytest.mark.parametrize("loop, expected", PARTS)
+def test_loop_over_a_part_of_a_container_has_the_indices_of_the_container(loop, expected):
+    body = f"s = qd.i64(0)\nqd.loop_config(serialize=True)\n{loop}\nreturn s"
+    for preamble, arguments in [
+        ("x = qd.field(qd.i32, (4, 3))", {}),
+        ("", {"x": ("qd.types.ndarray()", np.zeros((4, 3), np.float32))}),
+    ]:
+        assert run(body, "qd.i64", preamble, n=("qd.i32", 2), **arguments) == expected
+
+
+def test_containers_are_looped_over_together():
+    preamble = "x = qd.field(qd.i32, (4, 3))\ny = qd.field(qd.i32, (4, 3))"
+    assert run("s = 0\nfor i, j in qd.zip(x, y):\n    s += i * 10 + j + x[i, j] - y[i, j]\nreturn s", preamble=preamble) == 192
+
+
+def test_axes_of_an_ndrange_may_have_steps():
+    loop = "for i, j in qd.ndrange((0, n, 3), (5, 2, -1)):\n    s = s * 100 + i * 10 + j"
+    body = f"s = qd.i64(0)\nqd.loop_config(serialize=True)\n{loop}\nreturn s"
+    expected = 0
+    for i in range(0, 7, 3):
+        for j in range(5, 2, -1):
+            expected = expected * 100 + i * 10 + j
+    assert run(body, "qd.i64", n=("qd.i32", 7)) == expected
+    assert run(body.replace("n, 3", "7, 3"), "qd.i64", n=("qd.i32", 7)) == expected
+    assert [*qd.ndrange((0, 7, 3), 1)] == [(0, 0), (3, 0), (6, 0)]
+
+
+@pytest.mark.parametrize("n, expected", [(10, 45), (3, 9)])
+def test_range_is_chosen_at_run_time(n, expected):
+    assert run("s = 0\nfor i in range(n) if n > 5 else range(2, 5):\n    s += i\nreturn s", n=("qd.i32", n)) == expected
+
+
+@pytest.mark.parametrize("n, expected", [(10, [2, 2, 2, 2]), (1, [1, 1, 0, 0]), (0, [3, 3, 0, 0])])
+def test_loops_alone_under_an_if_run_when_its_condition_holds(n, expected):
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.kernel
+    def work(n: qd.i32):
+        if n > 0:
+            for i in range(2):
+                x[i] = 1
+            if n > 3:
+                for i in x:
+                    x[i] = 2
+        else:
+            for i in range(2):
+                x[i] = 3
+
+    work(n)
+    assert x.to_numpy().tolist() == expected

@@ -44,3 +44,25 @@ def test_endless_kernel_is_interrupted_and_the_next_launch_works(launch):
     finally:
         timer.join()
     assert five() == 5
+
+
+def test_compiling_is_interrupted_at_the_next_statement():
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+        reached = []
+
+        @qd.kernel
+        def work():
+            qd.static(os.kill(os.getpid(), signal.SIGUSR1))
+            qd.static(reached.append(1))
+
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert not reached
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert five() == 5
