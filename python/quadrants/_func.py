@@ -86,6 +86,7 @@ def free_names(node: ast.AST) -> list[str]:
     names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
     own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
     own |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    own |= {item.name for item in ast.walk(node) if isinstance(item, ast.FunctionDef)}
     return sorted({name.id for name in names} - own)
 
 

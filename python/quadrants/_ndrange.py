@@ -74,7 +74,7 @@ def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
 
 
 def make_ndrange(*dimensions: Any, axes: Any = None) -> _Ndrange:
-    """The index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`; `axes` gives the nesting order, outermost first."""
+    """The index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`; `axes` orders the loops, outermost first."""
     return _Ndrange(*dimensions, axes=axes)
 
 

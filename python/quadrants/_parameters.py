@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
 import types
 import typing
@@ -165,6 +166,29 @@ _BARE: dict[Any, tuple[str, Any]] = {
 }
 
 
+def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
+    """Whether a dataclass has members that are compile-time constants; raises where one, or a class around it, cannot be."""
+    try:
+        hints = typing.get_type_hints(cls)
+    except NameError:  # a name of a function's own: read at the launch
+        return False
+    has_constants = False
+    for field in dataclasses.fields(cls):
+        hint, where = hints.get(field.name), f"{cls.__name__}.{field.name}"
+        if hint is typing.Final or typing.get_origin(hint) is typing.Final:
+            kinds = typing.get_args(hint)
+            if not kinds or not isinstance(kinds[0], type) or not issubclass(kinds[0], (bool, int, float, str, enum.Enum)):
+                raise TypeError(f"{where} cannot be baked as a Quadrants compile-time constant: Final[T] takes bool, int, float, str and enums")
+            has_constants = True
+        elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer:
+            has_constants |= _check_dataclass(hint, (*outer, cls))
+        elif getattr(hint, "_data_oriented", False):
+            raise QuadrantsSyntaxError(f"{where} is of a data_oriented class: pass the object as an argument annotated qd.template()")
+    if has_constants and not (cls.__dataclass_params__.frozen or cls.__dataclass_params__.unsafe_hash):
+        raise TypeError(f"{cls.__name__} is not frozen, and has compile-time constants: declare it with dataclass(frozen=True)")
+    return has_constants
+
+
 def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
     """Kind of a parameter, its annotation without `| None`, and whether None is allowed."""
     inner = annotation.inner if isinstance(annotation, OptionalType) else None
@@ -184,6 +208,7 @@ def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
     if isinstance(annotation, type) and issubclass(annotation, TensorBase):
         return "tensor", None, False
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        _check_dataclass(annotation, ())
         return "dataclass", annotation, False
     if not isinstance(annotation, str) and find_dtype(annotation) is not None:
         return "scalar", annotation if annotation in (int, float) else find_dtype(annotation), False

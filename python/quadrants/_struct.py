@@ -34,7 +34,11 @@ class StructType(StructTypeBase):
                 raise QuadrantsSyntaxError(f"{clash[0]!r} is a component of the member {member!r} with unpacked=True, and a member too")
             expanded.update(parts)
         self.name = name
-        self.methods = dict(methods or {})
+        # Functions that take no struct, and constants, are attributes of the type and of its values.
+        statics = {key: value for key, value in (methods or {}).items() if isinstance(value, staticmethod) or not hasattr(value, "__get__")}
+        self.statics = {key: getattr(value, "__func__", value) for key, value in statics.items()}
+        self.methods = {key: value for key, value in (methods or {}).items() if key not in self.statics}
+        self.defaults: dict[str, Any] = {}
         self._members = expanded
 
     @property
@@ -44,6 +48,12 @@ class StructType(StructTypeBase):
             name: element if isinstance(element, (MatrixType, StructType)) else find_dtype(element)
             for name, element in self._members.items()
         }
+
+    def __getattr__(self, name: str) -> Any:
+        statics = self.__dict__.get("statics", {})
+        if name not in statics:
+            raise AttributeError(f"{self.__dict__.get('name', 'struct type')!r} has no attribute {name!r}")
+        return statics[name]
 
     def leaves(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """Scalar, vector and matrix members with dotted names, those of nested structs included."""
@@ -67,7 +77,11 @@ class StructType(StructTypeBase):
                 reason = "is given twice" if name in given else f"is no member of {self.name} (members: {', '.join(members)})"
                 raise QuadrantsSyntaxError(f"{name!r} {reason}")
             given[name] = value
-        return Struct._of(self, {name: _convert(element, given.get(name, 0)) for name, element in members.items()})
+        values_of = {name: given[name] if name in given else self._default(name, element) for name, element in members.items()}
+        return Struct._of(self, {name: _convert(element, values_of[name]) for name, element in members.items()})
+
+    def _default(self, name: str, element: Any) -> Any:
+        return self.defaults.get(name, element() if isinstance(element, StructType) else 0)
 
     def filled_with_scalar(self, value: Any) -> Struct:
         """A struct value with every component set to `value`."""
@@ -183,6 +197,8 @@ class Struct(metaclass=KernelClass):
                 return self.methods[name].__get__(self, type(self))
             if f"_{name}0" in self._entries:
                 return _UnpackedVector(self, name)
+            if self._type is not None and name in self._type.statics:
+                return self._type.statics[name]
         raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -455,24 +471,35 @@ def struct(**members: Any) -> StructType:
 
 
 def dataclass(cls: type) -> StructType:
-    """Make a struct type of a class: annotated names are members, functions are methods."""
+    """Make a struct type of a class: annotated names are members, their values are defaults, functions are methods, the rest is constant.
+
+    Members of base classes come first. Raises `QuadrantsSyntaxError` for a default that the type of its member does not take.
+    """
     members: dict[str, Any] = {}
     methods: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     scope = {**vars(sys.modules.get(cls.__module__, _types)), **caller_locals(1)}
     for base in reversed(cls.__mro__[:-1]):
-        base_members, base_methods = _inherited(base)
-        members.update(base_members)
-        methods.update(base_methods)
+        for inherited, own in zip(_inherited(base), (members, methods, defaults), strict=True):
+            own.update(inherited)
         for name, annotation in base.__dict__.get("__annotations__", {}).items():
             members[name] = eval(annotation, scope) if isinstance(annotation, str) else annotation
         for name, value in base.__dict__.items():
             if name in members:
-                raise QuadrantsSyntaxError("Default value in @dataclass is not supported.")
-            if callable(value) and not (name.startswith("__") and name.endswith("__")):
+                defaults[name] = value
+            elif not name.startswith("__"):
                 methods[name] = value
-    return StructType(cls.__name__, methods, **members)
+    methods.pop("_qd_struct_type", None)
+    kind = StructType(cls.__name__, methods, **members)
+    for name, value in defaults.items():
+        try:
+            _convert(kind.members[name], value)
+        except (TypeError, ValueError) as error:
+            raise QuadrantsSyntaxError(f"the default of member {name!r} of {cls.__name__} does not fit: {error}") from error
+    kind.defaults = defaults
+    return kind
 
 
-def _inherited(base: type) -> tuple[dict[str, Any], dict[str, Any]]:
+def _inherited(base: type) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     kind = base.__dict__.get("_qd_struct_type")
-    return (kind._members, kind.methods) if kind is not None else ({}, {})
+    return (kind._members, {**kind.methods, **{name: staticmethod(value) for name, value in kind.statics.items()}}, kind.defaults) if kind is not None else ({}, {}, {})

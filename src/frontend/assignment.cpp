@@ -175,6 +175,7 @@ Value FunctionBuilder::memberTarget(nb::handle target) {
     if (root->root == artifact::Path::Root::Argument) failImmutable(member);
     failCaptured(member);
   }
+  if (base.is(Kind::Argument)) requirePlace(base);
   return getAttributeOf(base, name);
 }
 
@@ -196,6 +197,7 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     }
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
       failCaptured(Reader::describe(base.path));
+    if (base.is(Kind::Argument)) requirePlace(base);
     place = subscript(base, index);
   } else {
     fail(error::kSyntax, kindOf(target) == NodeKind::Starred ? "a starred target must be in a list or tuple" : "this cannot be assigned");

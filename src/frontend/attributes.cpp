@@ -9,6 +9,7 @@ using Kind = Value::Kind;
 using artifact::PathStep;
 
 Value FunctionBuilder::visitAttribute(nb::handle at) {
+  if (isSuperCall(getAttribute(at, names().value))) return superAttribute(getAttribute(at, names().attr));
   Value base = visit(getAttribute(at, names().value));
   return getAttributeOf(base, getAttribute(at, names().attr));
 }
@@ -118,6 +119,7 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   if (type) {
     nb::object methods = getAttribute(type, names().methods);
     if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) return makeMethod(base, found);
+    if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) return fromPython(found, nullptr);
   }
   if (text == "keys")
     return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
@@ -180,6 +182,17 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
       return dataclassMember(base, name, getAttribute(field, names().type));
   }
   if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(base, name);
+  const PathNode *classPath =
+      PyType_Check(object.ptr()) ? base.path : session.reader.getStep(base.path, PathStep::Kind::Attribute, "__class__");
+  const PathNode *methodPath = session.reader.getStep(classPath, PathStep::Kind::Attribute, text);
+  nb::object property = findAttribute(type, name);
+  if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.func)) {
+    Value method = makeMethod(base, property.attr("fget"));
+    method.path = session.reader.getStep(methodPath, PathStep::Kind::Attribute, "fget");
+    session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+    Arguments none;
+    return callMethod(method, none, nb::handle());
+  }
   nb::object found = findAttribute(object, name);
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (!found) {
@@ -201,10 +214,10 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);
   // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
-  if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
-    Value method = makeMethod(base, getAttribute(found, names().func));
-    method.path =
-        session.reader.getStep(session.reader.getStep(base.path, PathStep::Kind::Attribute, "__class__"), PathStep::Kind::Attribute, text);
+  if (python.isInstance(found, python.boundFunc)) {
+    nb::object instance = getAttribute(found, names().instance);
+    Value method = makeMethod(instance.is(object) ? base : makeObject(instance, classPath), getAttribute(found, names().func));
+    method.path = methodPath;
     session.reader.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }

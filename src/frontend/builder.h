@@ -354,6 +354,8 @@ private:
   //--- functions.cpp ---
   /// A function inside this one, with the variables that it reads; called as a method is.
   Value makeLocalFunc(nb::handle node);
+  bool isSuperCall(nb::handle node);
+  Value superAttribute(nb::handle name);
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
   std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
   Value passArgument(nb::handle parameter, const Value &value);
@@ -425,6 +427,8 @@ private:
   //--- structs.cpp ---
   Value makeStruct(nb::handle structType, Arguments &arguments);
   Value makeAnonymousStruct(Arguments &arguments);
+  /// A struct with the members of a dataclass, from values of the run time.
+  Value makeDataclass(nb::handle type, Arguments &arguments);
   /// A struct with the names of a dict; `make` gives each member.
   Value makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make);
   Value makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make);
@@ -486,6 +490,7 @@ private:
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level
   bool isInsideParallel = false;
   bool isInlined = false;
+  bool isReal = false;       ///< a real_func
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
   unsigned expressionDepth = 0;
   Value inlinedResult = makeObject(nb::none()); ///< of an inlined func

@@ -56,7 +56,8 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
       std::string what = value.is(Kind::Argument)
                              ? "<class 'Expr'>: it is a runtime kernel argument and cannot be used inside qd.static()"
                              : "<class 'Expr'> ('" + ir::describe(value.type) + "'); assign it with qd.static if it is constant";
-      fail(error::kCompilation, "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
+      fail(value.is(Kind::Argument) ? error::kSyntax : error::kCompilation,
+           "Input to qd.static must be compile-time constants or global pointers, instead of " + what);
     }
     if (value.is(Kind::Range) && value.aggregate->items.size() != 1)
       fail(error::kType, "TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.");

@@ -57,6 +57,10 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
+  bool isKnown = llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }) &&
+                 llvm::all_of(arguments.named, [&](const auto &named) { return bool(toPython(named.second)); });
+  if (!isKnown && PyType_Check(object.ptr()) && findAttribute(object, names().__dataclass_fields__))
+    return makeDataclass(object, arguments);
   nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
   if (structType) return makeStruct(structType, arguments);
   for (auto [name, value] : session.python.builtins)

@@ -172,6 +172,36 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   return result;
 }
 
+bool FunctionBuilder::isSuperCall(nb::handle at) {
+  if (kindOf(at) != NodeKind::Call || nb::len(getAttribute(at, names().args)) != 0) return false;
+  nb::object callee = resolveCallee(getAttribute(at, names().func));
+  return callee && callee.ptr() == reinterpret_cast<PyObject *>(&PySuper_Type);
+}
+
+Value FunctionBuilder::superAttribute(nb::handle name) {
+  nb::object parameters = getAttribute(getAttribute(tree, names().args), names().args);
+  Binding *self = nb::len(parameters) != 0 ? scopes.find(getAttribute(nb::object(parameters[0]), names().arg).ptr()) : nullptr;
+  if (!self || !self->value.isObject()) fail(error::kSyntax, "super() stands in methods of classes only");
+  Value owner = lookUpGlobal(names().__class__);
+  const PathNode *type = session.reader.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
+  const PathNode *classes = session.reader.getStep(type, artifact::PathStep::Kind::Attribute, "__mro__");
+  bool isPast = false;
+  int64_t position = 0;
+  for (nb::handle candidate : getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr()))), names().__mro__)) {
+    const PathNode *path = session.reader.getStep(classes, artifact::PathStep::Kind::Item, "", position++);
+    nb::object members = getAttribute(candidate, names().__dict__);
+    if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
+      nb::object found = members[name];
+      Value method = session.python.isInstance(found, session.python.func) ? makeMethod(self->value, found) : makeObject(found);
+      method.path = session.reader.getStep(path, artifact::PathStep::Kind::Attribute, toText(name));
+      session.reader.read(method.path, found);
+      return method;
+    }
+    isPast |= candidate.is(owner.object);
+  }
+  fail(error::kCompilation, "'super' object has no attribute '" + toText(name) + "'");
+}
+
 Value FunctionBuilder::makeLocalFunc(nb::handle at) {
   Value result = makeAggregate(Kind::Method, {});
   nb::list captured;
@@ -242,7 +272,8 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
         ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());
     FunctionBuilder inner(session, callee.source, callee.function, this);
     inner.resultTypes = getAttribute(callee.func, names().results);
-    if (nb::cast<bool>(getAttribute(callee.func, names().is_real_function))) {
+    inner.isReal = nb::cast<bool>(getAttribute(callee.func, names().is_real_function));
+    if (inner.isReal) {
       // The annotation says what it returns, so that it may call itself.
       std::vector<Value> shapes;
       std::vector<Type> results = inner.listResultTypes();
@@ -252,7 +283,12 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
       instance.op.setFunctionType(FunctionType::get(&session.ctx, types, results));
       instance.isInProgress = false;
     }
-    instance.result = inner.buildFunction(instance.op, values);
+    try {
+      instance.result = inner.buildFunction(instance.op, values);
+    } catch (const CompileError &) {
+      session.instances.erase(key); // the next call tells of the mistake again, not of a recursion
+      throw;
+    }
     instance.isInProgress = false;
   } else if (instance.isInProgress) {
     std::string chain = name;
@@ -296,6 +332,8 @@ Type FunctionBuilder::findCommonType(Type first, Type second) {
 Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
   At here(*this, tree);
   auto reject = [&](const llvm::Twine &why) { fail(error::kReturnType, "the returns of '" + functionName + "' give " + why); };
+  if (!resultTypes.is_none() && returns.empty())
+    fail(error::kReturnType, "Function has a return type but does not have a return statement");
   SmallVector<Type> types;
   Value shape = returns.empty() ? makeObject(nb::none()) : returns[0].second;
   if (!returns.empty()) llvm::append_range(types, returns[0].first.getValues().getTypes());

@@ -234,6 +234,8 @@ void FunctionBuilder::visitReturn(nb::handle at) {
   bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()) > 1;
   if (!resultTypes.is_none())
     value = convertResults(value);
+  else if (isReal && !value.isNone())
+    fail(error::kSyntax, "A function with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   else
     value = isNumber ? makeComputed(emit(value)) : copy(value);
   terminated = true;

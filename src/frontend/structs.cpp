@@ -30,7 +30,10 @@ Type FunctionBuilder::memberType(nb::handle annotation) {
 }
 
 Value FunctionBuilder::zeroOf(nb::handle type) {
-  if (isStructType(type)) return makeStructOf(type, [&](nb::handle, nb::handle member) { return zeroOf(member); });
+  if (isStructType(type)) {
+    Arguments none;
+    return makeStruct(type, none);
+  }
   return makeComputed(convert(constant(0, session.types.i32), memberType(type)));
 }
 
@@ -72,6 +75,7 @@ Value FunctionBuilder::makeStruct(nb::handle structType, Arguments &arguments) {
     fail(error::kSyntax, toText(nb::repr(structType)) + " has " + std::to_string(count) + " members, got " +
                              std::to_string(arguments.positional.size()) + " values");
   std::vector<bool> used(arguments.named.size());
+  nb::object defaults = getAttribute(structType, names().defaults);
   Value result = makeStructOf(structType, [&](nb::handle name, nb::handle type) {
     const Value *given = position < arguments.positional.size() ? &arguments.positional[position] : nullptr;
     ++position;
@@ -81,7 +85,9 @@ Value FunctionBuilder::makeStruct(nb::handle structType, Arguments &arguments) {
       given = &arguments.named[index].second;
       used[index] = true;
     }
-    return given ? convertMember(type, *given) : zeroOf(type);
+    if (given) return convertMember(type, *given);
+    PyObject *value = PyDict_GetItem(defaults.ptr(), name.ptr());
+    return value ? convertMember(type, fromPython(value, nullptr)) : zeroOf(type);
   });
   for (size_t index = 0; index < used.size(); ++index)
     if (!used[index]) fail(error::kSyntax, "'" + arguments.named[index].first + "' is no member of " + toText(nb::repr(structType)));
@@ -103,6 +109,37 @@ Value FunctionBuilder::makeAnonymousStruct(Arguments &arguments) {
     for (auto &[name, item] : *items) add(name, item);
   }
   for (const auto &[name, value] : arguments.named) add(nb::steal(PyUnicode_InternFromString(name.c_str())), value);
+  return result;
+}
+
+Value FunctionBuilder::makeDataclass(nb::handle type, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Struct, {});
+  nb::object fields = getAttribute(type, names().__dataclass_fields__);
+  nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type),
+             missing = nb::module_::import_("dataclasses").attr("MISSING");
+  std::vector<std::pair<std::string, Value>> named = std::move(arguments.named);
+  size_t position = 0;
+  for (auto [name, field] : nb::borrow<nb::dict>(fields)) {
+    auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
+    nb::object preset = getAttribute(field, names().default_);
+    Value value;
+    if (position < arguments.positional.size()) {
+      value = arguments.positional[position++];
+    } else if (found != named.end()) {
+      value = found->second;
+      named.erase(found);
+    } else if (!preset.is(missing)) {
+      value = fromPython(preset, nullptr);
+    } else {
+      fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
+    }
+    nb::object annotation = hints[name];
+    bool isConverted = isStructType(annotation) || session.findValueType(annotation);
+    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->items.push_back(isConverted ? convertMember(annotation, value) : copy(value));
+  }
+  if (position < arguments.positional.size()) fail(error::kSyntax, "Too many arguments for " + toText(nb::repr(type)));
+  if (!named.empty()) fail(error::kSyntax, "Unexpected argument '" + named[0].first + "'.");
   return result;
 }
 

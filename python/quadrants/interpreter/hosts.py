@@ -138,10 +138,14 @@ def _to_matrix(value: Any, kind: Any) -> Vec:
     return Vec(cast(value.data, dtype).copy())
 
 
+def _statics(kind: StructType) -> dict[str, Any]:
+    return {name: staticmethod(value) for name, value in kind.statics.items()}
+
+
 def zero(kind: Any) -> Any:
     """A zeroed place of a type."""
     if isinstance(kind, StructType):
-        return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, kind.methods)
+        return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **_statics(kind)})
     if isinstance(kind, _types.MatrixType):
         return Vec(np.zeros(kind.shape, dtype_of(kind.dtype)))
     return np.zeros((), dtype_of(kind))
@@ -149,7 +153,7 @@ def zero(kind: Any) -> Any:
 
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
     """A struct value: members by position, then by name; the rest is zero."""
-    given = {**dict(zip(kind.members, positional, strict=False)), **dict(named)}
+    given = {**kind.defaults, **dict(zip(kind.members, positional, strict=False)), **dict(named)}
     unknown = [name for name in given if name not in kind.members]
     if unknown or len(positional) > len(kind.members):
         raise QuadrantsSyntaxError(f"{kind.name} has the members {list(kind.members)}, got {unknown or len(positional)}")
@@ -206,7 +210,9 @@ def is_func(value: Any) -> bool:
 
 
 def bind(method: Any, struct: StructValue) -> Any:
-    """A method of a struct type with its struct."""
+    """A method of a struct type with its struct; what is static stays as it is."""
+    if isinstance(method, staticmethod):
+        return method.__func__
     return _func.BoundFunc(method, struct) if isinstance(method, _func.Func) else method.__get__(struct)
 
 

@@ -101,12 +101,22 @@ def test_classes_make_struct_types():
     assert Base.field(shape=2)[0].total() == 0
 
 
-def test_default_values_are_refused():
-    with pytest.raises(qd.QuadrantsSyntaxError, match="Default value in @dataclass is not supported."):
+def test_members_have_default_values():
+    @qd.dataclass
+    class WithDefault:
+        a: qd.i32 = 3
+        b: qd.f32
+
+    assert WithDefault().to_dict() == {"a": 3, "b": 0.0}
+    assert WithDefault(b=2).to_dict() == {"a": 3, "b": 2.0} and WithDefault(1).a == 1
+
+
+def test_default_values_must_fit():
+    with pytest.raises(qd.QuadrantsSyntaxError, match="the default of member 'a' of WithDefault does not fit"):
 
         @qd.dataclass
         class WithDefault:
-            a: qd.i32 = 1
+            a: qd.i32 = "text"
 
 
 def test_tensors_are_no_members():

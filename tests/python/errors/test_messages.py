@@ -4,6 +4,7 @@ import linecache
 import textwrap
 
 import pytest
+from language_support import define
 
 import quadrants as qd
 from quadrants import _errors
@@ -97,3 +98,24 @@ def test_functions_without_source_are_refused():
         get_source(scope["f"])
     with pytest.raises(qd.QuadrantsSyntaxError, match='Unsupported node "Lambda"'):
         get_source(lambda: 0)
+
+
+TOP = "@qd.func(requires_top_level=True)\ndef op():\n    pass\n"
+REFERENCE = "@qd.real_func\ndef g(x: qd.types.ref(qd.i32)):\n    x = 1\n"
+
+
+@pytest.mark.parametrize(
+    "preamble, body, kind, text",
+    [
+        (TOP, "if n > 0:\n        op()", qd.QuadrantsSyntaxError, "`op` is decorated with requires_top_level=True and must be called at"),
+        (REFERENCE, "y = 1.5\n    g(y)", qd.QuadrantsTypeError, "a variable of type 'i32' is expected"),
+        (REFERENCE, "g(n)", qd.QuadrantsTypeError, "a variable of type 'i32' is expected"),
+    ],
+)
+def test_calls_that_a_func_refuses(preamble, body, kind, text):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    scope = define(f"{preamble}@qd.kernel\ndef k(n: qd.i32):\n    {body}\n")
+    with pytest.raises(kind) as caught:
+        scope["k"](1)
+    assert text in str(caught.value)
+    qd.reset()

@@ -229,3 +229,40 @@ def test_kernel_in_a_static_method():
             return x * 2
 
     assert Tools.double(4) == 8
+
+
+class Slanted(Solver):
+    @qd.func
+    def weight(self, i):
+        return super().weight(i) + self.x.shape[0]
+
+
+class SlantedTwice(Slanted):
+    @qd.func
+    def weight(self, i):
+        return super().weight(i) * 2
+
+
+def test_super_calls_the_method_of_the_next_class():
+    assert Slanted(3).step(0) == 18 + 9
+    assert SlantedTwice(3).step(0) == 2 * (18 + 9)
+
+
+@dataclasses.dataclass
+class Reading:
+    value: qd.f32
+    count: qd.i32 = 2
+
+
+def test_dataclass_is_built_of_run_time_values():
+    @qd.func
+    def scaled(r, by):
+        return Reading(r.value * by, count=r.count + 1)
+
+    @qd.kernel
+    def work(x: qd.f32) -> qd.f32:
+        r = Reading(x)
+        s = scaled(r, 2)
+        return s.value * 100 + s.count
+
+    assert work(1.5) == 303

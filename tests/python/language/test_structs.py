@@ -156,3 +156,39 @@ def test_lists_of_structs_unroll():
         return s
 
     assert work() == 12
+
+
+DEFAULTS = """
+@qd.dataclass
+class Base:
+    a: qd.i32 = 3
+    v: qd.types.vector(2, qd.f32)
+    SCALE = 10
+
+    @qd.func
+    def scaled(self):
+        return self.a * self.SCALE
+
+    @staticmethod
+    @qd.func
+    def twice(x):
+        return x * 2
+
+@qd.dataclass
+class Derived(Base):
+    b: qd.i32 = -1
+"""
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("Base().a", 3),
+        ("Derived(b=5).a + Derived().b", 2),
+        ("Derived(n).scaled()", 70),
+        ("Derived.twice(n) + Base().twice(1)", 16),
+        ("Derived.SCALE * n", 70),
+    ],
+)
+def test_members_have_defaults_and_types_have_constants(expression, expected):
+    assert run(f"return {expression}", preamble=DEFAULTS, n=("qd.i32", 7)) == expected
