@@ -178,7 +178,9 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
         if hint is typing.Final or typing.get_origin(hint) is typing.Final:
             kinds = typing.get_args(hint)
             if not kinds or not isinstance(kinds[0], type) or not issubclass(kinds[0], (bool, int, float, str, enum.Enum)):
-                raise TypeError(f"{where} cannot be baked as a Quadrants compile-time constant: Final[T] takes bool, int, float, str and enums")
+                raise TypeError(
+                    f"{where} cannot be baked as a Quadrants compile-time constant: Final[T] takes bool, int, float, str and enums"
+                )
             has_constants = True
         elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer:
             has_constants |= _check_dataclass(hint, (*outer, cls))

@@ -502,4 +502,7 @@ def dataclass(cls: type) -> StructType:
 
 def _inherited(base: type) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     kind = base.__dict__.get("_qd_struct_type")
-    return (kind._members, {**kind.methods, **{name: staticmethod(value) for name, value in kind.statics.items()}}, kind.defaults) if kind is not None else ({}, {}, {})
+    if kind is None:
+        return {}, {}, {}
+    statics = {name: staticmethod(value) for name, value in kind.statics.items()}
+    return kind._members, {**kind.methods, **statics}, kind.defaults
