@@ -110,6 +110,13 @@ REFERENCE = "@qd.real_func\ndef g(x: qd.types.ref(qd.i32)):\n    x = 1\n"
         (TOP, "if n > 0:\n        op()", qd.QuadrantsSyntaxError, "`op` is decorated with requires_top_level=True and must be called at"),
         (REFERENCE, "y = 1.5\n    g(y)", qd.QuadrantsTypeError, "a variable of type 'i32' is expected"),
         (REFERENCE, "g(n)", qd.QuadrantsTypeError, "a variable of type 'i32' is expected"),
+        ("@qd.real_func\ndef g(x: qd.i32):\n    return x\n", "g(n)", qd.QuadrantsSyntaxError, "must be annotated with a return type"),
+        (
+            "@qd.real_func\ndef g(x: qd.i32) -> qd.i32:\n    pass\n",
+            "y = g(n)",
+            qd.QuadrantsTypeError,
+            "Function has a return type but does not have a return statement",
+        ),
     ],
 )
 def test_calls_that_a_func_refuses(preamble, body, kind, text):
@@ -119,3 +126,27 @@ def test_calls_that_a_func_refuses(preamble, body, kind, text):
         scope["k"](1)
     assert text in str(caught.value)
     qd.reset()
+
+
+FINAL = "import dataclasses, typing\n"
+CONSTANTS = [
+    ("@dataclasses.dataclass\nclass A:\n    n: typing.Final[int]\n", TypeError, "A is not frozen"),
+    (
+        "@dataclasses.dataclass(frozen=True)\nclass A:\n    n: typing.Final[list]\n",
+        TypeError,
+        "cannot be baked as a Quadrants compile-time",
+    ),
+    ("@dataclasses.dataclass(frozen=True)\nclass A:\n    n: typing.Final\n", TypeError, "cannot be baked as a Quadrants compile-time"),
+    (
+        "@qd.data_oriented\nclass B:\n    pass\n@dataclasses.dataclass\nclass A:\n    b: B\n",
+        qd.QuadrantsSyntaxError,
+        "data_oriented class: pass the object as an argument annotated qd.template()",
+    ),
+]
+
+
+@pytest.mark.parametrize("preamble, kind, text", CONSTANTS)
+def test_dataclasses_that_cannot_be_arguments_are_refused(preamble, kind, text):
+    with pytest.raises(kind) as caught:
+        define(f"{FINAL}{preamble}@qd.kernel\ndef k(a: A):\n    pass\n")
+    assert text in str(caught.value)

@@ -266,3 +266,30 @@ def test_dataclass_is_built_of_run_time_values():
         return s.value * 100 + s.count
 
     assert work(1.5) == 303
+
+
+@qd.data_oriented
+class Counter:
+    STEP = 4
+
+    def __init__(self, n):
+        self.n = n
+
+    @classmethod
+    @qd.func
+    def stepped(cls, x):
+        return x + cls.STEP
+
+    @property
+    @qd.func
+    def twice(self):
+        return self.n * 2
+
+    @qd.kernel
+    def work(self) -> qd.i32:
+        return self.stepped(self.n) * 100 + self.twice
+
+
+def test_funcs_are_class_methods_and_properties():
+    assert Counter(3).work() == 706
+    assert Counter(5).work() == 910
