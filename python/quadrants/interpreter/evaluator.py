@@ -109,6 +109,9 @@ class Evaluator:
             return tuple(np.int32(extent) for extent in base.shape)
         if isinstance(base, str) and name == "format":
             return functools.partial(meanings.format_text, base)
+        getter = getattr(getattr(type(base), name, None), "fget", None)
+        if hosts.is_func(getter):
+            return hosts.call_func(self, getter, (base,), {})
         value = hosts.member(base, name)
         return value if is_place(value) else self.captured(value)
 
