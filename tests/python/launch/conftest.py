@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,14 @@ class Compiler:
         self.calls += 1
         made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
         return hand_made.serialize(made, hand_made.build_library(made.source, self.folder))
+
+
+@pytest.fixture(autouse=True)
+def heard_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches Python also where a shell has started the tests in the background, which makes processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
