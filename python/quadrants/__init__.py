@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
@@ -67,7 +66,7 @@ _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices"}
 _MODULES = ("linalg", "math", "memory", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
-_PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "difflib", "importlib", "get_config"}
+_PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config"}
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 
@@ -79,6 +78,8 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES or name in _INTERNAL:
         value = importlib.import_module("." + name, __name__)
     else:
+        import difflib  # at a mistake only
+
         near = difflib.get_close_matches(name, __all__, 1)
         raise AttributeError(f"module 'quadrants' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     globals()[name] = value

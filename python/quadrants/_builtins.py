@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random as _random
 from collections.abc import Callable
 from typing import Any
 
@@ -95,10 +94,12 @@ def _bit_cast(x: Any, dtype: Any) -> Any:
 
 
 def _random_number(dtype: Any = float) -> Any:
+    import random  # on demand: it takes a millisecond to load
+
     kind = find_dtype(dtype)
     if kind is None:
         raise ValueError(f"Invalid data type {dtype!r}")
-    return float(to_numpy_dtype(kind).type(_random.random())) if kind.is_real else cast(_random.getrandbits(8 * kind.size), kind)
+    return float(to_numpy_dtype(kind).type(random.random())) if kind.is_real else cast(random.getrandbits(8 * kind.size), kind)
 
 
 def _static(x: Any, *more: Any) -> Any:

@@ -138,11 +138,7 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
             raise ValueError(
                 f"Invalid value for argument {parameter.name} - required element type: {wanted.dtype}, but {value._type} is provided"
             )
-        if wanted.ndim not in (None, len(value.shape)):
-            raise ValueError(
-                f"Invalid value for argument {parameter.name} - required ndim={wanted.ndim}, "
-                f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
-            )
+        _check_ndim(parameter, value)
         return value
     if isinstance(value, (Field, StructField, np.generic)):
         raise _refuse(position, value, parameter.annotation, parameter)
@@ -162,6 +158,14 @@ def _provided(value: Ndarray) -> str:
     return f"[Tensor ({shape}) {value.dtype}]" if value.element_shape else str(value.dtype)
 
 
+def _check_ndim(parameter: Parameter, value: Ndarray | StructNdarray) -> None:
+    if parameter.annotation.ndim not in (None, len(value.shape)):
+        raise ValueError(
+            f"Invalid value for argument {parameter.name} - required ndim={parameter.annotation.ndim}, "
+            f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
+        )
+
+
 def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
     annotation, name = parameter.annotation, parameter.name
     wanted = annotation.dtype
@@ -175,11 +179,7 @@ def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
         dtype = to_dtype(wanted)
         if value.element_shape or value.dtype is not dtype:
             raise TypeError(f"Expect element type {dtype} for argument {name}, but get {_provided(value)}")
-    if annotation.ndim is not None and len(value.shape) != annotation.ndim:
-        raise ValueError(
-            f"Invalid value for argument {name} - required ndim={annotation.ndim}, "
-            f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
-        )
+    _check_ndim(parameter, value)
     if annotation.needs_grad and not value.has_grad():
         raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
 

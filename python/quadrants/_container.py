@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,32 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
     return shape
 
 
-class ContainerMethods(InteropMethods):
+class Companions:
+    """Gradient storage: containers of the same shape, which a class makes in `_companion` when they are first asked for."""
+
+    _companion: Callable[[str], Any]
+    _has: Callable[[str], bool]  # whether the companion is there and has memory
+
+    @functools.cached_property
+    def grad(self) -> Any:
+        """The adjoints, of the same shape; those of a field have memory if `needs_grad` or a tree gave it. None where there are none."""
+        return self._companion("grad")
+
+    @functools.cached_property
+    def dual(self) -> Any:
+        """The tangents, of the same shape; those of a field have memory if `needs_dual` or a tree gave it. None where there are none."""
+        return self._companion("dual")
+
+    def has_grad(self) -> bool:
+        """Whether gradient storage is allocated."""
+        return self._has("grad")
+
+    def has_dual(self) -> bool:
+        """Whether tangent storage is allocated."""
+        return self._has("dual")
+
+
+class ContainerMethods(InteropMethods, Companions):
     """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
 
     _element_type: Any
@@ -42,14 +68,6 @@ class ContainerMethods(InteropMethods):
     def layout(self) -> tuple[int, ...] | None:
         """Axes from the outermost in memory to the innermost, or None when that is their own order."""
         return self._order
-
-    def has_grad(self) -> bool:
-        """Whether gradient storage is allocated."""
-        return self._has("grad")
-
-    def has_dual(self) -> bool:
-        """Whether tangent storage is allocated."""
-        return self._has("dual")
 
     def _has(self, which: str) -> bool:
         companion = vars(self).get(which)

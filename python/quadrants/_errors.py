@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ._error_codes import find_family
@@ -63,7 +63,7 @@ class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
 
 
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = os.path.dirname(__file__)
 """Folder of this package: its own lines explain nothing to a user."""
 _MAX_LINES = 12
 _MAX_SOURCE_LINES = 3

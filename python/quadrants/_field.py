@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from typing import Any
@@ -34,16 +33,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
         )
         made._primal = which
         return made
-
-    @functools.cached_property
-    def grad(self) -> Field | None:
-        """The adjoints, of the same shape; without memory unless `needs_grad` or a place in a tree gave it. None of integers."""
-        return self._companion("grad")
-
-    @functools.cached_property
-    def dual(self) -> Field | None:
-        """The tangents, of the same shape; without memory unless `needs_dual` or a place in a tree gave it. None of integers."""
-        return self._companion("dual")
 
     def _unplaced_shape(self) -> tuple[int, ...]:
         """What `shape` is before the tree is finalised: asking does not end the building of the tree."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import Any
 
@@ -45,6 +44,8 @@ def collect(keywords: dict[str, Any]) -> dict[str, Any]:
     """All option values: keywords win over the environment, which wins over the defaults. Checks every value."""
     unknown = [name for name in keywords if name not in _ROWS]
     if unknown:
+        import difflib  # at a mistake only
+
         near = [f"{name} -> {close[0]}" for name in unknown if (close := difflib.get_close_matches(name, _ROWS, 1))]
         hint = f" (did you mean: {', '.join(near)}?)" if near else ""
         raise KeyError(f"Unrecognized keyword argument(s) for qd.init: {', '.join(unknown)}{hint}")

@@ -18,7 +18,6 @@ from ._source import caller_locals
 from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, ref
 
 EMPTY = inspect.Parameter.empty
-_POSITIONAL = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
 
 class Parameter:

@@ -13,7 +13,6 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +20,9 @@ import numpy as np
 
 from . import _options, _runtime
 from ._dtypes import find_dtype, to_shape
-from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import PACKAGE, QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError
 
 _MAX_AXES = 12
-_PACKAGE = str(Path(__file__).parent)
 
 
 class Axis(int):
@@ -421,7 +419,7 @@ _roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalised trees
 def declare(field: Any) -> None:
     """Remember a field that has to be placed before the next launch, and where it was made."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
     _declared.add(field)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _types
+from ._container import Companions
 from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
@@ -270,7 +270,7 @@ def _plain(value: Any) -> Any:
     return value.to_list() if isinstance(value, Matrix) else value
 
 
-class StructField:
+class StructField(Companions):
     """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
 
     def __init__(
@@ -333,23 +333,8 @@ class StructField:
         found = {name: companion for name, companion in companions.items() if companion is not None}
         return StructField(found, self.struct_methods, f"{self.name}.{which}", is_primal=False) if found else None
 
-    @functools.cached_property
-    def grad(self) -> StructField | None:
-        """The adjoints of the members; None when no member has real numbers."""
-        return self._companion("grad")
-
-    @functools.cached_property
-    def dual(self) -> StructField | None:
-        """The tangents of the members; None when no member has real numbers."""
-        return self._companion("dual")
-
-    def has_grad(self) -> bool:
-        """Whether gradient storage is allocated."""
-        return any(member.has_grad() for member in self.field_dict.values())
-
-    def has_dual(self) -> bool:
-        """Whether tangent storage is allocated."""
-        return any(member.has_dual() for member in self.field_dict.values())
+    def _has(self, which: str) -> bool:
+        return any(member._has(which) for member in self.field_dict.values())
 
     @property
     def snode(self) -> Any:

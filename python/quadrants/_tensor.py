@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import enum
-import functools
 import math
 from typing import Any
 
 from . import _runtime, _types
-from ._container import ContainerMethods
+from ._container import Companions, ContainerMethods
 from ._field import Field, field
 from ._ndarray import Ndarray, make_ndarray
 from ._struct import StructField, StructNdarray
@@ -23,7 +22,7 @@ class Backend(enum.IntEnum):
     NDARRAY = 1
 
 
-class Tensor(_runtime.TensorBase):
+class Tensor(Companions, _runtime.TensorBase):
     """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
 
     Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
@@ -91,23 +90,8 @@ class Tensor(_runtime.TensorBase):
         found = getattr(self._impl, which)
         return None if found is None else wrap(found)
 
-    @functools.cached_property
-    def grad(self) -> Tensor | None:
-        """The adjoints as a tensor; None of integers and of ndarrays made without them."""
-        return self._companion("grad")
-
-    @functools.cached_property
-    def dual(self) -> Tensor | None:
-        """The tangents as a tensor; None of integers and of ndarrays made without them."""
-        return self._companion("dual")
-
-    def has_grad(self) -> bool:
-        """Whether gradient storage is allocated."""
-        return self._impl.has_grad()
-
-    def has_dual(self) -> bool:
-        """Whether tangent storage is allocated."""
-        return self._impl.has_dual()
+    def _has(self, which: str) -> bool:
+        return self._impl._has(which)
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""

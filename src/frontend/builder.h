@@ -218,7 +218,6 @@ private:
   //--- expressions.cpp ---
   Value visit(nb::handle node);
   Value visitNode(nb::handle node);
-  Value visitConstant(nb::handle node);
   Value visitName(nb::handle node);
   Value lookUpGlobal(nb::handle name);
   Value visitCompare(nb::handle node);
@@ -346,7 +345,6 @@ private:
   Arguments visitArguments(nb::handle node);
   Value call(const Value &callee, Arguments &arguments, nb::handle node);
   Value callPython(const Value &callee, Arguments &arguments);
-  Value callType(const Value &callee, Arguments &arguments);
   Value callMethod(const Value &method, Arguments &arguments, nb::handle node);
   Value callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
   Value castLiteral(mlir::Type type, Arguments &arguments);
