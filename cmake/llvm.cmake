@@ -9,7 +9,8 @@ unset(CMAKE_MESSAGE_LOG_LEVEL)
 
 llvm_map_components_to_libnames(QD_LLVM_COMPONENTS
   core support irreader bitreader bitwriter linker lto dtlto option object mc passes target targetparser analysis scalaropts vectorize transformutils
-  asmparser x86codegen x86asmparser x86desc x86info aarch64codegen aarch64asmparser aarch64desc aarch64info)
+  asmparser x86codegen x86asmparser x86desc x86info aarch64codegen aarch64asmparser aarch64desc aarch64info
+  nvptxcodegen nvptxdesc nvptxinfo)
 
 set(QD_MLIR_LIBRARIES MLIRIR MLIRParser MLIRPass MLIRSupport MLIRFunctionInterfaces MLIRControlFlowInterfaces
     MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRTransforms MLIRTransformUtils MLIRAnalysis)

@@ -104,10 +104,40 @@ struct LoopReport {
   int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread
 };
 
+/// A number that the host reads from the argument block before it launches: steps in postfix order, on 64-bit integers. It sizes a launch
+/// and nothing else: compiled code computes its own bounds. No steps: only the device knows.
+struct HostNumber {
+  struct Step {
+    enum class Kind : uint8_t { Constant, Argument, Add, Sub, Mul, Div, Min, Max };
+    Kind kind = Kind::Constant;
+    support::ScalarType type = support::ScalarType::I64; ///< argument
+    int64_t value = 0;                                   ///< constant, or offset of the argument
+  };
+  std::vector<Step> steps; ///< never more than kDeepest numbers wait for each other
+  static constexpr size_t kDeepest = 16;
+
+  bool isKnown() const { return !steps.empty(); }
+  /// Wraps like the code does; a quotient is rounded down, and 0 where the divisor is.
+  int64_t evaluate(const uint8_t *arguments) const;
+};
+
+/// One kernel of a device that runs grids of blocks of threads, launched with QdGpuLaunch (runtime/kernel_abi.h) as its only parameter. Any
+/// grid of at least one block gives the right result: threads go on with further iterations until there are none.
+struct DeviceTask {
+  std::string entry; ///< name of the function in the binary
+  HostNumber iterations;
+  uint32_t blockSize = 1;
+  uint32_t perThread = 1;  ///< iterations that a thread takes at a time
+  uint32_t mostBlocks = 0; ///< grids may not be larger; 0: any size
+  HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMostSharedBytes
+  static constexpr int64_t kMostSharedBytes = 32768;
+};
+
 struct Artifact {
   std::string kernel;  ///< qualified name, for messages
-  std::string backend; ///< "cpu"
+  std::string backend; ///< "cpu", "cuda"
   std::vector<uint8_t> binary;
+  std::vector<DeviceTask> tasks; ///< to launch one after the other; empty where the binary runs its own tasks
   uint32_t argumentBytes = 0;
   uint32_t scratchBytes = 0;
   std::vector<Input> inputs;

@@ -49,6 +49,50 @@ typedef struct QdTensorArgument {
 
 typedef void (*QdKernelFunction)(QdKernelContext *context);
 
+/*--- Devices that run grids of blocks of threads ---
+ *
+ * The artifact's tasks are launched one after the other in one stream, each with a QdGpuLaunch by value as its only parameter. Pointers are
+ * addresses that the device can use. Blocks that a launch works in (scratch, state, result) belong to a stream: its launches never overlap.
+ */
+
+/* What kernels of a stream leave behind for each other; in device memory, zeroed when it is made. */
+typedef struct QdGpuState {
+  uint32_t failed;          /* a check failed: tasks that come after checks do nothing. The host clears it when it reports the failure */
+  uint32_t finished_blocks; /* counts blocks that have stored their partial results; the last one sets it back to 0 */
+  uint32_t reserved[14];
+} QdGpuState;
+
+/* The first failed check; in memory that host and device see. The host clears `claimed` and `failed` when it has read it. */
+typedef struct QdGpuFailure {
+  uint32_t claimed; /* the thread that makes it 1 fills in the rest */
+  uint32_t failed;  /* 1 when the rest is there */
+  int32_t site;
+  uint32_t reserved;
+  uint64_t values[60]; /* operands of the site, each widened to 64 bits (floats as double); those beyond are left out */
+} QdGpuFailure;
+
+/* What was printed. A record is a word with the number of the site, then its operands. One that does not fit is left out. */
+typedef struct QdGpuPrints {
+  uint64_t used;     /* words that the records take or would take; the host sets it back to 0 */
+  uint64_t capacity; /* words */
+  uint64_t words[];
+} QdGpuPrints;
+
+typedef struct QdGpuLaunch {
+  const unsigned char *arguments; /* device copy of the argument block, when it does not fit behind this struct */
+  unsigned char *result;
+  unsigned char *scratch; /* artifact.scratchBytes long, 256-byte aligned; holds anything when a launch begins */
+  QdGpuState *state;
+  QdGpuFailure *failure;
+  QdGpuPrints *prints; /* null where the artifact does not print */
+  uint64_t random_seed;
+  uint64_t launch_index;
+  /* The argument block follows, when it takes at most QD_GPU_INLINE_ARGUMENTS bytes. */
+} QdGpuLaunch;
+
+/* Parameters of a kernel take at most 4 KB. */
+#define QD_GPU_INLINE_ARGUMENTS (4096 - sizeof(QdGpuLaunch))
+
 #ifdef __cplusplus
 }
 #endif

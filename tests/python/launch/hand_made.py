@@ -89,8 +89,8 @@ def _integers(values: tuple[int, ...]) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 4) + _text(made.name) + _text("cpu")
-    out += struct.pack("<Q", len(binary)) + binary + struct.pack("<II", made.argument_bytes, made.scratch_bytes)
+    out = struct.pack("<II", 0x41445131, 5) + _text(made.name) + _text("cpu")
+    out += struct.pack("<Q", len(binary)) + binary + struct.pack("<QII", 0, made.argument_bytes, made.scratch_bytes)
     out += struct.pack("<Q", len(made.inputs))
     for item in made.inputs:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)

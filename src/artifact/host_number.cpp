@@ -1,0 +1,71 @@
+// host_number.cpp: what the host computes before a launch
+#include "artifact/artifact.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace qd::artifact {
+
+using support::ScalarType;
+
+namespace {
+
+template <typename T> int64_t read(const uint8_t *from) {
+  T value;
+  memcpy(&value, from, sizeof value);
+  return int64_t(value);
+}
+
+int64_t readArgument(ScalarType type, const uint8_t *from) {
+  switch (type) {
+  case ScalarType::I8: return read<int8_t>(from);
+  case ScalarType::I16: return read<int16_t>(from);
+  case ScalarType::I32: return read<int32_t>(from);
+  case ScalarType::U1:
+  case ScalarType::U8: return read<uint8_t>(from);
+  case ScalarType::U16: return read<uint16_t>(from);
+  case ScalarType::U32: return read<uint32_t>(from);
+  case ScalarType::I64:
+  case ScalarType::U64: return read<int64_t>(from);
+  case ScalarType::F16:
+  case ScalarType::F32:
+  case ScalarType::F64: return 0; // bounds are integers
+  }
+  return 0;
+}
+
+int64_t divideDown(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return int64_t(-uint64_t(a));
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t combine(HostNumber::Step::Kind kind, int64_t a, int64_t b) {
+  switch (kind) {
+  case HostNumber::Step::Kind::Add: return int64_t(uint64_t(a) + uint64_t(b));
+  case HostNumber::Step::Kind::Sub: return int64_t(uint64_t(a) - uint64_t(b));
+  case HostNumber::Step::Kind::Mul: return int64_t(uint64_t(a) * uint64_t(b));
+  case HostNumber::Step::Kind::Div: return divideDown(a, b);
+  case HostNumber::Step::Kind::Min: return std::min(a, b);
+  default: return std::max(a, b);
+  }
+}
+
+} // namespace
+
+int64_t HostNumber::evaluate(const uint8_t *arguments) const {
+  int64_t stack[kDeepest] = {}, *top = stack - 1;
+  for (const Step &step : steps) {
+    if (step.kind == Step::Kind::Constant) {
+      *++top = step.value;
+    } else if (step.kind == Step::Kind::Argument) {
+      *++top = readArgument(step.type, arguments + step.value);
+    } else {
+      --top;
+      *top = combine(step.kind, top[0], top[1]);
+    }
+  }
+  return *top;
+}
+
+} // namespace qd::artifact
