@@ -147,6 +147,7 @@ bool lower(mlir::ModuleOp module, const support::Options &options, const backend
   if (!isLowered(module) && mlir::failed(passes::run(module, target.getTraits(), makePipelineOptions(options)))) return false;
   if (!stages.finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module.print(output); })) return true;
   // From here on every outermost loop is a task, and what crosses tasks has a slot.
+  module.walk([&](mlir::Operation *) { ++artifact.operations; });
 
   return mlir::succeeded(target.emit(module, makeTargetOptions(options), stages, artifact));
 }
@@ -155,7 +156,8 @@ bool lower(mlir::ModuleOp module, const support::Options &options, const backend
 
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
                                                 const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
-                                                llvm::function_ref<void()> leavePython, CompileReport &report, CompileFailure &failure) {
+                                                llvm::function_ref<void()> leavePython, std::vector<backends::Stages::Time> &times,
+                                                CompileFailure &failure) {
   installFatalErrorHandler();
   CompileContext context;
   artifact::Artifact artifact;
@@ -179,7 +181,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     cache.emplace(*module, cacheScope, options);
     if (cache->find(artifact)) {
       stages.finish("cached code");
-      report = {artifact.kernel, stages.getTimes(), artifact.loops, artifact.binary.size()};
+      times = stages.getTimes();
       return artifact;
     }
   }
@@ -197,7 +199,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     module = nullptr;
   });
   stages.dump("5_times.txt", [&](llvm::raw_ostream &output) { stages.printTimes(output); });
-  report = {artifact.kernel, stages.getTimes(), artifact.loops, artifact.binary.size()};
+  times = stages.getTimes();
 
   if (outOfMemory)
     failure.kind = CompileFailure::Kind::Memory;

@@ -30,20 +30,13 @@ struct CompileFailure {
   frontend::Diagnostic diagnostic;
 };
 
-/// What a compile did, for reports.
-struct CompileReport {
-  std::string kernel;
-  std::vector<backends::Stages::Time> times;
-  std::vector<artifact::LoopReport> loops;
-  size_t bytes = 0; ///< of machine code, with what the loader needs
-};
-
-/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel. Called with the GIL held; `leavePython` is
-/// called once nothing of Python is needed any more. Exceptions of Python code that runs at compile time, KeyboardInterrupt for one, pass
-/// through.
+/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel; `times` gets the stages in their order.
+/// Called with the GIL held; `leavePython` is called once nothing of Python is needed any more. Exceptions of Python code that runs at
+/// compile time, KeyboardInterrupt for one, pass through.
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
                                                 const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
-                                                llvm::function_ref<void()> leavePython, CompileReport &report, CompileFailure &failure);
+                                                llvm::function_ref<void()> leavePython, std::vector<backends::Stages::Time> &times,
+                                                CompileFailure &failure);
 
 /// The frontend's IR as text: what the option stop_after=frontend would dump.
 std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);

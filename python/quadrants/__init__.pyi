@@ -93,7 +93,9 @@ from . import math as math
 from . import memory as memory
 from . import sparse as sparse
 from . import tools as tools
+from ._reports import compile_report as compile_report
 from .linalg import eig as eig
+from ._reports import explain_recompiles as explain_recompiles
 from ._indices import get_addr as get_addr
 from .linalg import make_spd as make_spd
 from .linalg import polar_decompose as polar_decompose

@@ -153,6 +153,7 @@ struct Artifact {
   bool hasPrint = false;
   bool cacheable = true; ///< false: something was read that no path describes
   std::vector<LoopReport> loops;
+  uint32_t operations = 0; ///< of the lowered IR, for reports
 };
 
 std::vector<uint8_t> serialize(const Artifact &artifact);

@@ -3,8 +3,6 @@
 #include "bindings/read_options.h"
 #include "compile.h"
 
-#include <mutex>
-
 namespace nb = nanobind;
 
 namespace qd::bindings {
@@ -46,15 +44,11 @@ frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple 
   return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr()};
 }
 
-/// The last compile, for reports and benchmarks.
-std::mutex reportMutex;
-CompileReport lastReport;
-
-nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
+nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
                   const std::string &target, const std::string &cacheScope) {
   std::unique_ptr<backends::Target> found = backends::findTarget(target);
   if (!found) throw nb::value_error(("there is no target named " + target).c_str());
-  CompileReport report;
+  std::vector<backends::Stages::Time> times;
   CompileFailure failure;
   std::vector<uint8_t> bytes;
   {
@@ -63,13 +57,13 @@ nb::bytes compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
     auto leavePython = [&] { released.emplace(); };
     std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found,
-                                                               text, cacheScope, leavePython, report, failure);
+                                                               text, cacheScope, leavePython, times, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
-    std::lock_guard<std::mutex> lock(reportMutex);
-    lastReport = std::move(report);
   }
   if (bytes.empty()) raise(failure);
-  return nb::bytes(bytes.data(), bytes.size());
+  nb::list stages;
+  for (const backends::Stages::Time &time : times) stages.append(nb::make_tuple(time.stage, time.seconds));
+  return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), stages);
 }
 
 std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options) {
@@ -77,28 +71,6 @@ std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments,
   std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options), failure);
   if (!text) raise(failure);
   return std::move(*text);
-}
-
-nb::dict getReport() {
-  std::lock_guard<std::mutex> lock(reportMutex);
-  nb::list times, loops;
-  for (const backends::Stages::Time &time : lastReport.times) times.append(nb::make_tuple(time.stage, time.seconds));
-  for (const artifact::LoopReport &loop : lastReport.loops) {
-    nb::dict entry;
-    entry["frames"] = makeFrames(loop.frames);
-    entry["lanes"] = loop.lanes;
-    entry["why_scalar"] = loop.whyScalar;
-    entry["registers"] = loop.registers;
-    entry["copies"] = loop.copies;
-    entry["chunk"] = loop.chunk;
-    loops.append(entry);
-  }
-  nb::dict report;
-  report["kernel"] = lastReport.kernel;
-  report["times"] = times;
-  report["loops"] = loops;
-  report["bytes"] = lastReport.bytes;
-  return report;
 }
 
 } // namespace
@@ -109,11 +81,8 @@ NB_MODULE(_compiler, m) {
   m.doc() = "The compiler of Quadrants: Python source to machine code.";
   m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
         "cache_scope"_a = "",
-        "A serialised artifact. Raises what the user did wrong. With a `cache_scope`, code that the launcher cannot key is looked for on "
-        "disk "
-        "by what the frontend makes of it.");
+        "A serialised artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
+        "launcher cannot key is looked for on disk by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
         "The frontend's IR as text.");
-  m.def("last_report", qd::bindings::getReport,
-        "What the last compile did: the kernel, its stages with their seconds, its parallel loops, the bytes of machine code.");
 }

@@ -179,7 +179,23 @@ static PyObject *countSpecialisations(PyObject *self, void *) {
   return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
 }
 
+static PyObject *listSpecialisations(PyObject *self, PyObject *) {
+  return guard([&]() -> PyObject * {
+    KernelObject &kernel = kernelObject(self);
+    synchronizeEpoch(kernel);
+    Ref list = Ref::adopt(PyList_New(0));
+    for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
+      append(list, Ref::adopt(PyObject_GetAttrString(specialisation->record.get(), "reads")));
+    return list.release();
+  });
+}
+
 void addKernelType(PyObject *module) {
+  static PyMethodDef methods[] = {
+      {"specializations", listSpecialisations, METH_NOARGS,
+       "specializations()\n--\n\nThe compiled versions there are now, a dictionary for each: what the kernel read "
+       "while it was compiled, by name, and what that was. Names of captured values begin with \"global\"."},
+      {}};
   static PyGetSetDef properties[] = {
       {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -203,6 +219,7 @@ void addKernelType(PyObject *module) {
       slot(Py_tp_repr, describeKernel),
       slot(Py_tp_getset, properties),
       slot(Py_tp_members, members),
+      slot(Py_tp_methods, methods),
       {Py_tp_doc, const_cast<char *>("(function, parameters, results=None, name=None): a function that is compiled when it is called.")},
       {}};
   // A method descriptor: `object.kernel(…)` calls it without making a bound object.

@@ -42,8 +42,8 @@ enum class Fit { Yes, No, ReadOnly };
 class Plan {
 public:
   /// Resolves every path of the artifact. With `isFresh` the digests of the dependencies are filled in, otherwise compared:
-  /// empty when one differs. `isCacheable` becomes false when a dependency has no digest.
-  static std::unique_ptr<Plan> build(artifact::Artifact &artifact, const Roots &roots, bool isFresh);
+  /// empty when one differs, which `misfit` then names. `isCacheable` becomes false when a dependency has no digest.
+  static std::unique_ptr<Plan> build(artifact::Artifact &artifact, const Roots &roots, bool isFresh, std::string &misfit);
   ~Plan();
 
   /// For the garbage collector: the Python objects that the plan keeps.

@@ -173,14 +173,17 @@ void Plan::Builder::input(const Input &input) {
   plan.tensorSlots.push_back(node->slot);
 }
 
-std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh) {
+std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh, std::string &misfit) {
   std::unique_ptr<Plan> plan(new Plan);
   plan->artifact = &artifact;
   Builder builder(*plan, roots);
   try {
     // Checks first: what an input's path leads through is of the expected type before the path is walked.
-    for (Dependency &dependency : artifact.dependencies)
-      if (!builder.check(dependency, isFresh)) return nullptr;
+    for (Dependency &dependency : artifact.dependencies) {
+      if (builder.check(dependency, isFresh)) continue;
+      misfit = describe(dependency.path);
+      return nullptr;
+    }
     for (const Input &input : artifact.inputs) builder.input(input);
   } catch (const support::Error &error) {
     if (!isFresh && error.kind == support::ErrorKind::Format) return nullptr;
@@ -189,7 +192,10 @@ std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roo
   plan->captured.resize(plan->slotCount);
   builder.finish();
   // What was made elsewhere may be for containers of other layouts.
-  if (!isFresh && !plan->fits(roots.arguments)) return nullptr;
+  if (!isFresh && !plan->fits(roots.arguments)) {
+    misfit = plan->getMisfit();
+    return nullptr;
+  }
   return plan;
 }
 

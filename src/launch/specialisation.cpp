@@ -190,13 +190,13 @@ private:
 
 //--- A launch ---
 
-std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh) {
+std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
   auto made = std::make_shared<Specialisation>();
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports places depends on where the kernel itself stands, too.
   if (isFresh && !made->artifact.sites.empty())
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
-  made->plan = Plan::build(made->artifact, roots, isFresh);
+  made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
   if (!made->plan) return nullptr;
   made->code = getState().device->load(made->artifact.binary);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.

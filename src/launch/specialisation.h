@@ -14,8 +14,8 @@ struct KernelObject;
 class Specialisation : public std::enable_shared_from_this<Specialisation> {
 public:
   /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in; otherwise they are compared with the objects
-  /// there are now, and the result is empty when one differs.
-  static std::shared_ptr<Specialisation> make(artifact::Artifact artifact, const Roots &roots, bool isFresh);
+  /// there are now, and the result is empty when one differs, which `misfit` then names.
+  static std::shared_ptr<Specialisation> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit);
 
   int traverse(visitproc visit, void *arg) const { return plan->traverse(visit, arg); }
 
@@ -25,6 +25,7 @@ public:
   /// Includes the binary until the code is loaded.
   artifact::Artifact artifact;
   size_t position = 0; ///< in the kernel's list
+  Ref record;          ///< quadrants._reports.Version: what is told about it; texts and numbers only
   std::string getMisfit() const { return plan->getMisfit(); }
 
 private:

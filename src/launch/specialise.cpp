@@ -3,6 +3,7 @@
 #include "launch/data_type.h"
 #include "launch/describe.h"
 #include "launch/numpy.h"
+#include "launch/record.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "support/error.h"
@@ -99,15 +100,19 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
 
 //--- The two ways to code ---
 
-static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots) {
+/// Empty, with the reason in `miss`, when nothing on disk fits.
+static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots, std::string &miss) {
   std::shared_ptr<Specialisation> found;
+  miss = "nothing is on disk under its key";
   getState().cache->find(key, [&](artifact::Artifact &&candidate) {
+    std::string misfit = "the system";
     try {
-      found = Specialisation::make(std::move(candidate), roots, false);
+      found = Specialisation::make(std::move(candidate), roots, false, misfit);
     } catch (const support::Error &error) {
       // Whole, but not for this system: the loader refuses it.
       support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
     }
+    miss = "what is on disk was made for another value of '" + misfit + "'";
     return bool(found);
   });
   return found;
@@ -129,36 +134,47 @@ static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
   }
 }
 
-static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments) {
-  Ref bytes = call("quadrants._compile", "compile_kernel", "OO", &kernel, arguments);
-  if (!PyBytes_Check(bytes.get())) throwPython(PyExc_TypeError, "compile_kernel returned %s, not bytes", Py_TYPE(bytes.get())->tp_name);
+/// `stages` becomes a list of (name, seconds).
+static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref &stages) {
+  Ref both = call("quadrants._compile", "compile_kernel", "OO", &kernel, arguments);
+  PyObject *bytes, *times;
+  if (!PyArg_ParseTuple(both.get(), "SO", &bytes, &times)) throw PythonError{};
+  stages = Ref::borrow(times);
   ++getState().compiled;
-  return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes.get())), size_t(PyBytes_GET_SIZE(bytes.get())));
+  return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes)), size_t(PyBytes_GET_SIZE(bytes)));
 }
 
 std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments) {
   State &state = getState();
   uint64_t epoch = state.epoch;
+  auto begin = std::chrono::steady_clock::now();
   Roots roots{kernel.function, &PyTuple_GET_ITEM(arguments, 0), size_t(PyTuple_GET_SIZE(arguments))};
   std::optional<Digest> key;
   std::optional<artifact::CompileLock> lock;
-  if (mayUseDisk(state) && (key = computeKey(kernel, arguments))) {
-    std::shared_ptr<Specialisation> found = findOnDisk(*key, roots);
-    if (!found) {
-      lock = waitForLock(*key);
-      // Whoever held the lock may have compiled it.
-      found = state.cache ? findOnDisk(*key, roots) : nullptr;
-    }
-    if (found) {
-      ++state.loaded;
-      found->artifact.binary = {};
-      return found;
+  std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", misfit;
+  std::shared_ptr<Specialisation> made;
+  if (mayUseDisk(state)) {
+    miss = "something that it reads has no description";
+    if ((key = computeKey(kernel, arguments))) {
+      made = findOnDisk(*key, roots, miss);
+      if (!made) {
+        lock = waitForLock(*key);
+        // Whoever held the lock may have compiled it.
+        made = state.cache ? findOnDisk(*key, roots, miss) : nullptr;
+      }
     }
   }
-  std::shared_ptr<Specialisation> made = Specialisation::make(compile(kernel, arguments), roots, true);
-  if (state.epoch != epoch)
-    throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
-  if (key && state.cache && made->artifact.cacheable) state.cache->publish(*key, made->artifact);
+  Ref stages;
+  if (made) {
+    ++state.loaded;
+  } else {
+    made = Specialisation::make(compile(kernel, arguments, stages), roots, true, misfit);
+    if (state.epoch != epoch)
+      throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
+    if (key && state.cache && made->artifact.cacheable) state.cache->publish(*key, made->artifact);
+  }
+  std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  made->record = recordVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});
   made->artifact.binary = {};
   return made;
 }

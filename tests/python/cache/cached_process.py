@@ -19,7 +19,7 @@ FACTOR = 3
 KERNELS = 8
 
 
-def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
+def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
     """Stands in for the compiler: the code returns its number times the factor of now."""
     source = f"void qd_kernel(QdKernelContext *c) {{ *(int32_t *)c->result = {kernel.number} * {FACTOR}; }}"
     made = hand_made.HandMade(source, dependencies=[("value", (None, ("global", "FACTOR")))], results=[("i32", (), 0)])
@@ -28,7 +28,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> bytes:
         folder = Path(tempfile.mkdtemp(dir=sys.argv[2]))
         hand_made.build_library(source, folder)
         next(folder.glob("*.so")).rename(library)
-    return hand_made.serialize(made, library.read_bytes())
+    return hand_made.serialize(made, library.read_bytes()), []
 
 
 def make_kernel(number: int) -> Any:

@@ -133,8 +133,8 @@ try:
     line = 0
 except AssertionError as error:
     line = int(str(error).split("line ")[1].split(",")[0])
-from quadrants import _compiler
-print(json.dumps([result, [stage for stage, _ in _compiler.last_report()["times"]], line]))
+stages = [stage for stage, _ in qd.compile_report()[-1].stages]
+print(json.dumps([result, stages, line]))
 """
 
 

@@ -25,10 +25,10 @@ class Compiler:
         kernel.made = made
         return kernel
 
-    def compile_kernel(self, kernel: Any, arguments: tuple[Any, ...]) -> bytes:
+    def compile_kernel(self, kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
         self.calls += 1
         made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
-        return hand_made.serialize(made, hand_made.build_library(made.source, self.folder))
+        return hand_made.serialize(made, hand_made.build_library(made.source, self.folder)), []
 
 
 @pytest.fixture(autouse=True)

@@ -89,7 +89,7 @@ def _integers(values: tuple[int, ...]) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 5) + _text(made.name) + _text("cpu")
+    out = struct.pack("<II", 0x41445131, 6) + _text(made.name) + _text("cpu")
     out += struct.pack("<Q", len(binary)) + binary + struct.pack("<QII", 0, made.argument_bytes, made.scratch_bytes)
     out += struct.pack("<Q", len(made.inputs))
     for item in made.inputs:
@@ -111,4 +111,4 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
     out += struct.pack("<Q", len(made.results))
     for scalar, shape, offset in made.results:
         out += _type(scalar, shape) + struct.pack("<I", offset)
-    return out + struct.pack("<I??Q", made.result_bytes, made.has_print, made.cacheable, 0)
+    return out + struct.pack("<I??QI", made.result_bytes, made.has_print, made.cacheable, 0, 0)

@@ -301,7 +301,7 @@ from quadrants import _compile
 folder = Path({str(library_folder)!r})
 made = hand_made.HandMade({SPIN!r}, [hand_made.Input((0,), 0, "i64"), hand_made.Input((1,), 8, "i64")])
 library = hand_made.build_library(made.source, folder / "daemon")
-_compile.compile_kernel = lambda kernel, arguments: hand_made.serialize(made, library)
+_compile.compile_kernel = lambda kernel, arguments: (hand_made.serialize(made, library), [])
 qd.init(offline_cache=False, log_level="error")
 
 @qd.kernel

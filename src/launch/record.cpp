@@ -1,0 +1,71 @@
+#include "launch/record.h"
+
+#include "launch/kernel.h"
+#include "launch/state.h"
+
+namespace qd::launch {
+
+using artifact::Dependency;
+using artifact::Input;
+
+/// The object at the end of a path; empty when it leads nowhere.
+static Ref resolve(const artifact::Path &path, const Roots &roots) {
+  Ref object = Ref::borrow(path.root == artifact::Path::Root::Argument ? roots.arguments[path.argument] : roots.function);
+  for (const artifact::PathStep &step : path.steps) {
+    if (!object) break;
+    Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
+    object = takeStep(object.get(), step, name.get());
+  }
+  return object;
+}
+
+static std::string describeNumbers(const std::vector<int64_t> &numbers) {
+  std::string text;
+  for (int64_t number : numbers) text += (text.empty() ? "" : ", ") + (number == layout::kDynamic ? "any" : std::to_string(number));
+  return "(" + text + (numbers.size() == 1 ? ",)" : ")");
+}
+
+/// What of an input the code was made for.
+static std::string describeInput(const Input &input) {
+  const layout::TensorLayout &layout = input.layout;
+  if (input.kind == Input::Kind::Value) return layout::describe(input.type);
+  std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " + describeNumbers(layout.extents);
+  if (!layout.origin.empty()) text += " from " + describeNumbers(layout.origin);
+  // Extents of arrays are not known, and strides of packed arrays are none.
+  bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
+  if (!isPacked) text += input.isField ? " with strides " + describeNumbers(layout.strides) : ", strided";
+  return text + (input.mayAlias ? ", sharing memory with another input" : "");
+}
+
+/// (path, what kind of look was taken, the object or a text, digest) for all that the version depends on.
+static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
+  static const char *kKinds[] = {"value", "function", "type", "identity", "absent"};
+  Ref list = Ref::adopt(PyList_New(0));
+  for (const Dependency &dependency : artifact.dependencies) {
+    Ref object = resolve(dependency.path, roots);
+    append(list, Ref::adopt(Py_BuildValue("(ssOy#)", describe(dependency.path).c_str(), kKinds[size_t(dependency.kind)],
+                                          object ? object.get() : Py_None, dependency.digest.data(), Py_ssize_t(dependency.digest.size()))));
+  }
+  for (const Input &input : artifact.inputs)
+    append(list, Ref::adopt(Py_BuildValue("(sssy)", describe(input.path).c_str(), "input", describeInput(input).c_str(), "")));
+  return list;
+}
+
+static Ref listLoops(const artifact::Artifact &artifact) {
+  Ref list = Ref::adopt(PyList_New(0));
+  for (const artifact::LoopReport &loop : artifact.loops) {
+    artifact::SourcePlace place = loop.frames.empty() ? artifact::SourcePlace() : loop.frames.back();
+    append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", place.file.c_str(), place.line, loop.lanes, loop.whyScalar.c_str(), loop.registers,
+                                          loop.copies, (long long)loop.chunk)));
+  }
+  return list;
+}
+
+Ref recordVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
+  Ref reads = listReads(artifact, roots), loops = listLoops(artifact);
+  return call("quadrants._reports", "record", "OKOsdnIOO", &kernel, static_cast<unsigned long long>(getState().epoch),
+              origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),
+              artifact.operations, loops.get(), reads.get());
+}
+
+} // namespace qd::launch

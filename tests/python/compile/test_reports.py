@@ -1,0 +1,172 @@
+"""What became of kernels, and why there is more than one version: `qd.compile_report`, `qd.explain_recompiles`, `specializations`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+SCALE = 3
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Any) -> Iterator[None]:
+    qd.init(arch=qd.cpu, offline_cache_file_path=str(tmp_path), log_level="error")
+    yield
+    qd.reset()
+
+
+def make_kernel() -> Any:
+    """A kernel that depends on an argument's type, a template, and a global that a func reads."""
+
+    @qd.func
+    def scaled(value):
+        return value * SCALE
+
+    @qd.kernel
+    def fill(a: qd.types.ndarray(), start: qd.template()):
+        for i in range(a.shape[0]):
+            a[i] = scaled(i) + start
+
+    return fill
+
+
+def differences(count: int) -> list[tuple[tuple[str, str, str], ...]]:
+    """Of the last versions that there are."""
+    found = sorted(qd.explain_recompiles(), key=lambda item: item.number)
+    return [item.differences for item in found if item.kernel.endswith("make_kernel.<locals>.fill")][-count:]
+
+
+def test_a_version_has_its_stages_and_the_lanes_of_each_loop():
+    x = qd.field(qd.f32, shape=1000)
+
+    @qd.kernel
+    def scale():
+        for i in x:
+            x[i] = x[i] * 2.0
+        for i in range(1):
+            x[i] = 1.0
+
+    scale()
+    version = qd.compile_report()[-1]
+    assert version.kernel.endswith("scale") and version.nbytes > 0 and version.operations > 10
+    assert {"frontend", "lowered"} <= {stage for stage, _ in version.stages}
+    assert 0 < sum(seconds for _, seconds in version.stages) < version.seconds
+    assert version.miss == "nothing is on disk under its key"
+    wide, short = version.loops
+    assert wide.lanes > 1 and wide.why_scalar == ""
+    assert (short.lanes, short.why_scalar) == (1, "it has at most two iterations")
+    file, line = wide.place.rsplit(":", 1)
+    assert file == __file__ and short.place == f"{file}:{int(line) + 2}"
+
+
+def test_a_version_counts_private_reductions():
+    x = qd.field(qd.f32, shape=1000)
+    total = qd.field(qd.f32, shape=())
+    bins = qd.field(qd.i32, shape=16)
+
+    @qd.kernel
+    def reduce():
+        for i in x:
+            total[None] += x[i]
+            bins[i % 16] += 1
+
+    reduce()
+    (loop,) = qd.compile_report()[-1].loops
+    assert (loop.registers, loop.copies) == (1, 1)
+
+
+def test_versions_from_disk_say_so_and_know_their_loops():
+    kernel, a = make_kernel(), np.zeros(4, np.int32)
+    kernel(a, 1)
+    make_kernel()(a, 1)
+    compiled, found = qd.compile_report()[-2:]
+    assert found.miss == "" and found.stages == () and found.loops == compiled.loops
+    assert (found.operations, found.nbytes, found.reads) == (compiled.operations, compiled.nbytes, compiled.reads)
+
+
+def test_misses_have_reasons(monkeypatch):
+    a = np.zeros(4, np.int32)
+    make_kernel()(a, 1)
+    monkeypatch.setitem(globals(), "SCALE", 5)
+    make_kernel()(a, 1)
+    assert qd.compile_report()[-1].miss == "what is on disk was made for another value of 'SCALE'"
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    make_kernel()(a, 1)
+    assert qd.compile_report()[-1].miss == "the disk cache is off"
+
+
+def test_a_report_is_a_table_when_printed():
+    make_kernel()(np.zeros(4, np.int32), 1)
+    lines = str(qd.compile_report()).splitlines()
+    assert "versions: " in lines[0] and " from disk" in lines[0]
+    assert any("make_kernel.<locals>.fill" in line and "compiled (nothing is on disk under its key)" in line for line in lines)
+    assert any(line.strip().startswith("loop ") and f"{__file__}:" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((np.int32, 1), (np.float32, 1), ("argument a", "array of i32 (any,)", "array of f32 (any,)")),
+        ((np.int32, 1), (np.int32, 2), ("argument start", "1", "2")),
+        ((np.int32, 1), (np.int32, 1.0), ("argument start", "1", "1.0")),
+    ],
+)
+def test_what_differed_is_named(first, second, expected):
+    kernel = make_kernel()
+    for dtype, start in (first, second):
+        kernel(np.zeros(4, dtype), start)
+    assert differences(1) == [(expected,)]
+    name, before, now = expected
+    assert f"{name}: {before} → {now}" in str(qd.explain_recompiles())
+
+
+def test_changed_globals_strides_and_definitions_are_named(monkeypatch):
+    kernel = make_kernel()
+    kernel(np.zeros(4, np.int64), 1)
+    monkeypatch.setitem(globals(), "SCALE", 4)
+    kernel(np.zeros(4, np.int64), 1)
+    kernel(np.zeros(8, np.int64)[::2], 1)
+    make_kernel()(np.zeros(4, np.int64), 1)
+    value, stride, definition = differences(3)
+    assert value == (("global SCALE", "3", "4"),)
+    assert stride == (("argument a", "array of i64 (any,)", "array of i64 (any,), strided"),)
+    assert definition == (("the kernel", "an earlier definition", "defined again"),)
+
+
+def test_other_sizes_and_scalars_make_no_version():
+    @qd.kernel
+    def total(a: qd.types.ndarray(), n: qd.i32) -> qd.i32:
+        return a[0] + n
+
+    before = len(qd.compile_report())
+    for size in (1, 5, 9):
+        total(np.zeros(size, np.int32), size)
+    assert len(qd.compile_report()) == before + 1 and len(total.specializations()) == 1
+
+
+def test_specializations_lists_what_the_versions_are_for():
+    kernel = make_kernel()
+    assert kernel.specializations() == []
+    for start in (7, 8):
+        kernel(np.zeros(4, np.int32), start)
+    found = kernel.specializations()
+    assert sorted(reads["argument start"] for reads in found) == ["7", "8"]
+    assert {(reads["argument a"], reads["global SCALE"]) for reads in found} == {("array of i32 (any,)", "3")}
+    qd.init(arch=qd.cpu, log_level="error")
+    assert kernel.specializations() == []
+
+
+def test_many_versions_for_values_of_a_template_are_warned_of_once(capfd):
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="warn")
+
+    @qd.kernel
+    def add(a: qd.i32, n: qd.template()) -> qd.i32:
+        return a + n
+
+    for n in range(70):
+        add(1, n)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "is compiled for the" in line]
+    assert len(lines) == 1 and "65th time: argument n had 65 values" in lines[0]
