@@ -22,7 +22,10 @@ from ._types import MatrixType
 
 
 def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[tuple[str, float]]]:
-    """The serialised artifact of a kernel for these arguments, and the stages that made it with their seconds. Loads the compiler: processes that find all they need on disk never do."""
+    """The serialised artifact of a kernel for these arguments, and the stages that made it with their seconds.
+
+    Loads the compiler: processes that find all they need on disk never do.
+    """
     from . import _compiler  # not before it is needed: its size is most of what this package weighs
 
     if _options.get("print_non_pure") and not kernel.is_pure:

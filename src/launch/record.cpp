@@ -43,8 +43,9 @@ static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const Dependency &dependency : artifact.dependencies) {
     Ref object = resolve(dependency.path, roots);
-    append(list, Ref::adopt(Py_BuildValue("(ssOy#)", describe(dependency.path).c_str(), kKinds[size_t(dependency.kind)],
-                                          object ? object.get() : Py_None, dependency.digest.data(), Py_ssize_t(dependency.digest.size()))));
+    append(list,
+           Ref::adopt(Py_BuildValue("(ssOy#)", describe(dependency.path).c_str(), kKinds[size_t(dependency.kind)],
+                                    object ? object.get() : Py_None, dependency.digest.data(), Py_ssize_t(dependency.digest.size()))));
   }
   for (const Input &input : artifact.inputs)
     append(list, Ref::adopt(Py_BuildValue("(sssy)", describe(input.path).c_str(), "input", describeInput(input).c_str(), "")));
