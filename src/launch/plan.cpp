@@ -15,16 +15,21 @@ using artifact::Dependency;
 using layout::kDynamic;
 using support::Digest;
 
+// CPython counts the changes of each dictionary until 3.13, and means to until then only. In 3.13 storing an attribute of an object
+// changes its dictionary without counting. Names are looked up at every launch where there is no count.
+static constexpr bool kCountsChanges = PY_VERSION_HEX < 0x030e0000;
+static constexpr bool kCountsAttributes = PY_VERSION_HEX < 0x030d0000;
 static uint64_t getVersion(PyObject *dict) {
-#if PY_VERSION_HEX < 0x030c0000
+#if PY_VERSION_HEX < 0x030e0000
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
   return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
+#pragma clang diagnostic pop
 #else
   (void)dict;
   return 0;
 #endif
 }
-// Without version numbers names are looked up at every launch.
-static constexpr bool kHasVersions = PY_VERSION_HEX < 0x030c0000;
 
 Plan::~Plan() = default;
 
@@ -74,7 +79,7 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
     if (dict) {
       // Saves 15 ns per member: no look-up while the dictionary is as it was.
       uint64_t version = getVersion(dict);
-      if (!kHasVersions || version != step.dictVersion) {
+      if (!kCountsAttributes || version != step.dictVersion) {
         step.inDict = PyDict_GetItemWithError(dict, step.name.get());
         step.dictVersion = version;
       }
@@ -164,7 +169,7 @@ bool Plan::refreshCaptures() {
   frame.place(memory.data(), slotCount);
   frame.slots = captured.data(); // borrowed: the dictionaries hold what was found in them
   bool fits = walk(captureSteps, nullptr, frame) == Fit::Yes;
-  if (!fits || !kHasVersions) watches.clear();
+  if (!fits || !kCountsChanges) watches.clear();
   return fits;
 }
 
