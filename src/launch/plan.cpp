@@ -277,10 +277,21 @@ bool Plan::readValue(ValueInput &input, PyObject *object, unsigned char *block) 
   return readComponents(type, object, block + input.offset);
 }
 
+static bool refersTo(PyObject *weak, PyObject *object) {
+#if PY_VERSION_HEX < 0x030d0000
+  return PyWeakref_GetObject(weak) == object;
+#else
+  PyObject *referent = nullptr;
+  PyWeakref_GetRef(weak, &referent);
+  Py_XDECREF(referent); // the caller holds the object that it is compared with
+  return referent == object;
+#endif
+}
+
 bool Plan::holds(Check &check, PyObject *object) {
   if (!object) return check.kind == Dependency::Kind::Absent;
   if (check.kind == Dependency::Kind::Absent) return false;
-  if (check.weak) return PyWeakref_GetObject(check.weak.get()) == object;
+  if (check.weak) return refersTo(check.weak.get(), object);
   if (PyObject *held = check.held.get()) {
     if (object == held) return true;
     if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;

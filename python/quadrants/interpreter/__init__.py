@@ -9,6 +9,7 @@ breakpoints, coverage and prints, because the rewritten code keeps the lines of 
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 import types
@@ -92,6 +93,9 @@ def _with_frames(error: Exception, text: str) -> Exception:
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:
+    if sys.version_info < (3, 11):  # knows lines only
+        text = linecache.getline(code.co_filename, trace.tb_lineno).rstrip()
+        return trace.tb_lineno, len(text) - len(text.lstrip()), trace.tb_lineno, len(text.encode())
     line, end_line, column, end_column = list(code.co_positions())[trace.tb_lasti // 2]
     first = line or trace.tb_lineno
     return first, column or 0, end_line or first, end_column or 0

@@ -31,6 +31,7 @@ _OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not
 _REFUSED = (
     ast.Try, ast.Raise, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await,
     ast.AsyncFor, ast.AsyncWith, ast.AsyncFunctionDef, ast.pattern,
+    *(getattr(ast, newer) for newer in ("TryStar", "TypeAlias") if hasattr(ast, newer)),
 )  # fmt: skip
 
 _JUMPS = (ast.Return, ast.Break, ast.Continue)

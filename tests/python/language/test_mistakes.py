@@ -1,5 +1,7 @@
 """What kernels refuse: the class of the error, a part of its text, and the line that it names (spec 1 S16)."""
 
+import sys
+
 import pytest
 from language_support import define, run
 
@@ -32,6 +34,18 @@ BODIES = [
     ("captured += 1", ANY, "captured value is constant"),
     # statements
     ("try:\n    pass\nexcept Exception:\n    pass", SYNTAX, 'Unsupported node "Try"'),
+    pytest.param(
+        "try:\n    pass\nexcept* ValueError:\n    pass",
+        SYNTAX,
+        'Unsupported node "TryStar"',
+        marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="no except* before Python 3.11"),
+    ),
+    pytest.param(
+        "type X = int",
+        SYNTAX,
+        'Unsupported node "TypeAlias"',
+        marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="no type statement before Python 3.12"),
+    ),
     ("raise ValueError()", SYNTAX, 'Unsupported node "Raise"'),
     ("import math", SYNTAX, 'Unsupported node "Import"'),
     ("global captured", SYNTAX, 'Unsupported node "Global"'),
