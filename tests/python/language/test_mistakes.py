@@ -34,18 +34,8 @@ BODIES = [
     ("captured += 1", ANY, "captured value is constant"),
     # statements
     ("try:\n    pass\nexcept Exception:\n    pass", SYNTAX, 'Unsupported node "Try"'),
-    pytest.param(
-        "try:\n    pass\nexcept* ValueError:\n    pass",
-        SYNTAX,
-        'Unsupported node "TryStar"',
-        marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="no except* before Python 3.11"),
-    ),
-    pytest.param(
-        "type X = int",
-        SYNTAX,
-        'Unsupported node "TypeAlias"',
-        marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="no type statement before Python 3.12"),
-    ),
+    *([("try:\n    pass\nexcept* ValueError:\n    pass", SYNTAX, 'Unsupported node "TryStar"')] if sys.version_info >= (3, 11) else []),
+    *([("type X = int", SYNTAX, 'Unsupported node "TypeAlias"')] if sys.version_info >= (3, 12) else []),
     ("raise ValueError()", SYNTAX, 'Unsupported node "Raise"'),
     ("import math", SYNTAX, 'Unsupported node "Import"'),
     ("global captured", SYNTAX, 'Unsupported node "Global"'),
