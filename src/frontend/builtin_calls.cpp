@@ -234,11 +234,12 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
 
 Value FunctionBuilder::callReduction(llvm::StringRef name, Arguments &arguments) {
   const Value &operand = arguments.positional[0];
-  if (operand.isTyped() && isa<VectorType>(operand.type)) return callMatrixMethod(operand, name, {});
+  if (operand.isTyped() && isa<VectorType>(operand.type) && arguments.positional.size() == 1) return callMatrixMethod(operand, name, {});
   std::vector<Value> items = listItems(operand, "reduce");
   if (name == "sum") {
     if (arguments.positional.size() > 1) items.insert(items.begin(), arguments.positional[1]);
     if (items.empty()) return makeObject(nb::int_(0));
+    if (items.size() == 1 && findType(items[0]) == session.types.u1) return callCast(items[0], session.types.defaultInteger);
     return std::accumulate(items.begin() + 1, items.end(), items[0],
                            [&](const Value &total, const Value &item) { return binary(BinaryKind::add, total, item, "+"); });
   }

@@ -229,7 +229,12 @@ class Evaluator:
         self.dry += 1
         found = read(other(*variables)[position])
         self.dry -= 1
-        return self.place_of(_unify(value[()], found)) if is_place(value) else _unify(value, found)
+        return self.unify(found, value)
+
+    def unify(self, other: Any, value: Any) -> Any:
+        """A variable in the common type with what it is on another way."""
+        unified = _unify(read(value), read(other)) if is_runtime(other) else value
+        return self.place_of(unified) if is_place(value) else unified
 
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
         """The new value of `target op= value`; on a shared place what is atomic."""
@@ -310,6 +315,7 @@ class Evaluator:
 
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):
+            items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
             dtype = I64.type if wide else I32.type
             return (dtype(k) for k in items)
@@ -330,6 +336,7 @@ class Evaluator:
     def _indices(self, indices: Iterable[Any], rank: int, count: int, message: str) -> Iterator[Any]:
         if max(count, 1) != rank:
             raise QuadrantsSyntaxError(message)
+        indices = [(0,) * rank] if self.dry else indices
         return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in indices)
 
     def static_items(self, items: Any) -> Iterable[Any]:

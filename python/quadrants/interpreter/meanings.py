@@ -137,13 +137,13 @@ def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) ->
     return StructValue({name: new_place(value) for name, value in {**(entries or {}), **members}.items()})
 
 
-def _range(_: Any, *bounds: Any) -> Any:
+def _range(evaluator: Any, *bounds: Any) -> Any:
     if not 1 <= len(bounds) <= 3:
         raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds)}")
     if not any(is_runtime(bound) for bound in bounds):
         return range(*(int(bound) for bound in bounds))
     wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
-    plain = range(*(int(bound) for bound in bounds))
+    plain = range(*(int(bound) for bound in bounds)) or range(evaluator.dry > 0)
     return map(I64.type, plain) if wide else plain
 
 
@@ -169,11 +169,14 @@ def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any
 
 def _reduction(name: str) -> Callable[..., Any]:
     def reduce(evaluator: Any, items: Any, *start: Any) -> Any:
-        items = items if isinstance(items, Vec) else list(items)
-        if not isinstance(items, Vec) and not any(map(is_runtime, items)):
-            return getattr(builtins, name)(items, *start)
-        result = vector_attribute(evaluator, values.as_vector(items), name)()
-        return evaluator.binary("add", result, start[0]) if start else result
+        if isinstance(items, Vec) and not start:
+            return vector_attribute(evaluator, items, name)()
+        items = [*start, *items]
+        if not any(map(is_runtime, items)):
+            return getattr(builtins, name)(items)
+        if name == "sum" and len(items) > 1:
+            return functools.reduce(lambda total, item: evaluator.binary("add", total, item), items)
+        return vector_attribute(evaluator, values.as_vector(items), name)()
 
     return reduce
 

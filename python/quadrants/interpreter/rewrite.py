@@ -34,8 +34,6 @@ _REFUSED = (
     *(getattr(ast, newer) for newer in ("TryStar", "TypeAlias") if hasattr(ast, newer)),
 )  # fmt: skip
 
-_JUMPS = (ast.Return, ast.Break, ast.Continue)
-
 
 def literal(value: Any) -> ast.expr:
     """A constant of the generated code."""
@@ -70,6 +68,7 @@ class Rewriter(ast.NodeTransformer):
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
         self.function_depth = 0  # functions inside this one
+        self.wanted = ""  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
         self.temporaries = 0
 
     def role(self, name: str, stored: bool = False) -> str | None:
@@ -366,14 +365,20 @@ class Rewriter(ast.NodeTransformer):
                 break
         return out or [_place(ast.Pass(), body[0])] if body else [], self.scopes.pop()
 
+    def only_types(self) -> bool:
+        """Whether the code here runs for its types: both branches of each `if`, each loop once, past every jump."""
+        return bool(self.wanted) and not self.function_depth
+
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         static = self.is_static_call(node.test)
+        if self.only_types() and not static:
+            return self.visit_both(node)
         test = self.helper("truth", self.visit(node.test), at=node.test)
         parts = (node.body, node.orelse)
         nodes = [[inner for top in part for inner in ast.walk(top)] for part in parts]
         stored = [{name.id for name in inside if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} for inside in nodes]
         originals = [_copy(part) if stored[0] & stored[1] else part for part in parts]
-        leaves, jumps = [_leaves(part) for part in parts], any(isinstance(inner, _JUMPS) for inside in nodes for inner in inside)
+        leaves = [_leaves(part) for part in parts]
         blocks = [self.block(part) for part in parts]
         out: list[ast.stmt] = [_place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
         # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
@@ -383,7 +388,7 @@ class Rewriter(ast.NodeTransformer):
         combine = set.union if static else set.intersection  # of a compile-time `if` one branch is the only way
         joined = sorted(combine(*(set(names) for names in ways)) & used) if ways and (node.orelse or static) else []
         ends: list[tuple[Any, ast.expr]] = []
-        if joined and not static and not jumps and len(ways) == 2:
+        if joined and not static and len(ways) == 2:
             out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way], ends) for way in (0, 1)]
         for name in joined:
             roles = [names[name].settle(names, name) if isinstance(names[name], Joined) else names[name] for names in ways if name in names]
@@ -404,11 +409,41 @@ class Rewriter(ast.NodeTransformer):
             value = self.helper("join_types", *variables, literal(position), *locals_, at=node)
             taken.append(_place(ast.Assign([ast.Name(name, ast.Store())], ast.Name(name, ast.Load())), node))
             ends.append((taken[-1], value))
-        return _place(ast.FunctionDef(function, arguments, [*self.block(other)[0], result], [], None), node)
+        outer, self.wanted = self.wanted, "variables"
+        body = self.block(other)[0]
+        self.wanted = outer
+        return _place(ast.FunctionDef(function, arguments, [*body, result], [], None), node)
 
-    def visit_While(self, node: ast.While) -> ast.stmt:
+    def visit_both(self, node: ast.If) -> list[ast.stmt]:
+        """The branches of an `if` one after the other, for their types; a variable that both make gets the common one."""
+        out: list[ast.stmt] = [_place(ast.Expr(self.visit(node.test)), node)]
+        ways = [(*self.block(part), _leaves(part)) for part in (node.body, node.orelse)]
+        (first, one, first_leaves), (second, other, second_leaves) = sorted(ways, key=lambda way: not way[2])
+        kept = {} if first_leaves else {name: self.temporary() for name in one if name in other}
+        out += [*first, *(self.set_name(variable, ast.Name(name, ast.Load()), node) for name, variable in kept.items()), *second]
+        for name, variable in kept.items():
+            common = self.helper("unify", ast.Name(variable, ast.Load()), ast.Name(name, ast.Load()), at=node)
+            out.append(self.set_name(name, common, node))
+        for name in () if second_leaves else other if first_leaves else kept:
+            role = other[name]
+            self.scopes[-1].setdefault(name, Joined(role.role if isinstance(role, Joined) else role, []))
+        return out
+
+    @staticmethod
+    def set_name(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+        """`name = value`."""
+        return _place(ast.Assign([ast.Name(name, ast.Store())], value), at)
+
+    def visit_While(self, node: ast.While) -> Any:
+        if self.only_types():
+            return [_place(ast.Expr(self.visit(node.test)), node), *self.block(node.body)[0], *self.block(node.orelse)[0]]
         test = self.helper("loop_truth", self.visit(node.test), at=node.test)
         return _place(ast.While(test, self.block(node.body)[0], self.block(node.orelse)[0]), node)
+
+    def visit_Break(self, node: ast.stmt) -> ast.stmt:
+        return _place(ast.Pass(), node) if self.only_types() else node
+
+    visit_Continue = visit_Break
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         static = self.is_static_call(node.iter)
@@ -441,8 +476,10 @@ class Rewriter(ast.NodeTransformer):
         self.fail(text, node)
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        value = self.visit(node.value) if node.value else literal(None)
-        return _place(ast.Return(self.helper("returned", value, at=node)), node)
+        value = self.helper("returned", self.visit(node.value) if node.value else literal(None), at=node)
+        if not self.only_types():
+            return _place(ast.Return(value), node)
+        return _place(ast.Expr(self.helper("note_result", value, at=node) if self.wanted == "returns" else value), node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         node.value = node.value if isinstance(node.value, ast.Constant) else self.visit(node.value)
@@ -493,34 +530,11 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 class TypesRewriter(Rewriter):
-    """Makes the function that visits every `return`, to learn what types there are: both branches of each `if`, each loop once."""
+    """Makes the function that visits every `return`, to learn what types there are."""
 
-    def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        if self.is_static_call(node.test) or self.function_depth:
-            return super().visit_If(node)
-        out: list[ast.stmt] = [_place(ast.Expr(self.visit(node.test)), node)]
-        for part in (node.body, node.orelse):
-            statements, names = self.block(part)
-            out += statements
-            for name, role in names.items():
-                self.scopes[-1].setdefault(name, role)
-        return out
-
-    def visit_While(self, node: ast.While) -> Any:
-        if self.function_depth:
-            return super().visit_While(node)
-        return [_place(ast.Expr(self.visit(node.test)), node), *self.block(node.body)[0]]
-
-    def visit_Return(self, node: ast.Return) -> ast.stmt:
-        returned: Any = super().visit_Return(node)
-        if self.function_depth:
-            return returned
-        return _place(ast.Expr(self.helper("note_result", returned.value, at=node)), node)
-
-    def visit_Break(self, node: ast.stmt) -> ast.stmt:
-        return node if self.function_depth else _place(ast.Pass(), node)
-
-    visit_Continue = visit_Break
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.wanted = "returns"
 
 
 def rewrite(

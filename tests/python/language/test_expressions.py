@@ -134,6 +134,13 @@ def test_python_builtins_work_on_run_time_values():
     assert evaluate("sum([a, 2, 3])", a=("qd.i32", 1)) == 6
 
 
+def test_sum_adds_one_item_to_the_other():
+    arguments = {"a": ("qd.i8", -1), "b": ("qd.u16", 3), "c": ("qd.i32", 7)}
+    assert evaluate("sum([a, b, c])", **arguments) == (65535 + 3) % 65536 + 7
+    assert evaluate("sum(qd.Vector([a, b]), c)", "qd.i64", **arguments) == 7 + 65535 + 3
+    assert evaluate("sum([c > 0]) / 2", "qd.f32", **arguments) == 0.5
+
+
 @pytest.mark.parametrize(
     "expression, expected",
     [

@@ -364,3 +364,21 @@ TOP = "@qd.func(requires_top_level=True)\ndef op():\n    for i in range(4):\n   
 @pytest.mark.parametrize("body", ["op()", "helper()", "if qd.static(True):\n    op()", "for k in qd.static(range(1)):\n    helper()"])
 def test_func_that_requires_the_top_level_is_called_there(body):
     assert run(f"{body}\nreturn x[2]", preamble="x = qd.field(qd.i32, 4)\n" + TOP) == 1
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_returns_in_loops_that_never_run_count_for_the_type_of_the_result(n):
+    preamble = """
+@qd.func
+def f(n):
+    for i in range(n):
+        if i % 2 == 0:
+            y = qd.i64(1)
+        else:
+            y = qd.i8(1)
+        return y
+    while n > 2:
+        return 1
+    return 1
+"""
+    assert run("return f(n) + 2147483647", "qd.i64", preamble, n=("qd.i32", n)) == 2**31

@@ -247,3 +247,22 @@ def test_match_takes_tuples_apart():
 def test_match_of_a_compile_time_value_compiles_one_case():
     body = "r = 0\nmatch qd.static(mode):\n    case 'a':\n        r = 1\n    case 'b':\n        r = 2\nreturn r"
     assert run(body, mode=("qd.template()", "b")) == 2
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_a_variable_of_both_branches_has_the_common_type_also_where_a_branch_jumps(n):
+    body = """
+r = qd.f64(0)
+for i in range(4):
+    if i < n:
+        y = qd.u32(5)
+    elif i == 2 and n == 0:
+        continue
+    else:
+        while True:
+            break
+        y = -7
+    r += y
+return r
+"""
+    assert run(body, "qd.f64", n=("qd.i32", n)) == sum(5 if i < n else 2**32 - 7 for i in range(4) if i != 2 or n != 0)
