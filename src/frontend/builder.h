@@ -224,6 +224,7 @@ private:
   Value visitBoolean(nb::handle node);
   Value visitConditional(nb::handle node);
   Value visitDisplay(nb::handle node, bool isTuple);
+  Value makeSet(const Value &items); ///< of items that are known now
   Value visitDictionary(nb::handle node);
   /// The values of a list of nodes; starred ones give their items.
   std::vector<Value> visitAll(nb::handle nodes, llvm::function_ref<Value(nb::handle)> visitOne);
@@ -409,6 +410,7 @@ private:
   Value callReduction(llvm::StringRef name, Arguments &arguments);
   Value sortItems(const Value &list, Arguments &arguments);
   Value combineSequences(llvm::StringRef name, const std::vector<Value> &given); ///< tuple, list, reversed, enumerate, zip
+  Value mapItemsOf(const std::vector<Value> &given, bool isFilter);              ///< map, filter
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---

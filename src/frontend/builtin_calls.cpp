@@ -270,6 +270,24 @@ Value FunctionBuilder::combineSequences(llvm::StringRef name, const std::vector<
   return makeTuple(std::move(rows));
 }
 
+Value FunctionBuilder::mapItemsOf(const std::vector<Value> &given, bool isFilter) {
+  std::vector<std::vector<Value>> columns;
+  for (const Value &value : llvm::ArrayRef(given).drop_front()) columns.push_back(listItems(value, "iterate over"));
+  std::vector<Value> results;
+  for (size_t row = 0; llvm::all_of(columns, [&](const auto &column) { return row < column.size(); }); ++row) {
+    Arguments arguments;
+    arguments.positional = listValues(columns, [&](const auto &column) { return column[row]; });
+    Value result = isFilter && given[0].isNone() ? columns[0][row] : call(given[0], arguments, node);
+    if (!isFilter)
+      results.push_back(load(result));
+    else if (!isConstant(result))
+      fail(error::kType, "what filter() asks for must be known while compiling, got " + describe(result));
+    else if (isTrue(result))
+      results.push_back(columns[0][row]);
+  }
+  return makeTuple(std::move(results));
+}
+
 Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
   Value reverse = bind("sorted", arguments, "items reverse?")[1];
   std::vector<Value> items = listItems(makeComputed(emit(list)), "sort"); // of one type
@@ -295,6 +313,9 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
       given, [&](const Value &value) { return value.isObject() && session.python.isInstance(value.object, session.python.matrix); });
   bool isCombined = is({"tuple", "list", "reversed", "enumerate", "zip"}) && count > 0;
   if (isCombined && !(isKnown && given[0].isObject() && !given[0].path && !hasMatrix)) return combineSequences(name, given);
+  bool callsFunc = count > 1 && (given[0].is(Kind::Method) || session.python.isInstance(given[0].object, session.python.func) ||
+                                 session.python.isInstance(given[0].object, session.python.boundFunc));
+  if (is({"map", "filter"}) && count > 1 && (callsFunc || !isKnown)) return mapItemsOf(given, name == "filter");
   if (name == "len" && count == 1) {
     const Value &operand = given[0];
     auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();

@@ -49,9 +49,10 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.kernel))
     fail(error::kSyntax, "Kernels cannot call other kernels. I.e., nested kernels are not allowed.");
   bool isPythonType = object.is(python.builtins["int"]) || object.is(python.builtins["float"]) || object.is(python.builtins["bool"]);
-  if (isPythonType && arguments.positional.size() == 1)
-    return isConstant(arguments.positional[0]) ? callPython(callee, arguments)
-                                               : callCast(arguments.positional[0], session.findScalarType(object));
+  if (isPythonType && arguments.positional.size() <= 1)
+    return llvm::all_of(arguments.positional, [&](const Value &value) { return isConstant(value); })
+               ? callPython(callee, arguments)
+               : callCast(arguments.positional[0], session.findScalarType(object));
   if (Type type = session.findScalarType(object)) return castLiteral(type, arguments);
   if (python.bufferView && object.is(python.bufferView)) return makeView(arguments);
   if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);

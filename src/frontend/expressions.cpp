@@ -42,12 +42,12 @@ Value FunctionBuilder::visitNode(nb::handle at) {
   case NodeKind::Call: return visitCall(at);
   case NodeKind::Attribute: return visitAttribute(at);
   case NodeKind::Subscript: return visitSubscript(at);
-  case NodeKind::List:
-  case NodeKind::Set: return visitDisplay(at, false);
+  case NodeKind::List: return visitDisplay(at, false);
+  case NodeKind::Set: return makeSet(visitDisplay(at, false));
   case NodeKind::Tuple: return visitDisplay(at, true);
   case NodeKind::Dict: return visitDictionary(at);
+  case NodeKind::SetComp: return makeSet(visitComprehension(at));
   case NodeKind::ListComp:
-  case NodeKind::SetComp:
   case NodeKind::DictComp:
   case NodeKind::GeneratorExp: return visitComprehension(at);
   case NodeKind::NamedExpr: {
@@ -290,6 +290,16 @@ Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
       makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return load(visit(element)); }));
   value.aggregate->isTuple = isTuple;
   return value;
+}
+
+Value FunctionBuilder::makeSet(const Value &items) {
+  nb::object set = nb::steal(PySet_New(nullptr));
+  for (const Value &item : items.aggregate->items) {
+    nb::object known = toPython(item);
+    if (!known) fail(error::kSyntax, "the items of a set must be known while compiling, got " + describe(item));
+    if (PySet_Add(set.ptr(), known.ptr()) != 0) throw nb::python_error();
+  }
+  return makeObject(set);
 }
 
 nb::object FunctionBuilder::knownKey(const Value &value) {

@@ -20,6 +20,7 @@ import numpy as np
 from quadrants import _compile, _errors, _options, _parameters
 
 from . import hosts, scalars
+from .checks import Checks
 from .evaluator import Evaluator
 
 _RECURSION = 20_000
@@ -41,6 +42,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
+        scalars.options.checks = Checks(_evaluator, str(_options.get("overflow"))) if scalars.options.debug else None
         vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))

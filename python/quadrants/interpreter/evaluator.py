@@ -28,12 +28,11 @@ from quadrants._errors import (
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 
 from . import hosts, meanings, scalars, values
-from .scalars import I32, I64, PYTHON, cast, options, symbol_of, typed
+from .scalars import I32, I64, PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
 
 # `op=` that is atomic on shared places: the right side takes the target's type.
 _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
-_DIVISIONS = {"floor_div", "mod", "raw_div", "raw_mod"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 
 
@@ -42,7 +41,7 @@ class Evaluator:
 
     def __init__(self) -> None:
         self.dry = 0
-        self.skipped: list[bool] = []
+        self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
@@ -60,9 +59,28 @@ class Evaluator:
 
     read = staticmethod(read)
     truth = staticmethod(truth)
-    slice = staticmethod(builtins.slice)
     convert = staticmethod(hosts.convert)
     formatted = staticmethod(meanings.format_value)
+
+    def slice(self, lower: Any, upper: Any, step: Any, length: int) -> builtins.slice:
+        """A slice; one of a known length may begin anywhere."""
+        if length > 0 and is_runtime(lower):
+            return builtins.slice(values.RuntimeBound(lower), values.RuntimeBound(upper), step)
+        return builtins.slice(lower, upper, step)
+
+    def known(self, what: str, value: Any) -> Any:
+        """A value that has to be known before the kernel runs."""
+        if is_runtime(value):
+            raise QuadrantsSyntaxError(f"{what} must be known while compiling, got {scalars.type_name(read(value))}")
+        return value
+
+    def object_operand(self, kind: str, value: Any) -> Any:
+        """An operand of `is` or `in`, which look at compile-time objects."""
+        if is_runtime(value):
+            found = f"got {scalars.type_name(read(value))}"
+            text = f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}'
+            raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`, {found}' if kind == "In" else text)
+        return value
 
     def captured(self, value: Any) -> Any:
         """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
@@ -122,6 +140,10 @@ class Evaluator:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
         if isinstance(base, (list, tuple)) and isinstance(index, np.generic):
             base = values.make_vector(base, None)
+        if isinstance(index, builtins.slice) and isinstance(base, (list, tuple)):
+            values.check_slice(index)
+        if isinstance(base, dict):
+            self.known("the keys of a dict", index)
         if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
@@ -138,8 +160,6 @@ class Evaluator:
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
                 raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
-            if name in _DIVISIONS and not (self.skips_assertions() or _is_real(left) or _is_real(right)) and _has_zero(right):
-                raise QuadrantsAssertionError(f"Division by zero in `{symbol_of(name)}`")
             return values.binary(name, left, right)
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
 
@@ -161,35 +181,55 @@ class Evaluator:
 
     def begin_logic(self, kind: str, left: Any) -> Any:
         """The left operand of `and`, `or`; decides whether the right one is computed for its type only."""
-        skip = options.short_circuit_operators and not isinstance(left, Vec) and truth(left) == (kind == "or")
-        self.skipped.append(skip)
+        known = not is_runtime(left)
+        skip = (known or options.short_circuit_operators) and not isinstance(left, Vec) and truth(left) == (kind == "or")
+        self.skipped.append((skip, known))
         self.dry += skip
         return left
 
+    def reaches(self) -> bool:
+        """Whether an operand is looked at: not if a compile-time value says that it is skipped."""
+        return not all(self.skipped[-1])
+
     def end_logic(self, kind: str, left: Any, right: Any) -> Any:
         """The value of `and`, `or`."""
-        skip = self.skipped.pop()
+        skip, known = self.skipped.pop()
         self.dry -= skip
+        if known:
+            return left if skip else right
         if isinstance(left, Vec) or isinstance(right, Vec) or not (options.short_circuit_operators or not is_runtime(left)):
             return values.binary("bit_and" if kind == "and" else "bit_or", left, right)
-        return _unify(left, right) if skip else _unify(right, left)
+        return self.chosen(left, right) if skip else self.chosen(right, left)
 
     def begin_choice(self, condition: Any) -> None:
         """The condition of a ternary; the arm that it does not choose is computed for its type only."""
         if isinstance(condition, Vec):
             raise QuadrantsSyntaxError('The condition of a ternary is a vector. Please use "qd.select" instead.')
-        self.skipped.append(truth(condition))
-        self.dry += not self.skipped[-1]
+        skip = not truth(condition)
+        self.skipped.append((skip, not is_runtime(condition)))
+        self.dry += skip
 
     def other_choice(self) -> None:
         """Between the arms of a ternary."""
-        self.dry += 1 if self.skipped[-1] else -1
+        skip, known = self.skipped[-1]
+        self.skipped[-1] = (not skip, known)
+        self.dry += -1 if skip else 1
 
     def end_choice(self, _: None, first: Any, __: None, second: Any) -> Any:
         """The value of a ternary."""
-        chosen = self.skipped.pop()
-        self.dry -= chosen
-        return _unify(first, second) if chosen else _unify(second, first)
+        skipped_second, known = self.skipped.pop()
+        self.dry -= skipped_second
+        chosen, other = (first, second) if skipped_second else (second, first)
+        return chosen if known else self.chosen(chosen, other)
+
+    def chosen(self, value: Any, other: Any) -> Any:
+        """What a run-time condition chooses: a value in the common type of both, or one of two ranges."""
+        if isinstance(value, StructValue) or all(isinstance(side, (range, values.RuntimeRange)) for side in (value, other)):
+            return value
+        for side in (value, other):
+            if not (scalars.is_number(side) or isinstance(side, (Vec, list, tuple, values.Index))):
+                raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(side)}")
+        return _unify(typed(value) if scalars.is_number(value) else values.as_vector(value), other)
 
     def declare(self, value: Any) -> Any:
         """The first value of a variable; fixes its type."""
@@ -240,6 +280,8 @@ class Evaluator:
         """The new value of `target op= value`; on a shared place what is atomic."""
         if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
             value = values.as_type_of(target, op, value)
+            if shared:
+                return scalars.unchecked(self.binary, op, target, value)
         return self.binary(op, target, value)
 
     def augment(self, op: str, target: Any, value: Any) -> Any:
@@ -298,22 +340,31 @@ class Evaluator:
         iterator = self._loop_values(items, count)
         return itertools.islice(iterator, 1) if self.dry else iterator
 
+    def range_choice(self, items: Any) -> Any:
+        """What a ternary gives a loop: one of two ranges, or anything where the condition is known before."""
+        if isinstance(items, Vec):
+            raise QuadrantsSyntaxError("Using non static inlined if statement as for-loop iterable is not currently supported.")
+        return items
+
     def iterate_slice(self, base: Any, index: Any, count: int) -> Iterator[Any]:
         """The indices of a part of a container, or the items of what else `base[index]` is."""
         tensor = self.tensor(base)
         if tensor is None:
             return self.iterate(self.read(self.element(base, index)), count)
         given = [*(index if isinstance(index, tuple) else (index,))]
-        given += [slice(None)] * (len(tensor.shape) - len(given))
-        ends = [(part.start, part.stop, part.step) for part in given if isinstance(part, slice)]
-        sizes = [size for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, slice)]
-        parts = [slice(*(None if end is None else int(end) for end in triple)) for triple in ends]
+        given += [builtins.slice(None)] * (len(tensor.shape) - len(given))
+        ends = [(part.start, part.stop, part.step) for part in given if isinstance(part, builtins.slice)]
+        sizes = [size for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, builtins.slice)]
+        if any(is_runtime(step) or (step or 1) < 1 for _, _, step in ends):
+            raise QuadrantsSyntaxError("the step of a slice that is looped over must be positive and known while compiling")
+        parts = [builtins.slice(*(None if end is None else int(end) for end in triple)) for triple in ends]
         box = itertools.product(*(range(*part.indices(size)) for part, size in zip(parts, sizes, strict=True)))
         text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {len(sizes)})"
         iterator = self._indices(box, len(sizes), count, text)
         return itertools.islice(iterator, 1) if self.dry else iterator
 
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
+        items = items.items if isinstance(items, values.RuntimeRange) else items
         if isinstance(items, range):
             items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
@@ -418,10 +469,6 @@ def _unify_results(result: Any, other: Any) -> Any:
 def _is_real(value: Any) -> bool:
     dtype = value.data.dtype if isinstance(value, Vec) else getattr(value, "dtype", None)
     return isinstance(value, float) or (dtype is not None and dtype.kind == "f")
-
-
-def _has_zero(value: Any) -> bool:
-    return not np.all(value.data if isinstance(value, Vec) else value)
 
 
 def _unify(chosen: Any, other: Any) -> Any:

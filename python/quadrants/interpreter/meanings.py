@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,7 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
         row = ATOMICS[name]
         if row.operand == "Integer" and dtype.kind == "f":
             raise QuadrantsTypeError(f"'{name.replace('atomic_', 'atomic_bit_')}' requires integer operands, got {scalars.NAMES[dtype]}")
-        new = binary(row.name, old, given[0])
+        new = scalars.unchecked(binary, row.name, old, given[0])
     evaluator.write(place, new)
     return old
 
@@ -103,8 +104,16 @@ def _static_assert(_: Any, condition: Any, message: Any = None) -> None:
 
 
 def _grouped(evaluator: Any, items: Any) -> Any:
+    if isinstance(items, values.RuntimeRange):
+        return values.RuntimeRange(BUILTINS["grouped"](items.items))
     tensor = evaluator.tensor(items)
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
+
+
+def _ndrange(_: Any, *dimensions: Any, **options: Any) -> Any:
+    made = BUILTINS["ndrange"](*dimensions, **options)
+    ends = [end for dimension in dimensions for end in (dimension if isinstance(dimension, (tuple, list)) else (dimension,))]
+    return values.RuntimeRange(made) if any(map(is_runtime, ends)) else made
 
 
 def _zip(evaluator: Any, *containers: Any) -> Any:
@@ -144,7 +153,7 @@ def _range(evaluator: Any, *bounds: Any) -> Any:
         return range(*(int(bound) for bound in bounds))
     wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
     plain = range(*(int(bound) for bound in bounds)) or range(evaluator.dry > 0)
-    return map(I64.type, plain) if wide else plain
+    return values.RuntimeRange(map(I64.type, plain) if wide else plain)
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
@@ -163,6 +172,8 @@ def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
 def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any:
     items = items if isinstance(items, Vec) else list(items)
     if isinstance(items, Vec) or any(map(is_runtime, items)):
+        if options:
+            raise QuadrantsTypeError(f"sorted() got an unexpected keyword argument '{next(iter(options))}'")
         items = list(values.as_vector(items).data)
     return sorted(items, reverse=reverse, **options)
 
@@ -179,6 +190,11 @@ def _reduction(name: str) -> Callable[..., Any]:
         return vector_attribute(evaluator, values.as_vector(items), name)()
 
     return reduce
+
+
+def _filter(evaluator: Any, function: Any, items: Any) -> Any:
+    wanted = [evaluator.known("what filter() asks for", item if function is None else function(item)) for item in items]
+    return tuple(itertools.compress(items, wanted))
 
 
 def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -233,7 +249,7 @@ def format_value(value: Any, spec: str) -> str:
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
-_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique ndrange no_activate static_print"
+_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate static_print"
 
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
@@ -243,7 +259,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
-    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "zip": _zip, "random": _random,
+    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
@@ -262,6 +278,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     **{getattr(builtins, name): _reduction(name) for name in ("sum", "any", "all")},
     reversed: lambda _, items: list(items)[::-1],
     sorted: _sorted,
+    filter: _filter,
     BufferView: lambda evaluator, arr, offset, size: values.View(evaluator.tensor(arr), offset, size),
 }
 

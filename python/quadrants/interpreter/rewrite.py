@@ -149,7 +149,7 @@ class Rewriter(ast.NodeTransformer):
         """An index, with slices as objects."""
         if isinstance(node, ast.Slice):
             bounds = [self.visit(bound) if bound else literal(None) for bound in (node.lower, node.upper, node.step)]
-            return self.helper("slice", *bounds, at=node)
+            return self.helper("slice", *bounds, literal(_known_length(node)), at=node)
         if isinstance(node, ast.Tuple):
             return _place(ast.Tuple([self.index(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
@@ -172,13 +172,10 @@ class Rewriter(ast.NodeTransformer):
         return self.helper("unary", literal(_UNARY[type(node.op)]), self.visit(node.operand), at=node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        for op in node.ops:
-            kind = _OBJECT_TESTS.get(type(op))
-            if kind and not self.static_depth:
-                text = f'Operator "{kind}" in Quadrants scope is not supported'
-                self.fail('"In" is only supported inside `qd.static`.' if kind == "In" else text, node)
         operands = [self.visit(item) for item in (node.left, *node.comparators)]
         if any(type(op) in _OBJECT_TESTS for op in node.ops):
+            kind = _OBJECT_TESTS[next(type(op) for op in node.ops if type(op) in _OBJECT_TESTS)]
+            operands = [self.helper("object_operand", literal(kind), operand, at=node) for operand in operands]
             return _place(ast.Compare(operands[0], node.ops, operands[1:]), node)
         names = ast.Tuple([literal(_COMPARE[type(op)]) for op in node.ops], ast.Load())
         return self.helper("compare", names, *operands, at=node)
@@ -191,14 +188,18 @@ class Rewriter(ast.NodeTransformer):
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
             left = self.helper("begin_logic", literal(kind), result, at=node)
-            result = self.helper("end_logic", literal(kind), left, self.visit(operand), at=node)
+            result = self.helper("end_logic", literal(kind), left, self.if_reached(operand), at=node)
         return result
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if self.is_static_call(node.test) or self.static_depth:
             return self.generic_visit(node)
-        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.visit(node.body)]
-        return self.helper("end_choice", *arguments, self.helper("other_choice", at=node), self.visit(node.orelse), at=node)
+        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.if_reached(node.body)]
+        return self.helper("end_choice", *arguments, self.helper("other_choice", at=node), self.if_reached(node.orelse), at=node)
+
+    def if_reached(self, node: ast.expr) -> ast.expr:
+        """An operand that is not even looked at where a compile-time value decides."""
+        return _place(ast.IfExp(self.helper("reaches", at=node), self.visit(node), literal(None)), node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         value = self.stored_value(node.target, self.visit(node.value))
@@ -243,14 +244,32 @@ class Rewriter(ast.NodeTransformer):
         for generator in node.generators:
             generator.iter = self.helper("static_items", self.visit(generator.iter), at=generator.iter)
             self.declare_targets(generator.target, "object")
-            generator.ifs = [self.helper("truth", self.visit(test), at=test) for test in generator.ifs]
-        for field in ("elt", "key", "value"):
-            if hasattr(node, field):
-                setattr(node, field, self.visit(getattr(node, field)))
+            generator.ifs = [self.known("the filter of a comprehension", self.visit(test)) for test in generator.ifs]
+        if isinstance(node, ast.DictComp):
+            node.key, node.value = self.known("the keys of a dict", self.visit(node.key)), self.visit(node.value)
+        else:
+            node.elt = self.visit(node.elt)
+        if isinstance(node, ast.SetComp):
+            node.elt = self.known("the items of a set", node.elt)
         self.scopes.pop()
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
+
+    def known(self, what: str, value: ast.expr) -> ast.expr:
+        """A value that is no run-time value."""
+        return self.helper("known", literal(what), value, at=value)
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        node.elts = [
+            self.visit(item) if isinstance(item, ast.Starred) else self.known("the items of a set", self.visit(item)) for item in node.elts
+        ]
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        node.keys = [key and self.known("the keys of a dict", self.visit(key)) for key in node.keys]
+        node.values = [self.visit(value) for value in node.values]
+        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         self.scopes.append({argument.arg: "object" for argument in node.args.args})
@@ -454,7 +473,9 @@ class Rewriter(ast.NodeTransformer):
             part = (self.visit_place(node.iter.value), self.index(node.iter.slice))
             items = self.helper("iterate_slice", *part, literal(count), at=node.iter)
         else:
-            items = self.helper("iterate", self.visit(node.iter), literal(count), at=node.iter)
+            iterable = self.visit(node.iter)
+            iterable = self.helper("range_choice", iterable, at=node.iter) if isinstance(node.iter, ast.IfExp) else iterable
+            items = self.helper("iterate", iterable, literal(count), at=node.iter)
         self.scopes.append({})
         self.declare_targets(node.target, "object" if static else "loop")
         body = self.block(node.body, self.scopes.pop())[0]
@@ -519,6 +540,22 @@ def _place(node: Any, at: ast.AST) -> Any:
 
 def _copy(tree: Any) -> Any:
     return pickle.loads(pickle.dumps(tree))  # several times as fast as `deepcopy`
+
+
+def _known_length(node: ast.Slice) -> int:
+    """The length of a slice such as `i:i + 2`, which begins anywhere; 0 where the text does not tell."""
+
+    def split(bound: ast.expr) -> tuple[str, int]:
+        if isinstance(bound, ast.BinOp) and isinstance(bound.op, (ast.Add, ast.Sub)) and isinstance(bound.right, ast.Constant):
+            offset = bound.right.value
+            if isinstance(offset, int):
+                return ast.dump(bound.left), offset if isinstance(bound.op, ast.Add) else -offset
+        return ast.dump(bound), 0
+
+    if node.lower is None or node.upper is None or node.step is not None:
+        return 0
+    (first, start), (last, stop) = split(node.lower), split(node.upper)
+    return stop - start if first == last and "Call(" not in first else 0
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

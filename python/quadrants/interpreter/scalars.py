@@ -22,7 +22,16 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 
 # The options of `qd.init` that change what a program means.
-options = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True)
+options = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None)
+
+
+def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
+    """Computes without the checks of debug mode: what is atomic wraps."""
+    checks, options.checks = options.checks, None
+    try:
+        return function(*operands)
+    finally:
+        options.checks = checks
 
 
 def is_number(value: Any) -> bool:
@@ -97,6 +106,8 @@ def cast(value: Any, dtype: np.dtype) -> Any:
     if dtype == U1:
         return value != source.type(0)
     if source.kind == "f" and dtype.kind in "iu":
+        if options.checks:
+            options.checks.conversion(value, dtype)
         return _float_to_int(value, dtype)
     return value.astype(dtype)
 
@@ -154,7 +165,10 @@ def binary(name: str, left: Any, right: Any) -> Any:
     """One operator on two NumPy scalars or arrays."""
     row = OPERATORS[name]
     left_type, right_type = operand_types(row, left.dtype, right.dtype)
-    return row.compute(cast(left, left_type), cast(right, right_type))
+    left, right = cast(left, left_type), cast(right, right_type)
+    if options.checks:
+        options.checks.operation(name, left, right)
+    return row.compute(left, right)
 
 
 def unary(name: str, value: Any) -> Any:
@@ -166,4 +180,6 @@ def unary(name: str, value: Any) -> Any:
         value = cast(value, as_float(value.dtype))
     elif row.operand == "Numeric":
         value = cast(value, without_u1(value.dtype))
+    if options.checks:
+        options.checks.operation(name, value)
     return row.compute(value)

@@ -48,6 +48,28 @@ class Index(tuple):
     __slots__ = ()
 
 
+class RuntimeBound(int):
+    """An end of a slice that begins where run time says, and has a length that is known before."""
+
+
+class RuntimeRange:
+    """A range or ndrange with bounds of the run time: it can only be looped over."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        raise QuadrantsTypeError("cannot iterate over a range with bounds of the run time: it can only be looped over")
+
+
+def check_slice(bounds: slice) -> None:
+    """Slices of lists and vectors have bounds that are known before the kernel runs."""
+    if any(isinstance(bound, (np.generic, RuntimeBound)) for bound in (bounds.start, bounds.stop, bounds.step)):
+        raise QuadrantsSyntaxError("Quadrants does not support variables in slice now, please use constant instead of it.")
+
+
 class StructValue:
     """A struct: places of its members. Funcs among `methods` are called with the struct by reference."""
 
@@ -124,7 +146,7 @@ class View(Tensor):
 
 
 def _sliced(tensor: Tensor, bounds: slice) -> View:
-    if any(isinstance(bound, int) and bound < 0 for bound in (bounds.start, bounds.stop)):
+    if any(type(bound) is int and bound < 0 for bound in (bounds.start, bounds.stop)):
         raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
     if bounds.step not in (None, 1):
         raise QuadrantsSyntaxError("BufferView does not support an explicit step in kernels")
@@ -337,6 +359,9 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
     """The place of a component, of a row, or of a slice."""
     flat = _flat_indices(index)
     shape = vec.data.shape
+    for item in flat:
+        if isinstance(item, slice) and not isinstance(item.start, RuntimeBound):
+            check_slice(item)
     if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
         flat = flat[:1]
     if len(flat) > len(shape) or not flat:

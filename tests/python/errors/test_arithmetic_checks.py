@@ -1,6 +1,7 @@
-"""Integer arithmetic that leaves its range, in debug mode of the compiler (spec 1 S17)."""
+"""Integer arithmetic that leaves its range, in debug mode, compiled and interpreted (spec 1 S17)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,14 +9,17 @@ import pytest
 import quadrants as qd
 
 
-@pytest.fixture(autouse=True)
-def reset_afterwards() -> Iterator[None]:
-    yield
+@pytest.fixture(autouse=True, params=["cpu", "python"])
+def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+    """Starts the runtime on one backend; call it to start again with other options."""
+
+    def init(**options: Any) -> None:
+        given = {"debug": True, "overflow": "raise", **options}
+        qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error", **given)
+
+    init()
+    yield init
     qd.reset()
-
-
-def start(overflow: str = "raise") -> None:
-    qd.init(arch=qd.cpu, debug=True, overflow=overflow, offline_cache=False, log_level="error")
 
 
 @qd.kernel
@@ -95,7 +99,6 @@ def to_u8(x: qd.f32) -> qd.u8:
     ],
 )
 def test_arithmetic_out_of_range_raises(kernel, good, bad, message):
-    start()
     expected = kernel(*good)
     with pytest.raises(qd.QuadrantsAssertionError, match=message):
         kernel(*bad)
@@ -103,8 +106,6 @@ def test_arithmetic_out_of_range_raises(kernel, good, bad, message):
 
 
 def test_overflow_names_the_line_of_the_function_and_of_its_call():
-    start()
-
     @qd.func
     def twice(a: qd.i32):
         return a * 2
@@ -118,7 +119,6 @@ def test_overflow_names_the_line_of_the_function_and_of_its_call():
 
 
 def test_only_active_lanes_are_checked():
-    start()
     x = qd.field(qd.i32, shape=100)
 
     @qd.kernel
@@ -134,7 +134,6 @@ def test_only_active_lanes_are_checked():
 
 
 def test_vectors_are_checked_in_every_component():
-    start()
 
     @qd.kernel
     def k(v: qd.types.vector(3, qd.i32)) -> qd.i32:
@@ -145,8 +144,8 @@ def test_vectors_are_checked_in_every_component():
         k(qd.Vector([1, 2, 2**30]))
 
 
-def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(capfd):
-    start("print")
+def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(start, capfd):
+    start(overflow="print")
     x = np.full(1000, 2**31 - 1, np.int32)
 
     @qd.kernel
@@ -163,7 +162,7 @@ def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(capfd):
 
 
 @pytest.mark.parametrize("options", [{"debug": True, "overflow": "ignore"}, {"debug": False, "overflow": "raise"}])
-def test_overflow_can_be_ignored(options, capfd):
-    qd.init(arch=qd.cpu, offline_cache=False, log_level="error", **options)
+def test_overflow_can_be_ignored(start, options, capfd):
+    start(**options)
     assert add(2**31 - 1, 1) == -(2**31)
     assert capfd.readouterr().out == ""

@@ -1,0 +1,83 @@
+"""Debug mode: integer arithmetic that leaves the range of its type, as `src/passes/check_arithmetic.cpp` checks it in compiled kernels."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quadrants import _format
+from quadrants._dtypes import from_numpy_dtype
+from quadrants._errors import QuadrantsAssertionError
+
+_WORDS = {
+    "add": ("Addition", "+"), "sub": ("Subtraction", "-"), "mul": ("Multiplication", "*"), "shl": ("Shift left", "<<"),
+    "shr": ("Shift right", ">>"), "bit_shr": ("Shift right", ">>"), "floor_div": ("Division", "//"), "raw_div": ("Division", "//"),
+    "mod": ("Modulo", "%"), "raw_mod": ("Modulo", "%"), "neg": ("Negation", ""), "abs": ("Absolute value", ""),
+}  # fmt: skip
+_EXACT: dict[str, Callable[..., int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift, "floor_div": operator.floordiv,
+    "raw_div": operator.floordiv, "neg": operator.neg, "abs": abs,
+}  # fmt: skip
+
+
+class Checks:
+    """The checks of one launch. `evaluator` says what is computed for its type only; `overflow` is the option of that name."""
+
+    def __init__(self, evaluator: Any, overflow: str) -> None:
+        self.evaluator, self.overflow = evaluator, overflow
+        self.reported: set[str] = set()
+
+    def operation(self, name: str, *operands: Any) -> None:
+        """Checks a row of the operator table on integers of one type, or on vectors of them."""
+        if self.evaluator.dry or name not in _WORDS or operands[0].dtype.kind not in "iu":
+            return
+        word, sign = _WORDS[name]
+        shown = f" {sign} ".join(map(_show, operands))
+        dtype, right = operands[0].dtype, operands[-1]
+        bits = 8 * dtype.itemsize
+        if "div" in name or "mod" in name:
+            self.require(bool(np.all(right)), f"{word} by zero: {shown}")
+        elif name in ("shl", "shr", "bit_shr"):
+            self.require(bool(np.all((right >= 0) & (right < bits))), f"Shift count out of range for {bits} bits: {shown}")
+        if name in _EXACT and self.overflow != "ignore" and (len(operands) > 1 or dtype.kind == "i"):
+            info = np.iinfo(dtype)
+            columns = (side.reshape(-1).tolist() for side in np.broadcast_arrays(*operands))
+            if not all(info.min <= _EXACT[name](*numbers) <= info.max for numbers in zip(*columns, strict=True)):
+                self.report(word, f"{shown} does not fit {from_numpy_dtype(dtype).name}")
+
+    def conversion(self, value: Any, dtype: np.dtype) -> None:
+        """Checks a float that becomes an integer."""
+        info = np.iinfo(dtype)
+        isgood = all(number == number and info.min - 1 < number < info.max + 1 for number in np.ravel(value).tolist())
+        if not self.evaluator.dry and not isgood:
+            self.require(False, f"Conversion out of range of {from_numpy_dtype(dtype).name}: {_show(value)}")
+
+    def require(self, holds: bool, text: str) -> None:
+        """Raises unless it holds."""
+        if not holds:
+            raise QuadrantsAssertionError(text)
+
+    def report(self, word: str, text: str) -> None:
+        """An overflow: an exception, or a line of text, once for each place."""
+        self.require(self.overflow == "print", f"{word} overflow: {text}")
+        places = _places()
+        if places not in self.reported:
+            self.reported.add(places)
+            print(f"{word} overflow detected in {places}: {text}")
+
+
+def _show(value: Any) -> str:
+    return _format.format_value(value.tolist(), "", from_numpy_dtype(value.dtype))
+
+
+def _places() -> str:
+    """`File "k.py", line 7, in k`, the innermost place first."""
+    frame, places = sys._getframe(), []
+    while frame := frame.f_back:  # type: ignore[assignment]
+        if "_qd" in frame.f_code.co_freevars:
+            places.append(f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}')
+    return ", called from ".join(places)
