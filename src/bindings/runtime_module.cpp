@@ -1,6 +1,7 @@
 // runtime_module.cpp: the extension module `_runtime`, all that `import quadrants` loads. The types on the way of a launch are written
 // against CPython itself: a slot costs nothing, a binding layer's dispatch costs as much as a whole launch may take.
 #include "backends/cpu/device.h"
+#include "backends/cuda/device.h"
 #include "bindings/read_options.h"
 #include "launch/data_type.h"
 #include "launch/kernel.h"
@@ -8,6 +9,7 @@
 #include "launch/specialise.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "launch/transfer.h"
 #include "runtime/buffer.h"
 #include "runtime/thread_pool.h"
 #include "support/log.h"
@@ -43,12 +45,32 @@ void applyOptions(launch::State &state) {
   state.cache = std::make_unique<artifact::DiskCache>(artifact::readCacheOptions(state.options));
 }
 
+std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
+  using support::Option;
+  if (options.getText(Option::arch) != "cuda") return cpu::makeDevice();
+  cuda::DeviceOptions wanted;
+  wanted.ordinal = int(options.getInt(Option::device_id));
+  wanted.stackBytes = options.getInt(Option::cuda_stack_limit);
+  wanted.maxRegisters = options.getInt(Option::gpu_max_reg);
+  return cuda::makeDevice(wanted);
+}
+
+/// "cpu", or the target and which of its processors: "cuda:sm_90".
+std::string getTarget() {
+  const launch::State &state = launch::getState();
+  launch::requireActive();
+  std::string architecture = state.device->getArchitecture();
+  return std::string(state.device->getTarget()) + (architecture.empty() ? "" : ":" + architecture);
+}
+
 void init(nb::dict given, nb::object interpreter) {
   support::Options options = readOptions({}, given);
   launch::resetState();
   launch::State &state = launch::getState();
   state.options = std::move(options);
-  if (!state.device) state.device = cpu::makeDevice();
+  state.device = nullptr; // gives its memory back before another one is taken
+  state.device = makeDevice(state.options);
+  state.memory = state.device->getMemory();
   applyOptions(state);
   state.interpreter = interpreter.is_none() ? nullptr : interpreter.release().ptr();
   state.launches = state.compiled = state.loaded = 0;
@@ -64,7 +86,7 @@ void setOptions(nb::dict given) {
 
 void synchronize() {
   launch::requireActive();
-  launch::getState().device->synchronize();
+  launch::synchronize();
 }
 
 nb::dict getStatistics() {
@@ -119,6 +141,8 @@ NB_MODULE(_runtime, m) {
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
   m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
+  m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
+  m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
   m.def("cache_scope", launch::describeCacheScope,
         "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");

@@ -4,6 +4,7 @@
 // subclass's `_element(index)` / `_set_element(index, value)`, other keys (slices, ellipsis) to `_get_item(key)` / `_set_item(key, value)`.
 #include "launch/data_type.h"
 #include "launch/tensor_object.h"
+#include "launch/transfer.h"
 
 #include "support/error.h"
 
@@ -105,7 +106,14 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     Key key;
     if (!readKey(key, keyObject)) return callOther(self, "_get_item", keyObject, nullptr);
     unsigned char *address = findElement(object, key);
-    if (object.tensor.layout.element.rank == 0) return readScalar(object.tensor.layout.element.scalar, address);
+    if (object.tensor.layout.element.rank == 0) {
+      support::ScalarType type = object.tensor.layout.element.scalar;
+      runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
+      if (!memory) return readScalar(type, address);
+      uint64_t value;
+      readMemory(*memory, &value, address, getByteSize(type));
+      return readScalar(type, &value);
+    }
     return PyObject_CallMethod(self, "_element", "(O)", makeIndex(object, key).get());
   });
 }
@@ -121,7 +129,12 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       return 0;
     }
     unsigned char *address = findElement(object, key);
-    if (object.tensor.layout.element.rank == 0)
+    runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
+    if (object.tensor.layout.element.rank == 0 && memory) {
+      uint64_t converted;
+      writeScalar(object.tensor.layout.element.scalar, &converted, value);
+      writeMemory(*memory, address, &converted, getByteSize(object.tensor.layout.element.scalar));
+    } else if (object.tensor.layout.element.rank == 0)
       writeScalar(object.tensor.layout.element.scalar, address, value);
     else
       Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(object, key).get(), value));

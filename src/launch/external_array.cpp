@@ -38,7 +38,7 @@ struct DlExchange {
   void *allocate, *fromPython, *toPython;
   int (*look)(void *object, DlTensor *out); ///< what the object has now, without owning or waiting
 };
-constexpr int32_t kDlCpu = 1;
+constexpr int32_t kDlCpu = 1, kDlCuda = 2, kDlCudaHost = 3, kDlCudaManaged = 13;
 } // namespace
 
 /// Null when the type does not offer the functions. The type asked for last is remembered.
@@ -75,6 +75,16 @@ static std::optional<ScalarType> findNumpyType(const PyArray_Descr *descr) {
   return descr->type_num <= NPY_DOUBLE ? std::optional(kTypes[descr->type_num]) : std::nullopt;
 }
 
+std::pair<unsigned char *, unsigned char *> ExternalArray::getRange() const {
+  unsigned char *begin = data, *end = data + (scalar ? getByteSize(*scalar) : sizeof(double));
+  for (int axis = 0; axis < rank; ++axis) {
+    if (extents[axis] == 0) return {data, data};
+    int64_t reach = strides[axis] * (extents[axis] - 1);
+    (reach < 0 ? begin : end) += reach;
+  }
+  return {begin, end};
+}
+
 bool readExternal(PyObject *object, ExternalArray &out) {
   if (PyArray_Check(object)) {
     auto *array = reinterpret_cast<PyArrayObject *>(object);
@@ -95,7 +105,10 @@ bool readExternal(PyObject *object, ExternalArray &out) {
     PyErr_Clear();
     return false;
   }
-  if (tensor.deviceType != kDlCpu || tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
+  bool isOnDevice = tensor.deviceType == kDlCuda || tensor.deviceType == kDlCudaManaged;
+  if (!isOnDevice && tensor.deviceType != kDlCpu && tensor.deviceType != kDlCudaHost) return false;
+  if (isOnDevice) out.device = tensor.deviceId;
+  if (tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
   static constexpr char kKinds[] = {'i', 'u', 'f', 0, 0, 0, 'b'};
   int64_t bytes = tensor.typeBits / 8;
   out.data = static_cast<unsigned char *>(tensor.data) + tensor.byteOffset;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace qd::launch {
 
@@ -14,13 +15,17 @@ struct ExternalArray {
   static constexpr int kMaxRank = 64;
   unsigned char *data = nullptr;
   int rank = 0;
+  int device = -1; ///< number of the GPU that the data is on; -1: the processor reads it
   std::optional<support::ScalarType> scalar; ///< empty: kernels have no such type, or its byte order is another one
   bool isWritable = false, isAligned = false, isPacked = false;
   const int64_t *extents = nullptr, *strides = nullptr; ///< in bytes
   int64_t ownStrides[kMaxRank];
+
+  /// All bytes from the first element's to the last one's.
+  std::pair<unsigned char *, unsigned char *> getRange() const;
 };
 
-/// False when the object is no array in the memory of the CPU.
+/// False when the object is no array in the memory of the processor or of a CUDA device.
 bool readExternal(PyObject *object, ExternalArray &array);
 
 } // namespace qd::launch

@@ -3,6 +3,7 @@
 #include "launch/data_type.h"
 #include "launch/external_array.h"
 #include "launch/plan_parts.h"
+#include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
 
@@ -118,7 +119,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     case StepKind::Captured: slots[step.slot] = captured[step.slot]; break;
     case StepKind::Tensor: {
       TensorInput &input = tensors[size_t(step.index)];
-      if (Fit fit = readTensor(input, slots[step.slot], frame.block); fit != Fit::Yes) {
+      if (Fit fit = readTensor(input, slots[step.slot], frame); fit != Fit::Yes) {
         misfit = {input.input->name, nullptr};
         return fit;
       }
@@ -200,8 +201,8 @@ bool Plan::findOverlap(PyObject *const *slots) {
   return false;
 }
 
-Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block) {
-  auto *argument = reinterpret_cast<QdTensorArgument *>(block + input.offset);
+Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
+  auto *argument = reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
   int64_t *out = argument->extents_and_strides;
   const layout::TensorLayout &layout = input.input->layout;
   const int64_t *extents, *strides;
@@ -244,6 +245,12 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, unsigned char *block
       if (layout.extents[size_t(axis)] != kDynamic && layout.extents[size_t(axis)] != extents[axis]) return Fit::No;
     if (input.input->isWritten && !array.isWritable) return Fit::ReadOnly;
     argument->data = array.data;
+    runtime::DeviceMemory *memory = getState().memory.get();
+    if (array.device != (memory ? memory->getOrdinal() : -1)) {
+      if (!memory || array.device >= 0) return Fit::No;
+      auto [begin, end] = array.getRange();
+      frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument->data), begin, end, input.input->isWritten});
+    }
     return fill();
   }
   return fill();

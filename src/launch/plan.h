@@ -10,6 +10,7 @@
 #include "artifact/artifact.h"
 #include "launch/path.h"
 #include "launch/python.h"
+#include "launch/transfer.h"
 #include "support/hash.h"
 
 #include <memory>
@@ -26,6 +27,7 @@ struct PlanFrame {
   PyObject **dicts = nullptr;     ///< slotCount: dictionaries of objects whose members are read
   PyObject **owned = nullptr;     ///< slotCount: references to give back when the launch is over
   size_t ownedCount = 0;
+  std::vector<HostArray> hostArrays; ///< what the device cannot read where it is
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);
@@ -86,7 +88,7 @@ private:
   Ref fetch(Step &step, PlanFrame &frame);
   Ref fetchAttribute(Step &step, PyObject *object);
   /// Leaves the container in `object` when that is a wrapper of it.
-  Fit readTensor(TensorInput &input, PyObject *&object, unsigned char *block);
+  Fit readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame);
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);

@@ -5,6 +5,7 @@
 #include "launch/numpy.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "launch/transfer.h"
 #include "support/error.h"
 
 #include <chrono>
@@ -70,17 +71,6 @@ struct Specialisation::Frame {
     return static_cast<unsigned char *>(spilled.blocks[spilled.count++] = block);
   }
 };
-
-//--- Sites ---
-
-/// The arguments of quadrants._format.format_site: (pieces, values).
-static Ref makeSite(const artifact::Site &site, const uint64_t *values) {
-  Ref pieces = Ref::adopt(PyList_New(0));
-  for (const artifact::Site::Piece &piece : site.pieces)
-    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", piece.text.data(), Py_ssize_t(piece.text.size()),
-                                            piece.isOperand ? getDataType(piece.type.scalar) : Py_None, makeElementShape(piece.type))));
-  return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
-}
 
 //--- Long launches ---
 
@@ -198,7 +188,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
   if (!made->plan) return nullptr;
-  made->code = getState().device->load(made->artifact.binary);
+  made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
   return made;
@@ -212,7 +202,15 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
   Fit fit = plan->read(arguments, frame.plan);
-  return fit == Fit::Yes ? run(kernel, frame, result) : fit;
+  if (fit != Fit::Yes || frame.plan.hostArrays.empty()) return fit == Fit::Yes ? run(kernel, frame, result) : fit;
+  std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
+  Staging staging(*memory);
+  staging.copyIn(frame.plan.hostArrays);
+  run(kernel, frame, result);
+  Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (held) staging.copyOut();
+  result = held.release();
+  return Fit::Yes;
 }
 
 Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
@@ -255,14 +253,7 @@ void Specialisation::raiseFailure(KernelRun &run) {
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
   if (run.failedSite < 0 || size_t(run.failedSite) >= artifact.sites.size())
     throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without saying why");
-  const artifact::Site &site = artifact.sites[size_t(run.failedSite)];
-  Ref frames = Ref::adopt(PyList_New(0));
-  for (const artifact::SourcePlace &place : site.frames)
-    append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
-                                            place.endColumn)));
-  Ref error = call("quadrants._errors", "runtime_error", "OO", makeSite(site, run.failedValues.data()).get(), frames.get());
-  PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
-  throw PythonError{};
+  launch::raiseFailure(artifact.sites[size_t(run.failedSite)], run.failedValues.data());
 }
 
 static PyObject *readResult(support::ScalarType type, const unsigned char *address) {

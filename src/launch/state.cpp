@@ -18,12 +18,17 @@ void requireActive() {
 
 void resetState() {
   State &state = getState();
-  if (state.device) state.device->synchronize();
+  try {
+    if (state.device) state.device->synchronize();
+  } catch (const support::Error &) {
+    // A fault of a kernel: the runtime ends all the same, and the next one begins anew.
+  }
   releaseAllTensors();
   state.isActive = false;
   ++state.epoch;
   releaseAllKernels();
   state.cache.reset();
+  state.memory = nullptr;
   Py_CLEAR(state.interpreter);
 }
 

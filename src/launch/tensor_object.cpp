@@ -4,6 +4,8 @@
 #include "launch/external_array.h"
 #define QD_IMPORT_NUMPY
 #include "launch/numpy.h"
+#include "launch/state.h"
+#include "launch/transfer.h"
 
 #include "support/error.h"
 
@@ -38,9 +40,10 @@ static PyObject *wrapBuffer(const runtime::BufferRef &buffer) {
 static PyObject *newBuffer(PyTypeObject *, PyObject *args, PyObject *) {
   return guard([&]() -> PyObject * {
     Py_ssize_t bytes;
-    if (!PyArg_ParseTuple(args, "n:Buffer", &bytes)) return nullptr;
+    int isHost = 0;
+    if (!PyArg_ParseTuple(args, "n|p:Buffer", &bytes, &isHost)) return nullptr;
     if (bytes < 0) throw Error(ErrorKind::Value, "a buffer cannot have a negative size");
-    return wrapBuffer(runtime::Buffer::allocate(size_t(bytes)));
+    return wrapBuffer(isHost ? runtime::Buffer::allocate(size_t(bytes)) : allocateBuffer(size_t(bytes)));
   });
 }
 
@@ -55,6 +58,20 @@ static PyObject *borrowBuffer(PyObject *, PyObject *object) {
     auto giveBack = [](void *owner) { Py_DECREF(static_cast<PyObject *>(owner)); };
     runtime::BufferRef buffer = runtime::Buffer::borrow(array.data + begin, size_t(end - begin), Py_NewRef(object), giveBack);
     return Py_BuildValue("(NL)", wrapBuffer(buffer), static_cast<long long>(-begin));
+  });
+}
+
+/// Buffer.borrow_device(address, bytes, owner): memory on the runtime's device that `owner` keeps.
+static PyObject *borrowDevice(PyObject *, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    unsigned long long address;
+    Py_ssize_t bytes;
+    PyObject *owner;
+    if (!PyArg_ParseTuple(args, "KnO:borrow_device", &address, &bytes, &owner)) return nullptr;
+    std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
+    if (!memory) throw Error(ErrorKind::Value, "the runtime has no device with memory of its own");
+    auto giveBack = [](void *object) { Py_DECREF(static_cast<PyObject *>(object)); };
+    return wrapBuffer(runtime::Buffer::borrow(reinterpret_cast<void *>(address), size_t(bytes), Py_NewRef(owner), giveBack, memory));
   });
 }
 
@@ -171,8 +188,9 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (std::all_of(layout.origin.begin(), layout.origin.end(), [](int64_t first) { return first == 0; })) layout.origin.clear();
     if (buffer != Py_None && Py_TYPE(buffer) != bufferType)
       throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
-    object.tensor.place(std::move(layout), buffer == Py_None ? runtime::BufferRef() : reinterpret_cast<BufferObject *>(buffer)->buffer,
-                        byteOffset);
+    int64_t end = buffer == Py_None ? byteOffset + layout::computeByteRange(layout).end : 0;
+    object.tensor.place(std::move(layout),
+                        buffer == Py_None ? allocateBuffer(size_t(end)) : reinterpret_cast<BufferObject *>(buffer)->buffer, byteOffset);
     if (buffer == Py_None || object.tensor.isField) notePlace(object); // windows of ndarrays are made too often
     Py_RETURN_NONE;
   });
@@ -204,24 +222,77 @@ static PyObject *releaseTensor(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
+/// A NumPy array of the elements at `data`, which lie as those of the container do and in memory of `owner`.
+static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
+  const layout::ValueType &element = layout.element;
+  std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
+  std::vector<npy_intp> strides(layout.strides.begin(), layout.strides.end());
+  shape.insert(shape.end(), {element.rows, element.columns});
+  strides.insert(strides.end(), {layout.componentStride * element.columns, layout.componentStride});
+  int rank = layout.rank() + element.rank; // NumPy says when that is too much
+  PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
+  Ref array =
+      Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data, NPY_ARRAY_WRITEABLE, nullptr));
+  Ref base = Ref::adopt(wrapBuffer(owner));
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), base.release()) < 0) return nullptr;
+  PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+  return array.release();
+}
+
 static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     const Tensor &tensor = getTensor(self);
     requireAlive(self);
-    const layout::ValueType &element = tensor.layout.element;
-    std::vector<npy_intp> shape(tensor.layout.extents.begin(), tensor.layout.extents.end());
-    std::vector<npy_intp> strides(tensor.layout.strides.begin(), tensor.layout.strides.end());
-    shape.insert(shape.end(), {element.rows, element.columns});
-    strides.insert(strides.end(), {tensor.layout.componentStride * element.columns, tensor.layout.componentStride});
-    int rank = tensor.layout.rank() + element.rank; // NumPy says when that is too much
-    PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
-    Ref array = Ref::adopt(
-        PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), tensor.data, NPY_ARRAY_WRITEABLE, nullptr));
-    Ref owner = Ref::adopt(wrapBuffer(tensor.buffer));
-    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), owner.release()) < 0) return nullptr;
-    PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()),
-                        NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
-    return array.release();
+    if (tensor.buffer->getMemory())
+      throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
+                                        " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
+    return makeArray(tensor.layout, tensor.data, tensor.buffer);
+  });
+}
+
+/// The container, or the element at an index that was checked.
+static Tensor getPart(const Tensor &tensor, PyObject *index) {
+  Tensor part = tensor;
+  if (index == Py_None) return part;
+  std::vector<int64_t> position = readIntegers(index);
+  for (size_t axis = 0; axis < position.size(); ++axis) part.data += position[axis] * tensor.layout.strides[axis];
+  part.layout.extents = {};
+  part.layout.strides = {};
+  part.range = layout::computeByteRange(part.layout);
+  return part;
+}
+
+/// _fetch(index=None, overwrites=False): a view where there is one, else a copy of the elements, for which `_flush` makes what was written
+/// in it true. The copy has no values when all of it will be overwritten.
+static PyObject *fetchElements(PyObject *self, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    PyObject *index = Py_None;
+    int overwrites = 0;
+    if (!PyArg_ParseTuple(args, "|Op:_fetch", &index, &overwrites)) return nullptr;
+    requireAlive(self);
+    Tensor part = getPart(getTensor(self), index);
+    runtime::DeviceMemory *memory = part.buffer->getMemory();
+    if (!memory) return makeArray(part.layout, part.data, part.buffer);
+    auto bytes = size_t(part.range.end - part.range.begin);
+    runtime::BufferRef copy = runtime::Buffer::allocate(bytes);
+    bool isPacked = int64_t(bytes) == layout::countElements(part.layout) * part.layout.element.componentCount() *
+                                          int64_t(getByteSize(part.layout.element.scalar));
+    if (!overwrites || !isPacked) readMemory(*memory, copy->getData(), part.data + part.range.begin, bytes);
+    return makeArray(part.layout, static_cast<unsigned char *>(copy->getData()) - part.range.begin, copy);
+  });
+}
+
+/// _flush(array, index=None): what `_fetch` gave, written back to a device.
+static PyObject *flushElements(PyObject *self, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    PyObject *array, *index = Py_None;
+    if (!PyArg_ParseTuple(args, "O!|O:_flush", &PyArray_Type, &array, &index)) return nullptr;
+    requireAlive(self);
+    Tensor part = getPart(getTensor(self), index);
+    auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array))) + part.range.begin;
+    if (runtime::DeviceMemory *memory = part.buffer->getMemory())
+      writeMemory(*memory, part.data + part.range.begin, data, size_t(part.range.end - part.range.begin));
+    Py_RETURN_NONE;
   });
 }
 
@@ -261,7 +332,13 @@ static PyObject *getOffset(TensorObject &object) {
   return makeTuple(object.tensor.layout.origin);
 }
 
-static PyObject *getState(TensorObject &object) {
+static PyObject *getDeviceNumber(TensorObject &object) {
+  runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
+  if (!memory) Py_RETURN_NONE;
+  return PyLong_FromLong(memory->getOrdinal());
+}
+
+static PyObject *getStateName(TensorObject &object) {
   static const char *names[] = {"unplaced", "alive", "dead"};
   return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
 }
@@ -273,14 +350,7 @@ bool mayOverlap(PyObject *a, PyObject *b) {
       return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
     }
     ExternalArray array;
-    if (!readExternal(object, array)) return {};
-    const unsigned char *begin = array.data, *end = begin + (array.scalar ? getByteSize(*array.scalar) : sizeof(double));
-    for (int axis = 0; axis < array.rank; ++axis) {
-      if (array.extents[axis] == 0) return {begin, begin};
-      int64_t reach = array.strides[axis] * (array.extents[axis] - 1);
-      (reach < 0 ? begin : end) += reach;
-    }
-    return {begin, end};
+    return readExternal(object, array) ? array.getRange() : std::pair<unsigned char *, unsigned char *>();
   };
   auto first = getRange(a), second = getRange(b);
   if (first.first >= second.second || second.first >= first.second) return false;
@@ -352,12 +422,14 @@ void addTensorTypes(PyObject *module) {
                                         {"address", T_PYSSIZET, offsetof(BufferObject, address), READONLY, "Address of the first byte."},
                                         {}};
   static PyMethodDef bufferMethods[] = {
-      {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and where in it the first element lies."}, {}};
+      {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and where in it the first element lies."},
+      {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that keeps it."},
+      {}};
   PyType_Slot bufferSlots[] = {slot(Py_tp_new, newBuffer),
                                slot(Py_tp_methods, bufferMethods),
                                slot(Py_tp_dealloc, deleteBuffer),
                                slot(Py_tp_members, bufferMembers),
-                               {Py_tp_doc, const_cast<char *>("Zeroed, aligned memory that several containers and views may share.")},
+                               {Py_tp_doc, const_cast<char *>("(bytes, host=False): zeroed, aligned memory that several containers and views may share.")},
                                {}};
   bufferType = addType(module, {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots});
 
@@ -375,12 +447,15 @@ void addTensorTypes(PyObject *module) {
        "The memory that the elements lie in.", nullptr},
       {"_byte_offset", getProperty<Need::Nothing, [](TensorObject &object) { return PyLong_FromLongLong(object.tensor.byteOffset); }>,
        nullptr, "Where in the buffer the first element lies.", nullptr},
+      {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU that the memory is on, or None.", nullptr},
       {"_address", getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromVoidPtr(object.tensor.data); }>, nullptr,
        "Address of the first element.", nullptr},
-      {"_state", getProperty<Need::Nothing, getState>, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
+      {"_state", getProperty<Need::Nothing, getStateName>, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
       {}};
   static PyMethodDef methods[] = {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
+      {"_fetch", fetchElements, METH_VARARGS, "A view, or a copy of what lies on a device; of one element, or of all."},
+      {"_flush", flushElements, METH_VARARGS, "Write what `_fetch` gave back to a device."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};

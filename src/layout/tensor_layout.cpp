@@ -22,6 +22,12 @@ std::vector<int64_t> computePackedStrides(const ValueType &element, const std::v
   return strides;
 }
 
+int64_t countElements(const TensorLayout &layout) {
+  int64_t count = 1;
+  for (int64_t extent : layout.extents) count *= extent;
+  return count;
+}
+
 ByteRange computeByteRange(const TensorLayout &layout) {
   ByteRange range{0, int64_t(getByteSize(layout.element.scalar))};
   auto extend = [&](int64_t extent, int64_t stride) {

@@ -37,6 +37,8 @@ struct TensorLayout {
 
 /// Byte strides of the packed row-major layout with the components innermost.
 std::vector<int64_t> computePackedStrides(const ValueType &element, const std::vector<int64_t> &extents);
+/// The product of the extents.
+int64_t countElements(const TensorLayout &layout);
 /// First byte and one past the last that the elements occupy, relative to the data address (strides may be negative).
 struct ByteRange {
   int64_t begin = 0;

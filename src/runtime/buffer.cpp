@@ -53,12 +53,23 @@ BufferRef Buffer::allocate(size_t bytes) {
   return result;
 }
 
-BufferRef Buffer::borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *)) {
+BufferRef Buffer::adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes) {
+  BufferRef result(new Buffer);
+  result.buffer->data = result.buffer->block = data;
+  result.buffer->size = bytes;
+  result.buffer->memory = std::move(memory);
+  bytesInUse += int64_t(bytes);
+  ++blocksInUse;
+  return result;
+}
+
+BufferRef Buffer::borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *), std::shared_ptr<DeviceMemory> memory) {
   BufferRef result(new Buffer);
   result.buffer->data = data;
   result.buffer->size = bytes;
   result.buffer->block = owner;
   result.buffer->giveBack = giveBack;
+  result.buffer->memory = std::move(memory);
   return result;
 }
 
@@ -68,7 +79,9 @@ Buffer::~Buffer() {
     giveBack(block);
     return;
   }
-  if (mappedBytes)
+  if (memory)
+    memory->release(block);
+  else if (mappedBytes)
     munmap(block, mappedBytes);
   else
     free(block);

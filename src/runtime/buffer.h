@@ -4,11 +4,29 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 namespace qd::runtime {
 
 class BufferRef;
+
+/// Memory that the processor does not reach: what lies in it goes out and in by copies. All calls are thread-safe and throw support::Error.
+class DeviceMemory {
+public:
+  virtual ~DeviceMemory() = default;
+  /// The number that DLPack and other libraries know the device by.
+  virtual int getOrdinal() const = 0;
+  /// Zero-filled. Throws Error (Memory) that says how much was asked for and how much there is.
+  virtual BufferRef allocate(size_t bytes) = 0;
+  /// Both wait for the kernels that were launched before as far as is needed; `host` may be used again when they return.
+  virtual void read(void *host, const void *data, size_t bytes) = 0;
+  virtual void write(void *data, const void *host, size_t bytes) = 0;
+
+protected:
+  friend class Buffer;
+  virtual void release(void *data) noexcept = 0;
+};
 
 /// Zero-filled memory, 64-byte aligned; large blocks are 2 MiB aligned and backed by huge pages (page walks cost a virtual machine
 /// half of its bandwidth). The address never changes.
@@ -16,11 +34,15 @@ class Buffer {
 public:
   /// Throws support::Error (Memory) that says how much was asked for.
   static BufferRef allocate(size_t bytes);
-  /// Memory of someone else: `giveBack(owner)` is called when the last reference goes.
-  static BufferRef borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *));
+  /// What a device has allocated and will release.
+  static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes);
+  /// Memory of someone else, on a device where `memory` is given: `giveBack(owner)` is called when the last reference goes.
+  static BufferRef borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *), std::shared_ptr<DeviceMemory> memory = nullptr);
 
   void *getData() const { return data; }
   size_t getSize() const { return size; }
+  /// Null when the processor reads and writes the bytes itself.
+  DeviceMemory *getMemory() const { return memory.get(); }
 
 private:
   friend class BufferRef;
@@ -32,6 +54,7 @@ private:
   void *block = nullptr;              ///< what was obtained from the system; `data` lies within
   size_t mappedBytes = 0;             ///< size of a mapping; 0: `block` came from calloc
   void (*giveBack)(void *) = nullptr; ///< of borrowed memory, whose owner `block` is
+  std::shared_ptr<DeviceMemory> memory;
 };
 
 /// One reference to a Buffer, or none.

@@ -1,11 +1,13 @@
 // device.h: the run half of a backend. Backends implement it; the module hands the implementation to the launcher.
 #pragma once
 
+#include "runtime/buffer.h"
 #include "runtime/kernel_run.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,19 +22,32 @@ public:
   virtual void run(KernelRun &run) = 0;
 };
 
+/// The first failed check of a kernel.
+struct Failure {
+  std::string kernel;
+  artifact::Site site;
+  std::vector<uint64_t> values; ///< operands of the site
+};
+
 class Device {
 public:
   virtual ~Device() = default;
   /// The name that the compiler knows the target by.
   virtual std::string_view getTarget() const = 0;
+  /// Which of the target's processors this is, as the compiler knows it: "sm_90". Empty: the one that compiles.
+  virtual std::string getArchitecture() const { return ""; }
   /// The processor that code is compiled for, as text: two devices with one description run each other's code.
   virtual std::string describe() const = 0;
   /// What compiled code calls.
   virtual const QdRuntimeApi &getApi() const = 0;
-  /// Makes the binary of an artifact ready to run. Throws support::Error.
-  virtual std::unique_ptr<LoadedKernel> load(const std::vector<uint8_t> &binary) = 0;
+  /// Makes an artifact ready to run. What takes the place of its binary is quicker to load on this device. Throws support::Error.
+  virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
+  /// What failed in launches that did not wait for it, once; looks at what has been waited for only.
+  virtual std::optional<Failure> takeFailure() { return std::nullopt; }
+  /// Where containers lie; null: in the memory of the processor.
+  virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };
 
 } // namespace qd::runtime

@@ -8,7 +8,6 @@ namespace qd::runtime {
 
 void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset) {
   layout::ByteRange bytes = layout::computeByteRange(newLayout);
-  if (!newBuffer) newBuffer = Buffer::allocate(size_t(newByteOffset + bytes.end));
   if (newByteOffset + bytes.begin < 0 || newByteOffset + bytes.end > int64_t(newBuffer->getSize()))
     throw support::Error(support::ErrorKind::Value, "the layout reaches outside of its buffer");
   layout = std::move(newLayout);

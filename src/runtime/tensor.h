@@ -20,7 +20,7 @@ struct Tensor {
   State state = State::Unplaced;
   bool isField = false;
 
-  /// Takes memory: `buffer` at `byteOffset`, or a new one when it is empty. Throws Error (Value) when the layout does not lie within.
+  /// Takes memory: `buffer` at `byteOffset`. Throws Error (Value) when the layout does not lie within.
   void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
   /// Gives the memory back; views keep it.
   void release();

@@ -108,7 +108,8 @@ public:
   std::string describe() const override;
   void synchronize() override {}
 
-  std::unique_ptr<runtime::LoadedKernel> load(const std::vector<uint8_t> &binary) override {
+  std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
+    const std::vector<uint8_t> &binary = artifact.binary;
     // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
     if (!file) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));

@@ -1,0 +1,102 @@
+#include "backends/cuda/device.h"
+
+#include "backends/cuda/device_launch.h"
+#include "support/log.h"
+
+#include <array>
+
+namespace qd::cuda {
+
+using support::Error;
+using support::ErrorKind;
+
+namespace {
+
+// Compiled code calls nothing of the runtime's.
+const QdRuntimeApi kNoApi{};
+
+bool isCubin(const std::vector<uint8_t> &binary) {
+  return binary.size() > 4 && binary[0] == 0x7f && binary[1] == 'E' && binary[2] == 'L' && binary[3] == 'F';
+}
+
+class CudaDevice final : public runtime::Device {
+public:
+  CudaDevice(const Api &api, const DeviceOptions &options)
+      : api(api), memory(Memory::open(api, options.ordinal)), maxRegisters(options.maxRegisters) {
+    architecture =
+        "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) + std::to_string(memory->getAttribute(kComputeCapabilityMinor));
+    if (options.stackBytes <= 0) return;
+    Memory::Scope scope(*memory);
+    memory->check(api.setContextLimit(kStackBytes, size_t(options.stackBytes)), "take the option cuda_stack_limit");
+  }
+  /// What the pool keeps belongs to the runtime that ends.
+  ~CudaDevice() override {
+    try {
+      memory->trim();
+    } catch (const Error &) {
+      // A fault has ended the device.
+    }
+  }
+
+  std::string_view getTarget() const override { return "cuda"; }
+  std::string getArchitecture() const override { return architecture; }
+  /// Machine code of a newer linker may not load with an older driver.
+  std::string describe() const override { return architecture + " driver " + std::to_string(api.driverVersion); }
+  const QdRuntimeApi &getApi() const override { return kNoApi; }
+  void synchronize() override { memory->synchronize(); }
+  std::optional<runtime::Failure> takeFailure() override { return unchecked->take(); }
+  std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
+
+  std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
+    if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
+    return std::make_unique<GpuKernel>(memory, unchecked, artifact);
+  }
+
+private:
+  /// PTX as machine code of this device, by the driver.
+  std::vector<uint8_t> assemble(const artifact::Artifact &artifact) {
+    Memory::Scope scope(*memory);
+    std::array<char, 4096> errors{};
+    std::vector<LinkOption> options{kErrorLog, kErrorLogBytes};
+    std::vector<void *> values{errors.data(), reinterpret_cast<void *>(errors.size())};
+    if (maxRegisters > 0) {
+      options.push_back(kMaxRegisters);
+      values.push_back(reinterpret_cast<void *>(maxRegisters));
+    }
+    struct Owner {
+      const Api &api;
+      Linking linking = nullptr;
+      ~Owner() {
+        if (linking) api.endLinking(linking);
+      }
+    } owner{api};
+    std::string text(artifact.binary.begin(), artifact.binary.end()); // ends with a null byte
+    void *code = nullptr;
+    size_t size = 0;
+    memory->check(api.beginLinking(unsigned(options.size()), options.data(), values.data(), &owner.linking), "assemble a kernel");
+    Status status =
+        api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
+    if (status == kSuccess) status = api.completeLinking(owner.linking, &code, &size);
+    if (status != kSuccess) throw DriverError(status, "assemble kernel " + artifact.kernel + ": " + errors.data());
+    auto *bytes = static_cast<const uint8_t *>(code);
+    return {bytes, bytes + size};
+  }
+
+  const Api &api;
+  std::shared_ptr<Memory> memory;
+  std::shared_ptr<Unchecked> unchecked = std::make_shared<Unchecked>();
+  int64_t maxRegisters;
+  std::string architecture;
+};
+
+} // namespace
+
+std::string findProblem(const std::string &library) { return findApi(library) ? "" : getAbsence(); }
+
+std::unique_ptr<runtime::Device> makeDevice(const DeviceOptions &options) {
+  const Api *api = findApi("");
+  if (!api) throw Error(ErrorKind::Runtime, "arch=cuda: " + getAbsence());
+  return std::make_unique<CudaDevice>(*api, options);
+}
+
+} // namespace qd::cuda

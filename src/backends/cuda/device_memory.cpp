@@ -1,0 +1,273 @@
+#include "backends/cuda/device_memory.h"
+
+#include "runtime/thread_pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <pthread.h>
+
+namespace qd::cuda {
+
+using support::Error;
+using support::ErrorKind;
+
+// Kernels may read a whole vector at the last element.
+static constexpr size_t kTail = 64;
+// What the pool may keep when nothing is in use; other libraries in the process want memory, too.
+static constexpr uint64_t kKeptBytes = 128 << 20;
+static constexpr size_t kSlabBytes = 64 << 10;
+// Copies of up to this many bytes are one call of the driver.
+static constexpr size_t kSmallCopy = 64 << 10;
+
+static std::atomic<bool> isForked{false};
+
+//--- Opening and ending ---
+
+std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
+  static std::mutex mutex;
+  // Never destroyed: blocks are given back until the process ends.
+  static auto *opened = new std::vector<std::shared_ptr<Memory>>;
+  static const bool isWatched = [] { return pthread_atfork(nullptr, nullptr, [] { isForked = true; }) == 0; }();
+  (void)isWatched;
+  std::lock_guard lock(mutex);
+  int count = 0;
+  cuda::check(api.countDevices(&count), "count its devices");
+  if (ordinal < 0 || ordinal >= count)
+    throw Error(ErrorKind::Runtime,
+                "there is no GPU number " + std::to_string(ordinal) + ": CUDA sees " + std::to_string(count) + ", counted from 0");
+  for (std::shared_ptr<Memory> &memory : *opened) {
+    if (memory->ordinal != ordinal) continue;
+    if (memory->isLost) {
+      cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
+      memory.reset(new Memory(api, ordinal));
+    }
+    return memory;
+  }
+  opened->emplace_back(new Memory(api, ordinal));
+  return opened->back();
+}
+
+Memory::Memory(const Api &api, int number) : api(api) {
+  cuda::check(api.getDevice(&ordinal, number), "be opened");
+  // The context that the CUDA runtime, and with it torch, uses.
+  cuda::check(api.retainPrimaryContext(&context, ordinal), "make a context");
+  if (!getAttribute(kMemoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
+  uint64_t kept = kKeptBytes;
+  cuda::check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
+}
+
+int Memory::getAttribute(Attribute attribute) const {
+  int value = 0;
+  cuda::check(api.getDeviceAttribute(&value, attribute, ordinal), "say what it can do");
+  return value;
+}
+
+bool Memory::isUsable() const { return !isLost && !isForked; }
+
+Memory::Scope::Scope(const Memory &memory) : api(memory.api), own(memory.context) {
+  if (isForked)
+    throw Error(ErrorKind::Runtime, "the GPU does not work in a process that was forked after qd.init(arch=qd.cuda): start processes with "
+                                    "the method 'spawn', or call qd.init in the child only");
+  if (memory.isLost) throw Error(ErrorKind::Runtime, "a kernel has faulted, and all memory on the GPU is lost: call qd.init() again");
+  Context current = nullptr;
+  api.getCurrentContext(&current);
+  if (current == own) return;
+  cuda::check(api.setCurrentContext(own), "be used by this thread");
+  before = current;
+}
+
+Memory::Scope::~Scope() {
+  if (before) api.setCurrentContext(before);
+}
+
+void Memory::check(Status status, const char *action) {
+  if (status == kSuccess) [[likely]]
+    return;
+  // Faults of kernels (illegal addresses and instructions, traps, time-outs) have these numbers; the context is of no use after them.
+  if (status == 700 || status == 702 || status == 709 || status == 710 || (status >= 714 && status <= 719)) {
+    isLost = true;
+    throw Error(ErrorKind::Runtime, "a kernel has faulted: " + describe(status) +
+                                        ". All memory on the GPU is lost; call qd.init() again, with debug=True to have indices checked");
+  }
+  throw DriverError(status, action);
+}
+
+void Memory::synchronize() {
+  Scope scope(*this);
+  check(api.synchronizeStream(nullptr), "finish what was launched");
+}
+
+//--- Blocks ---
+
+Address Memory::tryAllocate(size_t bytes) {
+  Address address = 0;
+  Status status = pool ? api.allocateAsync(&address, bytes, nullptr) : api.allocate(&address, bytes);
+  if (status == kOutOfMemory) return 0;
+  check(status, "allocate memory");
+  return address;
+}
+
+runtime::BufferRef Memory::allocate(size_t bytes) {
+  Scope scope(*this);
+  if (bytes > SIZE_MAX - kTail) bytes = SIZE_MAX - kTail;
+  Address address = tryAllocate(bytes + kTail);
+  if (!address) {
+    // Blocks that kernels still use come back when these are done.
+    trim();
+    address = tryAllocate(bytes + kTail);
+  }
+  if (!address) {
+    size_t free = 0, total = 0;
+    api.getMemoryInfo(&free, &total);
+    throw Error(ErrorKind::Memory, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU (cuda): " + std::to_string(free) +
+                                       " of " + std::to_string(total) + " bytes are free, " +
+                                       std::to_string(runtime::getMemoryUse().bytes) + " are in use by Quadrants");
+  }
+  auto *data = reinterpret_cast<void *>(address);
+  runtime::BufferRef buffer = runtime::Buffer::adopt(shared_from_this(), data, bytes);
+  check(api.fillBytes(address, 0, bytes + kTail, nullptr), "clear memory");
+  return buffer;
+}
+
+void Memory::release(void *data) noexcept {
+  if (!isUsable()) return;
+  Context current = nullptr;
+  api.getCurrentContext(&current);
+  if (current != context) api.setCurrentContext(context);
+  // Where this fails the driver has ended already.
+  pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
+  if (current && current != context) api.setCurrentContext(current);
+}
+
+void Memory::trim() {
+  synchronize();
+  if (pool) check(api.trimPool(pool, 0), "give memory back");
+}
+
+void Memory::fill(void *data, unsigned char byte, size_t bytes) {
+  Scope scope(*this);
+  check(api.fillBytes(Address(data), byte, bytes, nullptr), "fill memory");
+}
+
+//--- Memory that both see ---
+
+unsigned char *Memory::takeShared(size_t bytes) {
+  Scope scope(*this);
+  std::lock_guard lock(sharing);
+  auto found = std::find_if(freeShared.begin(), freeShared.end(), [&](auto &block) { return block.first == bytes; });
+  if (found != freeShared.end()) {
+    unsigned char *data = found->second;
+    freeShared.erase(found);
+    return data;
+  }
+  auto allocatePinned = [&](size_t size) {
+    void *data = nullptr;
+    check(api.allocateHost(&data, size, kPortable | kMapped), "allocate memory of the host");
+    return static_cast<unsigned char *>(data);
+  };
+  if (bytes > kSlabBytes / 4) return allocatePinned(bytes);
+  if (bytes > slabLeft) {
+    slab = allocatePinned(kSlabBytes); // what is left of the one before stays unused
+    slabLeft = kSlabBytes;
+  }
+  slabLeft -= bytes;
+  return std::exchange(slab, slab + bytes);
+}
+
+void Memory::giveShared(unsigned char *data, size_t bytes) {
+  std::lock_guard lock(sharing);
+  freeShared.emplace_back(bytes, data);
+}
+
+Memory::Shared::Shared(Memory &owner, size_t wanted) : memory(owner.shared_from_this()), bytes((wanted + 255) & ~size_t(255)) {
+  data = owner.takeShared(bytes);
+  memset(data, 0, bytes);
+}
+
+Memory::Shared &Memory::Shared::operator=(Shared &&other) noexcept {
+  std::swap(memory, other.memory);
+  std::swap(data, other.data);
+  std::swap(bytes, other.bytes);
+  return *this;
+}
+
+Memory::Shared::~Shared() {
+  if (data) memory->giveShared(data, bytes);
+}
+
+//--- Copies ---
+
+/// memcpy on all threads: one of them moves half of what the bus does.
+static void copyHost(unsigned char *to, const unsigned char *from, size_t bytes) {
+  constexpr size_t kPiece = 256 << 10;
+  struct Work {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t bytes;
+  } work{to, from, bytes};
+  if (bytes <= kPiece) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  volatile int32_t stop = 0;
+  runtime::ChunkedWork chunks;
+  chunks.run = [](void *data, int64_t chunk) {
+    auto &copy = *static_cast<Work *>(data);
+    size_t begin = size_t(chunk) * kPiece;
+    memcpy(copy.to + begin, copy.from + begin, std::min(kPiece, copy.bytes - begin));
+  };
+  chunks.data = &work;
+  chunks.chunks = int64_t((bytes + kPiece - 1) / kPiece);
+  chunks.stop = &stop;
+  chunks.poll = [](void *) {};
+  runtime::runChunks(chunks, 0);
+}
+
+void Memory::prepareStages() {
+  for (Stage &stage : stages) {
+    if (!stage.data) check(api.allocateHost(&stage.data, kStageBytes, kPortable), "allocate memory of the host");
+    if (!stage.done) check(api.createEvent(&stage.done, kUntimed), "make an event");
+  }
+}
+
+void Memory::read(void *host, const void *data, size_t bytes) {
+  if (bytes == 0) return;
+  Scope scope(*this);
+  std::lock_guard lock(staging);
+  prepareStages();
+  auto *out = static_cast<unsigned char *>(host);
+  auto finish = [&](size_t begin) {
+    const Stage &stage = stages[begin / kStageBytes % 2];
+    check(api.synchronizeEvent(stage.done), "copy to the host");
+    copyHost(out + begin, static_cast<unsigned char *>(stage.data), std::min(kStageBytes, bytes - begin));
+  };
+  for (size_t begin = 0; begin < bytes; begin += kStageBytes) {
+    const Stage &stage = stages[begin / kStageBytes % 2];
+    check(api.copyToHost(stage.data, Address(data) + begin, std::min(kStageBytes, bytes - begin), nullptr), "copy to the host");
+    check(api.recordEvent(stage.done, nullptr), "copy to the host");
+    if (begin) finish(begin - kStageBytes);
+  }
+  finish((bytes - 1) / kStageBytes * kStageBytes);
+}
+
+void Memory::write(void *data, const void *host, size_t bytes) {
+  if (bytes == 0) return;
+  Scope scope(*this);
+  if (bytes <= kSmallCopy) {
+    // The driver takes its own copy of pageable memory before it returns.
+    check(api.copyToDevice(Address(data), host, bytes, nullptr), "copy from the host");
+    return;
+  }
+  std::lock_guard lock(staging);
+  prepareStages();
+  for (size_t begin = 0; begin < bytes; begin += kStageBytes) {
+    const Stage &stage = stages[begin / kStageBytes % 2];
+    size_t size = std::min(kStageBytes, bytes - begin);
+    check(api.synchronizeEvent(stage.done), "copy from the host");
+    copyHost(static_cast<unsigned char *>(stage.data), static_cast<const unsigned char *>(host) + begin, size);
+    check(api.copyToDevice(Address(data) + begin, stage.data, size, nullptr), "copy from the host");
+    check(api.recordEvent(stage.done, nullptr), "copy from the host");
+  }
+}
+
+} // namespace qd::cuda

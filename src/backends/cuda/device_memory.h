@@ -1,0 +1,95 @@
+// device_memory.h: the memory of one GPU, and the ways in and out.
+//
+// Everything happens in the order of the default stream, on which torch works, too: memory is taken and given back there (the driver's pool
+// hands out blocks again at once), copies and kernels follow each other, and only what a program looks at is waited for.
+#pragma once
+
+#include "backends/cuda/api.h"
+#include "runtime/buffer.h"
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace qd::cuda {
+
+/// One device and what the process has of it. A fault of a kernel ends it: every block is lost then, and the next `qd.init` makes another.
+class Memory final : public runtime::DeviceMemory, public std::enable_shared_from_this<Memory> {
+public:
+  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) when there is no such device.
+  static std::shared_ptr<Memory> open(const Api &api, int ordinal);
+
+  int getOrdinal() const override { return ordinal; }
+  runtime::BufferRef allocate(size_t bytes) override;
+  void read(void *host, const void *data, size_t bytes) override;
+  void write(void *data, const void *host, size_t bytes) override;
+  void synchronize();
+  void fill(void *data, unsigned char byte, size_t bytes);
+  /// Gives what the pool keeps for later back to the system.
+  void trim();
+
+  int getAttribute(Attribute attribute) const;
+
+  /// Makes the device the current one of this thread for a while. Throws when a fault or a fork has ended it.
+  class Scope {
+  public:
+    explicit Scope(const Memory &memory);
+    ~Scope();
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+
+  private:
+    const Api &api;
+    Context before = nullptr, own;
+  };
+
+  /// As cuda::check, but also notes a fault, after which nothing works.
+  void check(Status status, const char *action);
+
+  /// Memory of the host that the device sees at the same address; zeroed. Small blocks are cut from larger ones.
+  class Shared {
+  public:
+    Shared() = default;
+    Shared(Memory &memory, size_t bytes);
+    Shared(Shared &&other) noexcept { *this = std::move(other); }
+    Shared &operator=(Shared &&other) noexcept;
+    ~Shared();
+    unsigned char *get() const { return data; }
+
+  private:
+    std::shared_ptr<Memory> memory;
+    unsigned char *data = nullptr;
+    size_t bytes = 0;
+  };
+
+  const Api &api;
+
+private:
+  Memory(const Api &api, int ordinal);
+  void release(void *data) noexcept override;
+  Address tryAllocate(size_t bytes);
+  unsigned char *takeShared(size_t bytes);
+  void giveShared(unsigned char *data, size_t bytes);
+  bool isUsable() const;
+
+  // Large copies go through two blocks in turn: the device fills or empties one while the processor works on the other.
+  static constexpr size_t kStageBytes = size_t(4) << 20;
+  struct Stage {
+    void *data = nullptr;
+    Event done = nullptr; ///< of the last copy
+  };
+  void prepareStages();
+
+  Ordinal ordinal;
+  Context context = nullptr;
+  MemoryPool pool = nullptr; ///< null where the device has none
+  std::atomic<bool> isLost{false};
+  std::mutex staging;
+  Stage stages[2];
+  std::mutex sharing;
+  std::vector<std::pair<size_t, unsigned char *>> freeShared;
+  unsigned char *slab = nullptr;
+  size_t slabLeft = 0;
+};
+
+} // namespace qd::cuda

@@ -1,0 +1,128 @@
+#include "launch/transfer.h"
+
+#include "launch/data_type.h"
+#include "launch/state.h"
+#include "launch/tensor_object.h"
+#include "support/error.h"
+
+#include <algorithm>
+
+namespace qd::launch {
+
+using support::Error;
+using support::ErrorKind;
+
+// Copies of fewer bytes are done before another thread would have begun.
+static constexpr size_t kMuch = 256 << 10;
+
+namespace {
+/// The GIL is given away for as long as this lives.
+class Released {
+public:
+  explicit Released(bool isWanted) : thread(isWanted ? PyEval_SaveThread() : nullptr) {}
+  ~Released() {
+    if (thread) takeBackGil(thread);
+  }
+
+private:
+  PyThreadState *thread;
+};
+} // namespace
+
+runtime::BufferRef allocateBuffer(size_t bytes) {
+  runtime::DeviceMemory *memory = getState().memory.get();
+  if (!memory) return runtime::Buffer::allocate(bytes);
+  try {
+    return memory->allocate(bytes);
+  } catch (const Error &error) {
+    if (error.kind != ErrorKind::Memory) throw;
+  }
+  PyGC_Collect();
+  try {
+    return memory->allocate(bytes);
+  } catch (const Error &error) {
+    if (error.kind != ErrorKind::Memory) throw;
+    Ref report = call("quadrants.memory", "report", nullptr);
+    const char *text = PyUnicode_AsUTF8(report.get());
+    throw Error(ErrorKind::Memory, std::string(error.what()) + (text ? std::string(":\n") + text : ""));
+  }
+}
+
+void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes) {
+  {
+    Released released(bytes >= kMuch);
+    memory.read(host, data, bytes);
+  }
+  raiseFailures();
+}
+
+void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes) {
+  Released released(bytes >= kMuch);
+  memory.write(data, host, bytes);
+}
+
+void synchronize() {
+  runtime::Device &device = *getState().device;
+  {
+    Released released(getState().memory != nullptr);
+    device.synchronize();
+  }
+  raiseFailures();
+}
+
+void raiseFailures() {
+  if (std::optional<runtime::Failure> failure = getState().device->takeFailure()) raiseFailure(failure->site, failure->values.data());
+}
+
+//--- Sites ---
+
+Ref makeSite(const artifact::Site &site, const uint64_t *values) {
+  Ref pieces = Ref::adopt(PyList_New(0));
+  for (const artifact::Site::Piece &piece : site.pieces)
+    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", piece.text.data(), Py_ssize_t(piece.text.size()),
+                                            piece.isOperand ? getDataType(piece.type.scalar) : Py_None, makeElementShape(piece.type))));
+  return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
+}
+
+void raiseFailure(const artifact::Site &site, const uint64_t *values) {
+  Ref frames = Ref::adopt(PyList_New(0));
+  for (const artifact::SourcePlace &place : site.frames)
+    append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
+                                            place.endColumn)));
+  Ref error = call("quadrants._errors", "runtime_error", "OO", makeSite(site, values).get(), frames.get());
+  PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+  throw PythonError{};
+}
+
+//--- Staging ---
+
+void Staging::copyIn(std::vector<HostArray> &arrays) {
+  std::sort(arrays.begin(), arrays.end(), [](const HostArray &a, const HostArray &b) { return a.begin < b.begin; });
+  for (const HostArray &array : arrays) {
+    if (copies.empty() || array.begin >= copies.back().end) copies.push_back({array.begin, array.end, false, {}});
+    copies.back().end = std::max(copies.back().end, array.end);
+    copies.back().isWritten |= array.isWritten;
+  }
+  for (Copy &copy : copies) {
+    copy.buffer = allocateBuffer(size_t(copy.end - copy.begin));
+    writeMemory(memory, copy.buffer->getData(), copy.begin, size_t(copy.end - copy.begin));
+  }
+  auto copy = copies.begin();
+  for (const HostArray &array : arrays) {
+    while (copy->end <= array.begin && std::next(copy) != copies.end()) ++copy;
+    *array.address = static_cast<unsigned char *>(copy->buffer->getData()) + (*array.address - copy->begin);
+  }
+}
+
+void Staging::copyOut() {
+  bool isWritten = false;
+  for (const Copy &copy : copies) {
+    if (!copy.isWritten) continue;
+    Released released(size_t(copy.end - copy.begin) >= kMuch);
+    memory.read(copy.begin, copy.buffer->getData(), size_t(copy.end - copy.begin));
+    isWritten = true;
+  }
+  if (isWritten) raiseFailures();
+}
+
+} // namespace qd::launch

@@ -1,0 +1,56 @@
+// transfer.h: containers and arrays where the processor does not reach: taking memory, copying, waiting, and what failed meanwhile. Nothing
+// here does anything on a device that shares the processor's memory.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "launch/python.h"
+#include "runtime/device.h"
+
+#include <vector>
+
+namespace qd::launch {
+
+/// Zeroed memory for containers of the runtime. Collects garbage and tries again before it gives up.
+runtime::BufferRef allocateBuffer(size_t bytes);
+
+/// To and from memory of a device; other Python threads run meanwhile when there is much to copy. A read raises what failed in launches.
+void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes);
+void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes);
+
+/// Waits for all launches, other Python threads running, and raises what failed in them.
+void synchronize();
+/// Raises the first failed check of launches that have ended and did not wait.
+void raiseFailures();
+
+/// The arguments of quadrants._format.format_site: (pieces, values).
+Ref makeSite(const artifact::Site &site, const uint64_t *values);
+/// Raises the exception of a failed check.
+[[noreturn]] void raiseFailure(const artifact::Site &site, const uint64_t *values);
+
+/// An array of the host in the arguments of a launch.
+struct HostArray {
+  unsigned char **address; ///< in the argument block
+  unsigned char *begin, *end;
+  bool isWritten;
+};
+
+/// Copies of host arrays on the device, for one launch. Arrays that overlap share a copy, as they share memory.
+class Staging {
+public:
+  explicit Staging(runtime::DeviceMemory &memory) : memory(memory) {}
+  /// Copies the arrays to the device and puts the addresses there into the argument block.
+  void copyIn(std::vector<HostArray> &arrays);
+  /// Copies back what the kernel may have written.
+  void copyOut();
+
+private:
+  struct Copy {
+    unsigned char *begin, *end;
+    bool isWritten;
+    runtime::BufferRef buffer;
+  };
+  runtime::DeviceMemory &memory;
+  std::vector<Copy> copies;
+};
+
+} // namespace qd::launch
