@@ -118,12 +118,17 @@ class BufferView:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, slice):
-            store(self[key]._memory(), ..., unwrap(value))
+            self[key].fill(value)
         else:
             self.arr[self._position(key)] = value
 
     def _memory(self) -> np.ndarray:
-        return self.arr.view()[self.offset : self.offset + self.size]
+        return self.arr._fetch()[self.offset : self.offset + self.size]
+
+    def _store(self, value: Any) -> None:
+        elements = self.arr._fetch()
+        store(elements[self.offset : self.offset + self.size], ..., value)
+        self.arr._flush(elements)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._memory(), dtype, copy=copy)
@@ -137,11 +142,11 @@ class BufferView:
         source = np.asarray(array)
         if source.shape != self._memory().shape:
             raise ValueError(f"an array of shape {self._memory().shape} is expected, got {source.shape}")
-        store(self._memory(), ..., source)
+        self._store(source)
 
     def fill(self, value: Any) -> None:
         """Set every element."""
-        store(self._memory(), ..., unwrap(value))
+        self._store(unwrap(value))
 
     def copy_from(self, other: Any) -> None:
         """Write the elements from another view or array of the same shape."""

@@ -12,9 +12,9 @@ from ._container import ContainerMethods
 from ._dtypes import to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
 from ._field import Field
-from ._interop import element_dtype, find_array
+from ._interop import element_dtype, find_array, find_on_device
 from ._matrix import Matrix, unwrap
-from ._ndarray import Ndarray
+from ._ndarray import Ndarray, from_device
 from ._parameters import Parameter
 from ._source import get_source
 from ._struct import Struct, StructField, StructNdarray
@@ -32,7 +32,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
     source = get_source(kernel.__wrapped__)
     options = _options.plain(_options.current or {})
-    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, "cpu", _runtime.cache_scope())
+    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, _runtime.target(), _runtime.cache_scope())
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -122,6 +122,8 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
+    if (found := find_on_device(value, parameter.name)) is not None:
+        return _take_from_device(parameter, *found)
     array = find_array(value, parameter.name)
     return value if array is None else _check_external(parameter, array, None)
 
@@ -148,6 +150,8 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray):
         _check_ndarray(parameter, value)
         return value
+    if (found := find_on_device(value, parameter.name)) is not None:
+        return _take_from_device(parameter, *found)
     array = find_array(value, parameter.name)
     if array is None:
         raise QuadrantsRuntimeTypeError(
@@ -218,6 +222,14 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
     if not array.flags.aligned:
         raise ValueError(f"the elements of argument {name} are not aligned: pass a copy")
     return array
+
+
+def _take_from_device(parameter: Parameter, value: Any, stand_in: np.ndarray) -> Ndarray:
+    annotation = parameter.annotation if parameter.kind == "array" else None
+    _check_external(parameter, stand_in, annotation)
+    elements = annotation.dtype if annotation is not None else None
+    rank = elements.ndim if isinstance(elements, MatrixType) else 0
+    return from_device(value, stand_in.shape[stand_in.ndim - rank :])
 
 
 _PREPARE = {

@@ -28,6 +28,21 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
     return shape
 
 
+class _WrittenBack(np.ndarray):
+    """A copy of an element that lies on a device; an assignment to it, or to a part of it, goes there."""
+
+    _flush: Callable[[], None] | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        if self.base is not None:  # a part, and no result of arithmetic
+            self._flush = getattr(source, "_flush", None)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        if self._flush is not None:
+            self._flush()
+
+
 class Companions:
     """Gradient storage: containers of the same shape, which a class makes in `_companion` when they are first asked for."""
 
@@ -92,7 +107,7 @@ class ContainerMethods(InteropMethods, Companions):
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""
-        value, view = unwrap(val), self.view()
+        value, view = unwrap(val), self._fetch(None, True)
         if isinstance(value, (list, tuple, np.ndarray)):
             value = np.asarray(value)
             if value.shape not in ((), self.element_shape):
@@ -103,20 +118,21 @@ class ContainerMethods(InteropMethods, Companions):
             copy_array(view, np.broadcast_to(element, view.shape))
         else:
             store(view, ..., value)
+        self._flush(view)
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
         if isinstance(other, (int, float, str)) or other is None:
             problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
-        source = as_array(other)
-        if source.shape != self.view().shape:
-            mine, its = self.view().shape, source.shape
-            raise QuadrantsShapeError(f"copy_from shape mismatch: {its} does not match the source {self._noun} shape {mine}")
-        copy_array(self.view(), source)
+        source, view = as_array(other), self._fetch(None, True)
+        if source.shape != view.shape:
+            raise QuadrantsShapeError(f"copy_from shape mismatch: {source.shape} does not match the source {self._noun} shape {view.shape}")
+        copy_array(view, source)
+        self._flush(view)
 
     def __str__(self) -> str:
-        return str(self.view())
+        return str(self._fetch())
 
     def __deepcopy__(self, memo: Any) -> Any:
         twin = self._like()
@@ -132,22 +148,32 @@ class ContainerMethods(InteropMethods, Companions):
     # -- element access beyond scalars; the bound class calls these with an index that it has checked
 
     def _element(self, index: tuple[int, ...]) -> Matrix:
-        """The vector or matrix at `index`: a view that writes through."""
-        return view_of(self.view()[index], self.dtype)
+        """The vector or matrix at `index`: what is written to it reaches the container."""
+        part = self._fetch(index)
+        if self._device is not None:
+            part, copy = part.view(_WrittenBack), part
+            part._flush = functools.partial(self._flush, copy, index)
+        return view_of(part, self.dtype)
 
     def _set_element(self, index: tuple[int, ...], value: Any) -> None:
         """Assign a whole vector or matrix element; a number is given to every component."""
         item = np.asarray(unwrap(value))
         if item.shape not in ((), self.element_shape):
             raise ValueError(f"an element of shape {self.element_shape} cannot be set to a value of shape {item.shape}")
-        store(self.view(), index, item if item.ndim else item[()])
+        part = self._fetch(index, True)
+        store(part, ..., item if item.ndim else item[()])
+        self._flush(part, index)
 
     def _get_item(self, key: Any) -> np.ndarray:
-        """Slices and ellipsis: a view of the memory as a NumPy array."""
-        return self.view()[self._slices(key)]
+        """Slices and ellipsis: a view of the memory as a NumPy array, or a read-only copy of what lies on a device."""
+        elements = self._fetch()
+        elements.flags.writeable = self._device is None
+        return elements[self._slices(key)]
 
     def _set_item(self, key: Any, value: Any) -> None:
-        store(self.view(), self._slices(key), unwrap(value))
+        elements = self._fetch()
+        store(elements, self._slices(key), unwrap(value))
+        self._flush(elements)
 
     def _slices(self, key: Any) -> tuple[Any, ...]:
         items = tuple(key) if isinstance(key, (tuple, list)) else (key,)

@@ -77,7 +77,7 @@ def init(
         if value is not None:
             keywords[name] = value
     values = _options.collect(keywords)
-    chosen = _choose_arch(arch, enable_fallback)
+    chosen = _choose_arch(arch, enable_fallback, values)
     values.update(arch=chosen.name, enable_fallback=enable_fallback)
     if _test_mode:
         return types.SimpleNamespace(**values)
@@ -126,7 +126,14 @@ def is_extension_enabled(ext: extension) -> bool:
     return ext in (extension.data64, extension.assertion)
 
 
-def _choose_arch(arch: Any, enable_fallback: bool) -> Arch:
+def _find_problem(arch: Arch, options: dict[str, Any]) -> str:
+    """Why there is no such processor here; empty when there is."""
+    if arch is Arch.cuda:
+        return _runtime.find_cuda_problem(options["cuda_driver"]) if options["enable_cuda"] else "enable_cuda is off"
+    return "" if arch in _SUPPORTED else "there is no such backend"
+
+
+def _choose_arch(arch: Any, enable_fallback: bool, options: dict[str, Any]) -> Arch:
     wanted = os.environ.get("QD_ARCH") or arch
     if os.environ.get("QD_ARCH"):
         _logging.info(f"QD_ARCH={wanted} takes the place of the arch argument of qd.init")
@@ -138,12 +145,15 @@ def _choose_arch(arch: Any, enable_fallback: bool) -> Arch:
         if found is None or not isinstance(found, (Arch, list)):
             raise ValueError(f"unknown arch {item!r}: one of {', '.join(_NAMES)} is expected")
         candidates += found if isinstance(found, list) else [found]
+    problems = {}
     for candidate in candidates:
-        if candidate in _SUPPORTED:
+        problems[candidate] = _find_problem(candidate, options)
+        if not problems[candidate]:
             return candidate
+    reasons = "; ".join(f"{candidate.name}: {problem}" for candidate, problem in problems.items())
     if not enable_fallback:
-        raise RuntimeError(f"Arch={candidates} is not supported")
-    _logging.warn(f"Arch={candidates} is not supported, falling back to CPU")
+        raise RuntimeError(f"Arch={candidates} is not supported ({reasons})")
+    _logging.warn(f"Arch={candidates} is not supported, falling back to CPU ({reasons})")
     return cpu
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from . import _options, _runtime
 from ._dtypes import DataType, from_numpy_dtype, store, to_numpy_dtype
 from ._matrix import unwrap
+from ._snode import row_major_strides
 
 HUGE = 4 << 20  # from here on copies are worth threads, and their destination huge pages
 _CHUNK = 8 << 20
@@ -49,7 +51,8 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     count = math.prod(shape)
     if count * dtype.itemsize < HUGE:
         return np.empty(shape, dtype)
-    bytes_ = _runtime.NdarrayBase(_runtime.u8, (), (count * dtype.itemsize,))
+    size = count * dtype.itemsize
+    bytes_ = _runtime.NdarrayBase(_runtime.u8, (), (size,), None, None, _runtime.Buffer(size, True))
     return bytes_.view().view(dtype).reshape(shape)
 
 
@@ -83,6 +86,26 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
         return None
 
 
+def find_on_device(value: Any, name: str) -> tuple[Any, np.ndarray] | None:
+    """An array on the GPU that kernels run on, and a stand-in that has its type, shape and strides; None for anything else.
+
+    Raises `ValueError` for one on another GPU.
+    """
+    if _options.get("arch") != "cuda" or isinstance(value, np.ndarray):
+        return None
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach()
+        if value.device.type == "cuda" and value.device.index != _options.get("device_id"):
+            raise ValueError(f"argument {name} is on {value.device}, and kernels run on cuda:{_options.get('device_id')}: pass a copy there")
+    array = getattr(value, "__cuda_array_interface__", None)
+    if array is None:
+        return None
+    item = np.dtype(array["typestr"])
+    strides = array.get("strides") or row_major_strides(array["shape"], item.itemsize)
+    return value, np.lib.stride_tricks.as_strided(np.empty(1, item), array["shape"], strides)
+
+
 def _view_torch(tensor: Any, name: str) -> np.ndarray:
     if tensor.device.type != "cpu":
         raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
@@ -102,7 +125,7 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
-        return value.view()
+        return value._fetch()
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.device.type == "meta":
@@ -122,10 +145,13 @@ class InteropMethods:
     element_shape: tuple[int, ...]
     dtype: DataType
     view: Callable[[], np.ndarray]
+    _fetch: Callable[..., np.ndarray]  # the elements for reading, or for writing until `_flush`
+    _flush: Callable[..., None]
+    _device: int | None
 
     def _shaped_view(self, keep_dims: bool) -> np.ndarray:
         """The view in the shape that results have: elements of one column with or without their second axis."""
-        view, rank = self.view(), len(self.element_shape)
+        view, rank = self._fetch(), len(self.element_shape)
         if rank == 1 and keep_dims:
             return view[..., None]
         return view[..., 0] if rank == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1 else view
@@ -134,6 +160,8 @@ class InteropMethods:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
+        if copy is False:
+            self.view()  # or the reason why there is none
         view = self._shaped_view(keep_dims)
         wanted = view.dtype if dtype is None else to_numpy_dtype(dtype)
         if wanted != view.dtype and copy is False:
@@ -141,6 +169,8 @@ class InteropMethods:
                 f"Zero-copy not available: copy=False is incompatible with dtype conversion "
                 f"(the {self._noun} on the CPU holds {self.dtype}, {wanted} was asked for)"
             )
+        if wanted == view.dtype and out is None and self._device is not None:
+            return np.ascontiguousarray(view)  # a copy already
         if wanted == view.dtype and not copy and out is None:
             return view
         if out is None:
@@ -173,6 +203,8 @@ class InteropMethods:
         A view lies on the CPU; a copy lies on `device`, or on torch's default device when that is None.
         """
         torch = import_torch()
+        if self._device is not None and out is None:
+            return self._torch_on_device(torch, device, copy, keep_dims, dtype)
         target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")
@@ -193,6 +225,43 @@ class InteropMethods:
         tensor = torch.from_numpy(array)
         return tensor.to(target) if leaves else tensor
 
+    def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
+        view = torch.as_tensor(self._device_array(), device=f"cuda:{self._device}")
+        if len(self.element_shape) == 1 and keep_dims:
+            view = view[..., None]
+        elif len(self.element_shape) == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1:
+            view = view[..., 0]
+        wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else getattr(torch, to_numpy_dtype(dtype).name)
+        target = view.device if device is None else torch.device(device)
+        if copy is False and (target.type != "cuda" or target.index not in (None, self._device) or wanted != view.dtype):
+            raise ValueError(
+                f"Zero-copy not available: the {self._noun} of {self.dtype} is on the device {view.device}, "
+                f"and {wanted} on {target} was asked for"
+            )
+        result = view.to(target, wanted)
+        return result.clone() if copy and result.data_ptr() == view.data_ptr() else result
+
+    def _device_array(self) -> Any:
+        """What other libraries take memory of a GPU from; it keeps the memory alive."""
+        _, _, element_shape, extents, strides, component, _ = self._qd_layout  # type: ignore[attr-defined]
+        inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
+        array = {
+            "data": (self._address, False),  # type: ignore[attr-defined]
+            "shape": extents + element_shape,
+            "strides": strides + inner,
+            "typestr": to_numpy_dtype(self.dtype).str,
+            "version": 3,
+            "stream": 1,  # the default stream, on which all of this is ordered
+        }
+        return SimpleNamespace(__cuda_array_interface__=array, owner=self._buffer)  # type: ignore[attr-defined]
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface, version 3, of memory on a GPU."""
+        if self._device is None:
+            raise AttributeError(f"the {self._noun} is not in the memory of a GPU")
+        return self._device_array().__cuda_array_interface__
+
     def from_numpy(self, arr: Any) -> None:
         """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment.
 
@@ -201,13 +270,14 @@ class InteropMethods:
         """
         if isinstance(arr, (str, bytes)) or arr is None:
             raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
-        source, view = as_array(arr), self.view()
+        source, view = as_array(arr), self._fetch(None, True)
         if source.shape != view.shape and not self._is_column(source.shape):
             raise ValueError(
                 f"Mismatch shape: {view.shape} expected, but {source.shape} provided "
                 f"(the {self._noun} of shape {self.shape} with elements of shape {self.element_shape} does not match the numpy array shape)"
             )
         copy_array(view, source.reshape(view.shape))
+        self._flush(view)
 
     def from_torch(self, arr: Any) -> None:
         """Copy the elements of a torch tensor; as `from_numpy`."""
@@ -220,22 +290,27 @@ class InteropMethods:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """For NumPy: a view of the memory, or a copy when one is asked for or the type differs."""
-        if dtype is not None and np.dtype(dtype) != self.view().dtype and copy is False:
+        if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self.dtype) and copy is False:
             raise ValueError("a conversion of the data type needs a copy")
-        return np.array(self.view(), dtype) if copy or dtype is not None else self.view()
+        elements = self.view() if copy is False else self._fetch()
+        return np.array(elements, dtype) if dtype is not None or (copy and self._device is None) else elements
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, of the memory."""
+        if self._device is not None:
+            raise AttributeError(f"the {self._noun} is in the memory of a GPU")
         return self.view().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:
         """A DLPack capsule of the memory; keywords as the array API says: stream, max_version, dl_device, copy."""
+        if self._device is not None:
+            return import_torch().as_tensor(self._device_array(), device=f"cuda:{self._device}").__dlpack__(**options)
         return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (type, number) of the device that the memory is on."""
-        return (1, 0)
+        return (1, 0) if self._device is None else (2, self._device)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
         """A DLPack capsule, with `versioned` of version 1. It keeps the memory alive until it is used or dropped."""

@@ -6,6 +6,8 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from . import _options, _runtime, _types
 from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
@@ -62,7 +64,8 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        return (self[index] if len(self.shape) == 1 else self.view()[index] for index in range(len(self)))
+        rows = self if len(self.shape) == 1 else self._fetch()
+        return (rows[index] for index in range(len(self)))
 
     def _like(self) -> Ndarray:
         return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual())
@@ -142,6 +145,28 @@ def from_dlpack(obj: Any, element: Any = None) -> Ndarray:
     made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
     _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
     made._element_type = element
+    return made
+
+
+def from_device(obj: Any, element_shape: tuple[int, ...] = ()) -> Ndarray:
+    """An ndarray on the memory of an array on the GPU (torch, CuPy, Numba, …), which it keeps alive.
+
+    The last axes are those of elements of `element_shape`. Raises `TypeError` for data types that kernels have not.
+    """
+    array = obj.__cuda_array_interface__
+    dtype = find_dtype(np.dtype(array["typestr"]))
+    if dtype is None:
+        raise TypeError(f"kernels have no data type {array['typestr']}")
+    extents, rank = tuple(array["shape"]), len(array["shape"]) - len(element_shape)
+    strides = array.get("strides") or row_major_strides(extents, dtype.size)
+    reach = [step * (extent - 1) for step, extent in zip(strides, extents, strict=True)] if math.prod(extents) else []
+    begin, end = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + dtype.size
+    buffer = _runtime.Buffer.borrow_device(array["data"][0] + begin, end - begin, obj)
+    made = _CLASSES[len(element_shape)].__new__(_CLASSES[len(element_shape)])
+    _runtime.NdarrayBase.__init__(made, dtype, element_shape, extents[:rank], tuple(strides[:rank]), dtype.size, buffer, -begin)
+    made._element_type = (dtype, _types.vector, _types.matrix)[len(element_shape)]
+    if element_shape:
+        made._element_type = made._element_type(*element_shape, dtype)
     return made
 
 

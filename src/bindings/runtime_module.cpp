@@ -49,6 +49,7 @@ std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
   using support::Option;
   if (options.getText(Option::arch) != "cuda") return cpu::makeDevice();
   cuda::DeviceOptions wanted;
+  wanted.library = options.getText(Option::cuda_driver);
   wanted.ordinal = int(options.getInt(Option::device_id));
   wanted.stackBytes = options.getInt(Option::cuda_stack_limit);
   wanted.maxRegisters = options.getInt(Option::gpu_max_reg);

@@ -203,8 +203,8 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
   Fit fit = plan->read(arguments, frame.plan);
   if (fit != Fit::Yes || frame.plan.hostArrays.empty()) return fit == Fit::Yes ? run(kernel, frame, result) : fit;
-  std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
-  Staging staging(*memory);
+  std::shared_ptr<runtime::DeviceMemory> deviceMemory = getState().memory;
+  Staging staging(*deviceMemory);
   staging.copyIn(frame.plan.hostArrays);
   run(kernel, frame, result);
   Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();

@@ -1,19 +1,15 @@
 #include "backends/cuda/api.h"
 
 #include <dlfcn.h>
+#include <map>
 #include <mutex>
 
 namespace qd::cuda {
 
-namespace {
-struct Loaded {
-  Api api;
-  std::string absence; ///< empty when the driver is there
+// Of the driver that was found last: there is one in a process, but for tests.
+static const Api *latest;
 
-  explicit Loaded(const std::string &library);
-};
-
-Loaded::Loaded(const std::string &library) {
+static std::string load(const std::string &library, Api &api) {
   void *handle = nullptr;
   // The last is where Windows puts it for Linux programs.
   for (const char *name : {library.c_str(), "libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}) {
@@ -21,8 +17,7 @@ Loaded::Loaded(const std::string &library) {
     if (handle || name == library) break;
   }
   if (!handle) {
-    absence = "there is no NVIDIA driver (" + (library.empty() ? std::string("libcuda.so.1") : library) + " cannot be loaded)";
-    return;
+    return "there is no NVIDIA driver (" + (library.empty() ? std::string("libcuda.so.1") : library) + " cannot be loaded)";
   }
   const char *missing = nullptr;
 #define QD_CUDA_FIND(name, symbol, arguments) api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, symbol));
@@ -32,35 +27,32 @@ Loaded::Loaded(const std::string &library) {
   QD_CUDA_NEWER_FUNCTIONS(QD_CUDA_FIND)
 #undef QD_CUDA_FIND
 #undef QD_CUDA_NEED
-  if (missing) {
-    absence = std::string("the NVIDIA driver is too old (it has no ") + missing + "): CUDA 11.2 or newer is needed";
-    return;
-  }
+  if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + "): CUDA 11.2 or newer is needed";
   int count = 0;
   if (Status status = api.initialize(0); status != kSuccess) {
     const char *text = nullptr;
     api.getErrorString(status, &text);
-    absence = std::string("the NVIDIA driver does not start: ") + (text ? text : "unknown error");
-  } else if (api.getDriverVersion(&api.driverVersion) != kSuccess || api.countDevices(&count) != kSuccess || count == 0) {
-    absence = "the NVIDIA driver has no device";
+    return std::string("the NVIDIA driver does not start: ") + (text ? text : "unknown error");
   }
+  if (api.getDriverVersion(&api.driverVersion) != kSuccess || api.countDevices(&count) != kSuccess || count == 0)
+    return "the NVIDIA driver has no device";
+  latest = &api;
+  return "";
 }
 
-const Loaded *loaded;
-} // namespace
-
-const Api *findApi(const std::string &library) {
-  static std::once_flag once;
-  std::call_once(once, [&] { loaded = new Loaded(library); });
-  return loaded->absence.empty() ? &loaded->api : nullptr;
+const Driver &findDriver(const std::string &library) {
+  static std::mutex mutex;
+  static auto *found = new std::map<std::string, Driver>; // stays at its place
+  std::lock_guard lock(mutex);
+  auto [entry, isNew] = found->try_emplace(library);
+  if (isNew) entry->second.absence = load(library, entry->second.api);
+  return entry->second;
 }
-
-const std::string &getAbsence() { return loaded->absence; }
 
 std::string describe(Status status) {
   const char *name = nullptr, *text = nullptr;
-  loaded->api.getErrorName(status, &name);
-  loaded->api.getErrorString(status, &text);
+  latest->getErrorName(status, &name);
+  latest->getErrorString(status, &text);
   return std::string(name ? name : "error " + std::to_string(status)) + (text ? std::string(": ") + text : "");
 }
 

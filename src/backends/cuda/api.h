@@ -135,10 +135,13 @@ struct Api {
   bool hasGraphs() const { return setKernelNode && addKernelNode && launchGraph; }
 };
 
-/// The driver, initialised, when there is one with a device; else null, and `getAbsence` says why. `library` takes the place of the system's
-/// libcuda where it is not empty. Looked for once in a process.
-const Api *findApi(const std::string &library);
-const std::string &getAbsence();
+/// What came of looking for the driver.
+struct Driver {
+  Api api;
+  std::string absence; ///< why it cannot be used; empty when it can
+};
+/// The driver, initialised. `library` takes the place of the system's libcuda where it is not empty; each is looked for once in a process.
+const Driver &findDriver(const std::string &library);
 
 /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
 std::string describe(Status status);

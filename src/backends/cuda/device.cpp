@@ -91,12 +91,12 @@ private:
 
 } // namespace
 
-std::string findProblem(const std::string &library) { return findApi(library) ? "" : getAbsence(); }
+std::string findProblem(const std::string &library) { return findDriver(library).absence; }
 
 std::unique_ptr<runtime::Device> makeDevice(const DeviceOptions &options) {
-  const Api *api = findApi("");
-  if (!api) throw Error(ErrorKind::Runtime, "arch=cuda: " + getAbsence());
-  return std::make_unique<CudaDevice>(*api, options);
+  const Driver &driver = findDriver(options.library);
+  if (!driver.absence.empty()) throw Error(ErrorKind::Runtime, "arch=cuda: " + driver.absence);
+  return std::make_unique<CudaDevice>(driver.api, options);
 }
 
 } // namespace qd::cuda

@@ -18,6 +18,8 @@ static constexpr uint64_t kKeptBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
 // Copies of up to this many bytes are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
+// What one thread copies at a time between memory of the host and a stage.
+static constexpr size_t kPiece = 256 << 10;
 
 static std::atomic<bool> isForked{false};
 
@@ -36,7 +38,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
     throw Error(ErrorKind::Runtime,
                 "there is no GPU number " + std::to_string(ordinal) + ": CUDA sees " + std::to_string(count) + ", counted from 0");
   for (std::shared_ptr<Memory> &memory : *opened) {
-    if (memory->ordinal != ordinal) continue;
+    if (memory->ordinal != ordinal || &memory->api != &api) continue;
     if (memory->isLost) {
       cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
       memory.reset(new Memory(api, ordinal));
@@ -199,7 +201,6 @@ Memory::Shared::~Shared() {
 
 /// memcpy on all threads: one of them moves half of what the bus does.
 static void copyHost(unsigned char *to, const unsigned char *from, size_t bytes) {
-  constexpr size_t kPiece = 256 << 10;
   struct Work {
     unsigned char *to;
     const unsigned char *from;

@@ -1,0 +1,254 @@
+/* fake_driver.c: a stand-in for NVIDIA's driver, on memory of the host, so that the run half of the backend is tested where there is no GPU.
+ *
+ * A "cubin" is a shared object. Its entries have the signature Entry below and run the whole grid. A "PTX" text is the path of one.
+ * Memory that the fake gives out as device memory is protected except while a kernel or a copy runs: whoever touches it outside of that
+ * ends with a signal, as nothing but the driver may.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+typedef void (*Entry)(const void *launch, unsigned blocks, unsigned threads, unsigned shared_bytes);
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700, MOST_BLOCKS = 4096, DEVICE = 3 };
+
+/* What tests look at and set through ctypes. */
+EXPORT struct {
+  int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
+      modules, links;
+  int64_t fault; /* the status that the next synchronisation fails with */
+} fake = {.bytes_available = (int64_t)1 << 30};
+
+static struct Block {
+  char *data;
+  size_t bytes;
+} blocks[MOST_BLOCKS];
+
+static void protect(int how) {
+  for (int i = 0; i < MOST_BLOCKS; ++i)
+    if (blocks[i].data) mprotect(blocks[i].data, blocks[i].bytes, how);
+}
+
+static int sticky;
+
+EXPORT int cuGetErrorName(int status, const char **out) {
+  *out = status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : status == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+  return SUCCESS;
+}
+EXPORT int cuGetErrorString(int status, const char **out) {
+  *out = status == OUT_OF_MEMORY ? "out of memory" : "an illegal memory access was encountered";
+  return SUCCESS;
+}
+EXPORT int cuInit(unsigned flags) { return SUCCESS; }
+EXPORT int cuDriverGetVersion(int *out) { return *out = 13000, SUCCESS; }
+EXPORT int cuDeviceGetCount(int *out) { return *out = 2, SUCCESS; }
+EXPORT int cuDeviceGet(int *out, int number) { return *out = number, SUCCESS; }
+EXPORT int cuDeviceGetName(char *out, int size, int device) { return snprintf(out, size, "fake"), SUCCESS; }
+EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
+  *out = attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 115 ? 1 : 0;
+  return SUCCESS;
+}
+EXPORT int cuDeviceGetDefaultMemPool(void **out, int device) { return *out = &fake, SUCCESS; }
+EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return SUCCESS; }
+EXPORT int cuMemPoolTrimTo(void *pool, size_t bytes) { return ++fake.trims, SUCCESS; }
+
+static _Thread_local void *current;
+EXPORT int cuDevicePrimaryCtxRetain(void **out, int device) { return *out = (char *)&fake + device, SUCCESS; }
+EXPORT int cuDevicePrimaryCtxReset_v2(int device) { return sticky = 0, SUCCESS; }
+EXPORT int cuCtxGetCurrent(void **out) { return *out = current, SUCCESS; }
+EXPORT int cuCtxSetCurrent(void *context) { return current = context, SUCCESS; }
+EXPORT int cuCtxSetLimit(int limit, size_t value) { return SUCCESS; }
+
+EXPORT int cuMemGetInfo_v2(size_t *free, size_t *total) {
+  *free = fake.bytes_available - fake.bytes_in_use;
+  *total = fake.bytes_available;
+  return SUCCESS;
+}
+static int allocate(uint64_t *out, size_t bytes) {
+  if (!current) return INVALID_VALUE;
+  if (sticky) return sticky;
+  if (bytes > (size_t)(fake.bytes_available - fake.bytes_in_use)) return OUT_OF_MEMORY;
+  for (int i = 0; i < MOST_BLOCKS; ++i) {
+    if (blocks[i].data) continue;
+    blocks[i].data = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    blocks[i].bytes = bytes;
+    *out = (uint64_t)blocks[i].data;
+    fake.bytes_in_use += (int64_t)bytes;
+    return ++fake.allocations, SUCCESS;
+  }
+  return OUT_OF_MEMORY;
+}
+static int release(uint64_t address) {
+  for (int i = 0; i < MOST_BLOCKS; ++i) {
+    if ((uint64_t)blocks[i].data != address) continue;
+    munmap(blocks[i].data, blocks[i].bytes);
+    fake.bytes_in_use -= (int64_t)blocks[i].bytes;
+    blocks[i].data = NULL;
+    return ++fake.releases, SUCCESS;
+  }
+  return INVALID_VALUE;
+}
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) { return allocate(out, bytes); }
+EXPORT int cuMemFree_v2(uint64_t address) { return release(address); }
+EXPORT int cuMemAllocAsync(uint64_t *out, size_t bytes, void *stream) { return allocate(out, bytes); }
+EXPORT int cuMemFreeAsync(uint64_t address, void *stream) { return release(address); }
+EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) { return *out = calloc(1, bytes), ++fake.pins, SUCCESS; }
+EXPORT int cuMemFreeHost(void *data) { return free(data), SUCCESS; }
+EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return *(int *)out = 0, SUCCESS; }
+
+static int copy(void *to, const void *from, size_t bytes) {
+  if (sticky) return sticky;
+  protect(PROT_READ | PROT_WRITE);
+  memcpy(to, from, bytes);
+  protect(PROT_NONE);
+  return SUCCESS;
+}
+EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void *stream) {
+  protect(PROT_READ | PROT_WRITE);
+  memset((void *)address, value, bytes);
+  protect(PROT_NONE);
+  return SUCCESS;
+}
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+  return ++fake.copies_in, copy((void *)to, from, bytes);
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+  return ++fake.copies_out, copy(to, (void *)from, bytes);
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) { return copy((void *)to, (void *)from, bytes); }
+
+/*--- Code ---*/
+
+EXPORT int cuModuleLoadData(void **out, const void *image) {
+  const Elf64_Ehdr *header = image;
+  size_t bytes = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+  int file = memfd_create("kernel", 0);
+  char path[64];
+  static int count;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  if (write(file, image, bytes) != (ssize_t)bytes) return INVALID_VALUE;
+  /* The loader takes equal names for one library. */
+  char unique[96];
+  snprintf(unique, sizeof unique, "/tmp/fake_kernel_%d_%d.so", getpid(), count++);
+  if (symlink(path, unique)) return INVALID_VALUE;
+  *out = dlopen(unique, RTLD_NOW | RTLD_LOCAL);
+  unlink(unique);
+  close(file);
+  return *out ? (++fake.modules, SUCCESS) : INVALID_VALUE;
+}
+EXPORT int cuModuleUnload(void *module) { return --fake.modules, dlclose(module), SUCCESS; }
+EXPORT int cuModuleGetFunction(void **out, void *module, const char *name) {
+  *out = dlsym(module, name);
+  return *out ? SUCCESS : 500;
+}
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) { return SUCCESS; }
+EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int threads, size_t shared) { return *out = 4, SUCCESS; }
+
+static int run(void *function, const void *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  if (sticky) return sticky;
+  protect(PROT_READ | PROT_WRITE);
+  ((Entry)function)(launch, blocks, threads, shared);
+  protect(PROT_NONE);
+  return SUCCESS;
+}
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                          void *stream, void **parameters, void **extra) {
+  return ++fake.launches, run(function, parameters[0], gx, bx, shared);
+}
+
+static struct {
+  char *code;
+  size_t bytes;
+} linking;
+EXPORT int cuLinkCreate_v2(unsigned count, int *options, void **values, void **out) { return *out = &linking, SUCCESS; }
+EXPORT int cuLinkAddData_v2(void *state, int kind, void *data, size_t bytes, const char *name, unsigned count, int *options, void **values) {
+  FILE *file = kind == 1 ? fopen(data, "rb") : NULL;
+  if (!file) return 218;
+  fseek(file, 0, SEEK_END);
+  linking.bytes = (size_t)ftell(file);
+  rewind(file);
+  linking.code = malloc(linking.bytes);
+  size_t got = fread(linking.code, 1, linking.bytes, file);
+  fclose(file);
+  return got == linking.bytes ? SUCCESS : INVALID_VALUE;
+}
+EXPORT int cuLinkComplete(void *state, void **code, size_t *bytes) {
+  *code = linking.code;
+  *bytes = linking.bytes;
+  return ++fake.links, SUCCESS;
+}
+EXPORT int cuLinkDestroy(void *state) { return free(linking.code), linking.code = NULL, SUCCESS; }
+
+/*--- Streams and events: everything is done at once ---*/
+
+EXPORT int cuStreamCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
+EXPORT int cuStreamDestroy_v2(void *stream) { return free(stream), SUCCESS; }
+EXPORT int cuStreamSynchronize(void *stream) {
+  if (fake.fault) sticky = (int)fake.fault, fake.fault = 0;
+  return sticky;
+}
+EXPORT int cuStreamQuery(void *stream) { return sticky; }
+EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return SUCCESS; }
+EXPORT int cuEventCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
+EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
+EXPORT int cuEventRecord(void *event, void *stream) { return SUCCESS; }
+EXPORT int cuEventSynchronize(void *event) { return cuStreamSynchronize(NULL); }
+EXPORT int cuEventQuery(void *event) { return SUCCESS; }
+EXPORT int cuEventElapsedTime(float *out, void *begin, void *end) { return *out = 1, SUCCESS; }
+
+/*--- Graphs: a list of kernels ---*/
+
+struct Parameters {
+  void *function;
+  unsigned grid[3], block[3], shared;
+  void **parameters, **extra;
+  void *kernel, *context;
+};
+struct Node {
+  struct Parameters what;
+  char launch[4096];
+};
+struct Graph {
+  int count;
+  struct Node nodes[64];
+};
+static void set(struct Node *node, const struct Parameters *what) {
+  /* The real driver knows how large parameters are; here whole pages of the host are read. */
+  uintptr_t from = (uintptr_t)what->parameters[0], room = 4096 - from % 4096;
+  node->what = *what;
+  memcpy(node->launch, (void *)from, room);
+  for (size_t at = room; at < sizeof node->launch; ++at) {
+    unsigned char here;
+    if (mincore((void *)((from + at) & ~(uintptr_t)4095), 1, &here)) break;
+    node->launch[at] = ((char *)from)[at];
+  }
+}
+EXPORT int cuGraphCreate(void **out, unsigned flags) { return *out = calloc(1, sizeof(struct Graph)), SUCCESS; }
+EXPORT int cuGraphAddKernelNode_v2(void **out, struct Graph *graph, void *const *after, size_t count, const struct Parameters *what) {
+  if (graph->count == 64) return INVALID_VALUE;
+  set(&graph->nodes[graph->count], what);
+  *out = &graph->nodes[graph->count++];
+  return SUCCESS;
+}
+EXPORT int cuGraphAddMemsetNode(void **out, void *graph, void *const *after, size_t count, const void *what, void *context) { return 1; }
+EXPORT int cuGraphInstantiateWithFlags(void **out, void *graph, uint64_t flags) { return *out = graph, SUCCESS; }
+EXPORT int cuGraphExecKernelNodeSetParams_v2(void *graph, struct Node *node, const struct Parameters *what) {
+  return ++fake.graph_updates, set(node, what), SUCCESS;
+}
+EXPORT int cuGraphLaunch(struct Graph *graph, void *stream) {
+  ++fake.graph_launches;
+  for (int i = 0; i < graph->count; ++i) {
+    struct Parameters *what = &graph->nodes[i].what;
+    if (run(what->function, graph->nodes[i].launch, what->grid[0], what->block[0], what->shared)) return sticky;
+  }
+  return SUCCESS;
+}
+EXPORT int cuGraphExecDestroy(void *graph) { return SUCCESS; }
+EXPORT int cuGraphDestroy(void *graph) { return free(graph), SUCCESS; }
