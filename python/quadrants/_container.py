@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ._dtypes import DataType, store, to_dtype
+from ._dtypes import DataType, store, to_dtype, to_numpy_dtype
 from ._errors import QuadrantsShapeError
-from ._interop import HUGE, InteropMethods, as_array, copy_array
+from ._interop import HUGE, InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
 from ._types import MatrixType
 
@@ -78,6 +78,8 @@ class ContainerMethods(InteropMethods, Companions):
     _leaf: Any = None  # the node of a tree that the container is placed in
     _name = ""
     _state: str
+    _try_fill: Callable[[np.ndarray], bool]
+    _try_copy: Callable[[Any], bool]
 
     @property
     def layout(self) -> tuple[int, ...] | None:
@@ -107,29 +109,30 @@ class ContainerMethods(InteropMethods, Companions):
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""
-        value, view = unwrap(val), self._fetch(None, True)
+        value = unwrap(val)
         if isinstance(value, (list, tuple, np.ndarray)):
             value = np.asarray(value)
             if value.shape not in ((), self.element_shape):
                 raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
-        if view.nbytes >= HUGE:
-            element = np.empty(self.element_shape, view.dtype)
-            store(element, ..., value)
-            copy_array(view, np.broadcast_to(element, view.shape))
-        else:
+        if self._device is None and (view := self._fetch()).nbytes < HUGE:
             store(view, ..., value)
-        self._flush(view)
+            return
+        element = np.empty(self.element_shape, to_numpy_dtype(self.dtype))
+        store(element, ..., value)
+        if not self._try_fill(element):
+            self._overwrite(np.broadcast_to(element, self.shape + self.element_shape))
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
         if isinstance(other, (int, float, str)) or other is None:
             problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
-        source, view = as_array(other), self._fetch(None, True)
-        if source.shape != view.shape:
-            raise QuadrantsShapeError(f"copy_from shape mismatch: {source.shape} does not match the source {self._noun} shape {view.shape}")
-        copy_array(view, source)
-        self._flush(view)
+        if self._device is not None and self._try_copy(other):
+            return
+        source, own = as_array(other), self.shape + self.element_shape
+        if source.shape != own:
+            raise QuadrantsShapeError(f"copy_from shape mismatch: {source.shape} does not match the source {self._noun} shape {own}")
+        self._overwrite(source)
 
     def __str__(self) -> str:
         return str(self._fetch())

@@ -270,14 +270,23 @@ class InteropMethods:
         """
         if isinstance(arr, (str, bytes)) or arr is None:
             raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
-        source, view = as_array(arr), self._fetch(None, True)
-        if source.shape != view.shape and not self._is_column(source.shape):
+        source, own = as_array(arr), self.shape + self.element_shape
+        if source.shape != own and not self._is_column(source.shape):
             raise ValueError(
-                f"Mismatch shape: {view.shape} expected, but {source.shape} provided "
+                f"Mismatch shape: {own} expected, but {source.shape} provided "
                 f"(the {self._noun} of shape {self.shape} with elements of shape {self.element_shape} does not match the numpy array shape)"
             )
-        copy_array(view, source.reshape(view.shape))
-        self._flush(view)
+        self._overwrite(source.reshape(own))
+
+    def _overwrite(self, source: np.ndarray) -> None:
+        """Set all elements from an array of their shape."""
+        if self._device is not None and source.flags.c_contiguous and source.dtype == to_numpy_dtype(self.dtype):
+            if source.strides == self._device_array().__cuda_array_interface__["strides"]:
+                self._flush(source)  # straight from its memory
+                return
+        elements = self._fetch(None, True)
+        copy_array(elements, source)
+        self._flush(elements)
 
     def from_torch(self, arr: Any) -> None:
         """Copy the elements of a torch tensor; as `from_numpy`."""

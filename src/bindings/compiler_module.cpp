@@ -46,8 +46,7 @@ frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple 
 
 nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
                   const std::string &target, const std::string &cacheScope) {
-  auto [name, processor] = llvm::StringRef(target).split(':');
-  std::unique_ptr<backends::Target> found = backends::findTarget(name, processor);
+  std::unique_ptr<backends::Target> found = backends::findTarget(target);
   if (!found) throw nb::value_error(("there is no target named " + target).c_str());
   std::vector<backends::Stages::Time> times;
   CompileFailure failure;

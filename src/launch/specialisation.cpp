@@ -220,7 +220,7 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   observer.run = &run;
   run.context.arguments = frame.plan.block;
   run.context.result = frame.get(frame.result, sizeof frame.result, artifact.resultBytes);
-  if (artifact.scratchBytes) {
+  if (artifact.scratchBytes && artifact.tasks.empty()) {
     run.context.scratch = frame.get(frame.scratch, Frame::kBlockBytes, artifact.scratchBytes);
     memset(run.context.scratch, 0, artifact.scratchBytes);
   }

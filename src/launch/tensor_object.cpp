@@ -250,6 +250,12 @@ static PyObject *makeView(PyObject *self, PyObject *) {
   });
 }
 
+/// Whether every byte between the first element and the last belongs to one.
+static bool isPacked(const Tensor &tensor) {
+  return tensor.range.end - tensor.range.begin == layout::countElements(tensor.layout) * tensor.layout.element.componentCount() *
+                                                      int64_t(getByteSize(tensor.layout.element.scalar));
+}
+
 /// The container, or the element at an index that was checked.
 static Tensor getPart(const Tensor &tensor, PyObject *index) {
   Tensor part = tensor;
@@ -275,9 +281,7 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     if (!memory) return makeArray(part.layout, part.data, part.buffer);
     auto bytes = size_t(part.range.end - part.range.begin);
     runtime::BufferRef copy = runtime::Buffer::allocate(bytes);
-    bool isPacked = int64_t(bytes) == layout::countElements(part.layout) * part.layout.element.componentCount() *
-                                          int64_t(getByteSize(part.layout.element.scalar));
-    if (!overwrites || !isPacked) readMemory(*memory, copy->getData(), part.data + part.range.begin, bytes);
+    if (!overwrites || !isPacked(part)) readMemory(*memory, copy->getData(), part.data + part.range.begin, bytes);
     return makeArray(part.layout, static_cast<unsigned char *>(copy->getData()) - part.range.begin, copy);
   });
 }
@@ -336,6 +340,44 @@ static PyObject *getDeviceNumber(TensorObject &object) {
   runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
   if (!memory) Py_RETURN_NONE;
   return PyLong_FromLong(memory->getOrdinal());
+}
+
+/// _try_fill(element): sets every element to the one in the array, on the device and without waiting; False where that cannot be done.
+static PyObject *tryFill(PyObject *self, PyObject *element) {
+  return guard([&]() -> PyObject * {
+    requireAlive(self);
+    const Tensor &tensor = getTensor(self);
+    runtime::DeviceMemory *memory = tensor.buffer->getMemory();
+    auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
+    if (!memory || !PyArray_Check(element) || !isPacked(tensor) || begin % sizeof(uint32_t)) Py_RETURN_FALSE;
+    auto *array = reinterpret_cast<PyArrayObject *>(element);
+    auto *bytes = static_cast<const unsigned char *>(PyArray_DATA(array));
+    auto count = size_t(PyArray_NBYTES(array)), size = size_t(tensor.range.end - tensor.range.begin);
+    uint32_t word = 0;
+    for (size_t i = 0; i < sizeof word; ++i) word |= uint32_t(bytes[i % count]) << 8 * i;
+    // What repeats within a word fills any number of bytes when all four are equal, else whole words only.
+    for (size_t i = 0; i < count; ++i)
+      if (bytes[i] != uint8_t(word >> i % sizeof word * 8)) Py_RETURN_FALSE;
+    if (word != (word & 0xff) * 0x01010101u && (size % sizeof word || (count % sizeof word && sizeof word % count))) Py_RETURN_FALSE;
+    if (size) memory->fill(tensor.data + tensor.range.begin, word, size);
+    Py_RETURN_TRUE;
+  });
+}
+
+/// _try_copy(container): copies the elements on the device; False where they lie otherwise there.
+static PyObject *tryCopy(PyObject *self, PyObject *other) {
+  return guard([&]() -> PyObject * {
+    if (!isTensor(other)) Py_RETURN_FALSE;
+    requireAlive(self);
+    requireAlive(other);
+    const Tensor &to = getTensor(self), &from = getTensor(other);
+    runtime::DeviceMemory *memory = to.buffer->getMemory();
+    bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
+                  to.layout.strides == from.layout.strides && to.layout.componentStride == from.layout.componentStride;
+    if (!memory || memory != from.buffer->getMemory() || !isSame || !isPacked(to)) Py_RETURN_FALSE;
+    memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
+    Py_RETURN_TRUE;
+  });
 }
 
 static PyObject *getStateName(TensorObject &object) {
@@ -456,6 +498,8 @@ void addTensorTypes(PyObject *module) {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
       {"_fetch", fetchElements, METH_VARARGS, "A view, or a copy of what lies on a device; of one element, or of all."},
       {"_flush", flushElements, METH_VARARGS, "Write what `_fetch` gave back to a device."},
+      {"_try_fill", tryFill, METH_O, "Fill on the device with one element; False where that cannot be done."},
+      {"_try_copy", tryCopy, METH_O, "Copy on the device from a container of the same layout; False where that cannot be done."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};

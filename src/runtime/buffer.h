@@ -22,6 +22,9 @@ public:
   /// Both wait for the kernels that were launched before as far as is needed; `host` may be used again when they return.
   virtual void read(void *host, const void *data, size_t bytes) = 0;
   virtual void write(void *data, const void *host, size_t bytes) = 0;
+  /// In the order of launches, without waiting. `word` is repeated; `data` and `bytes` are multiples of 4 unless its bytes are equal.
+  virtual void fill(void *data, uint32_t word, size_t bytes) = 0;
+  virtual void copy(void *to, const void *from, size_t bytes) = 0;
 
 protected:
   friend class Buffer;

@@ -88,6 +88,7 @@ struct FillNode {
   row(releaseHost, "cuMemFreeHost", (void *))                                                                                              \
   row(getPointerAttribute, "cuPointerGetAttribute", (void *, PointerAttribute, Address))                                                   \
   row(fillBytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream))                                                              \
+  row(fillWords, "cuMemsetD32Async", (Address, unsigned, size_t, Stream))                                                                  \
   row(copyToDevice, "cuMemcpyHtoDAsync_v2", (Address, const void *, size_t, Stream))                                                       \
   row(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream))                                                               \
   row(copyOnDevice, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))                                                            \

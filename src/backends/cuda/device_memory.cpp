@@ -146,9 +146,17 @@ void Memory::trim() {
   if (pool) check(api.trimPool(pool, 0), "give memory back");
 }
 
-void Memory::fill(void *data, unsigned char byte, size_t bytes) {
+void Memory::fill(void *data, uint32_t word, size_t bytes) {
   Scope scope(*this);
-  check(api.fillBytes(Address(data), byte, bytes, nullptr), "fill memory");
+  bool isByte = word == (word & 0xff) * 0x01010101u;
+  check(isByte ? api.fillBytes(Address(data), static_cast<unsigned char>(word), bytes, nullptr)
+               : api.fillWords(Address(data), word, bytes / sizeof word, nullptr),
+        "fill memory");
+}
+
+void Memory::copy(void *to, const void *from, size_t bytes) {
+  Scope scope(*this);
+  if (bytes) check(api.copyOnDevice(Address(to), Address(from), bytes, nullptr), "copy memory");
 }
 
 //--- Memory that both see ---

@@ -24,7 +24,8 @@ public:
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
-  void fill(void *data, unsigned char byte, size_t bytes);
+  void fill(void *data, uint32_t word, size_t bytes) override;
+  void copy(void *to, const void *from, size_t bytes) override;
   /// Gives what the pool keeps for later back to the system.
   void trim();
 

@@ -1,5 +1,6 @@
 """Every language test runs on every backend: compiled, and interpreted by the oracle."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import quadrants as qd
 
 
-@pytest.fixture(params=["cpu", "python"])
+@pytest.fixture(params=[os.environ["QD_ARCH"]] if os.environ.get("QD_ARCH") else ["cpu", "python"])
 def on_every_backend(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     """Starts the runtime on one backend; call it to start again with other options."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,40 @@ class Compiler:
     def compile_kernel(self, kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
         self.calls += 1
         made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
-        return hand_made.serialize(made, hand_made.build_library(made.source, self.folder)), []
+        binary = hand_made.build_library(made.source, self.folder)
+        if made.tasks:  # the stand-in for the driver takes the path of a library for PTX
+            binary = str(hand_made.write_library(binary, self.folder)).encode()
+        return hand_made.serialize(made, binary), []
+
+
+class FakeDriver(ctypes.Structure):
+    """What the stand-in for NVIDIA's driver counts, and what it is told: the fields of `fake` in fake_driver.c."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
+            "modules links fault"
+        ).split()
+    ]
+
+
+@pytest.fixture(scope="session")
+def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    library = tmp_path_factory.mktemp("driver") / "libfake.so"
+    command = ["clang-22", "-O1", "-shared", "-fPIC", str(Path(__file__).with_name("fake_driver.c")), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return str(library)
+
+
+@pytest.fixture
+def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    """The runtime on a GPU that is none."""
+    monkeypatch.delenv("QD_ARCH", raising=False)
+    monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    yield FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
+    qd.reset()
 
 
 @pytest.fixture(autouse=True)

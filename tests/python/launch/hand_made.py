@@ -37,6 +37,17 @@ class Input:
 
 
 @dataclass
+class Task:
+    """One launch of a grid: `iterations` is a number, or (scalar type, offset in the argument block)."""
+
+    entry: str
+    iterations: int | tuple[str, int] | None
+    block_size: int = 128
+    per_thread: int = 1
+    most_blocks: int = 0
+
+
+@dataclass
 class HandMade:
     """What `serialize` writes."""
 
@@ -51,10 +62,11 @@ class HandMade:
     has_print: bool = False
     cacheable: bool = True
     name: str = "hand_made"
+    tasks: list[Task] = field(default_factory=list)
 
 
 def build_library(source: str, folder: Path, cache: dict[str, bytes] = {}) -> bytes:  # noqa: B006
-    """A shared object from the body of `void qd_kernel(QdKernelContext *context)` and what stands before it."""
+    """A shared object from the body of `void qd_kernel(QdKernelContext *context)`, or of the entries of tasks, and what stands before it."""
     if source not in cache:
         file = folder / f"kernel{len(cache)}.c"
         file.write_text(f'#include "runtime/kernel_abi.h"\n{source}\n')
@@ -62,6 +74,14 @@ def build_library(source: str, folder: Path, cache: dict[str, bytes] = {}) -> by
         subprocess.run(command, check=True)
         cache[source] = file.with_suffix(".so").read_bytes()
     return cache[source]
+
+
+def write_library(library: bytes, folder: Path, cache: dict[bytes, Path] = {}) -> Path:  # noqa: B006
+    """A file with the bytes of a library, for whoever wants a path."""
+    if library not in cache:
+        cache[library] = folder / f"library{len(cache)}.so"
+        cache[library].write_bytes(library)
+    return cache[library]
 
 
 def _text(text: str) -> bytes:
@@ -87,10 +107,23 @@ def _integers(values: tuple[int, ...]) -> bytes:
     return struct.pack(f"<Q{len(values)}q", len(values), *values)
 
 
+def _host_number(number: int | tuple[str, int] | None) -> bytes:
+    if number is None:
+        return struct.pack("<Q", 0)
+    kind, scalar, value = (0, 4, number) if isinstance(number, int) else (1, SCALARS.index(number[0]), number[1])
+    return struct.pack("<QBBq", 1, kind, scalar, value)
+
+
+def _task(task: Task) -> bytes:
+    sizes = struct.pack("<3I", task.block_size, task.per_thread, task.most_blocks)
+    return _text(task.entry) + _host_number(task.iterations) + sizes + _host_number(None)
+
+
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 6) + _text(made.name) + _text("cpu")
-    out += struct.pack("<Q", len(binary)) + binary + struct.pack("<QII", 0, made.argument_bytes, made.scratch_bytes)
+    out = struct.pack("<II", 0x41445131, 6) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out += struct.pack("<Q", len(binary)) + binary + struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
+    out += struct.pack("<II", made.argument_bytes, made.scratch_bytes)
     out += struct.pack("<Q", len(made.inputs))
     for item in made.inputs:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)

@@ -116,6 +116,12 @@ EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, 
   protect(PROT_NONE);
   return SUCCESS;
 }
+EXPORT int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
+  protect(PROT_READ | PROT_WRITE);
+  for (size_t i = 0; i < count; ++i) ((unsigned *)address)[i] = value;
+  protect(PROT_NONE);
+  return SUCCESS;
+}
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
   return ++fake.copies_in, copy((void *)to, from, bytes);
 }

@@ -1,0 +1,274 @@
+"""The run half of the CUDA backend on a stand-in for NVIDIA's driver: launches, staging, memory, failures, faults, fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hand_made import DYNAMIC, HandMade, Input, Task
+
+import quadrants as qd
+
+# Adds the second argument to every element; the argument block follows the launch block.
+ADD = """
+void add(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  const unsigned char *arguments = (const unsigned char *)(launch + 1);
+  const QdTensorArgument *x = (const QdTensorArgument *)arguments;
+  float value = *(const float *)(arguments + 16);
+  if ((int64_t)blocks * threads < x->extents_and_strides[0]) return;
+  for (int64_t i = 0; i < x->extents_and_strides[0]; ++i) ((float *)x->data)[i] += value;
+}
+"""
+ADDED = [Input((0,), 0, "f32", extents=(DYNAMIC,), component_stride=4), Input((1,), 16, "f32")]
+# Two tasks: a serial one that leaves a number in the scratch block, and one that returns and checks it.
+TWO_TASKS = """
+void first(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  *(int64_t *)launch->scratch = *(const int64_t *)(launch + 1) * 10;
+}
+void second(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  int64_t value = *(int64_t *)launch->scratch;
+  if (launch->result) *(int64_t *)launch->result = value + blocks;
+  if (value >= 0) return;
+  launch->failure->claimed = launch->failure->failed = launch->state->failed = 1;
+  launch->failure->site = 0;
+  launch->failure->values[0] = (uint64_t)value;
+}
+"""
+PRINT = """
+void print(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  for (int64_t i = 0; i < *(const int64_t *)(launch + 1); ++i) {
+    uint64_t at = launch->prints->used;
+    launch->prints->used += 2;
+    if (at + 2 > launch->prints->capacity) continue;
+    launch->prints->words[at] = 0;
+    launch->prints->words[at + 1] = (uint64_t)i;
+  }
+}
+"""
+NUMBER = [Input((0,), 0, "i64")]
+NEGATIVE = [("assert", ["the number is ", ("", "i64", ())], [("model.py", "step", 7, 4, 7, 20)])]
+
+
+@qd.kernel
+def add(x: qd.types.ndarray(dtype=qd.f32, ndim=1), value: qd.f32) -> None:
+    pass
+
+
+@qd.kernel
+def check(number: qd.i64) -> None:
+    pass
+
+
+@qd.kernel
+def compute(number: qd.i64) -> qd.i64:
+    return number
+
+
+@pytest.fixture
+def launching(compiler: Any, driver: Any) -> Any:
+    compiler.attach(add, HandMade(ADD, ADDED, tasks=[Task("add", ("i64", 8))]))
+    tasks = [Task("first", 1, block_size=1), Task("second", ("i64", 0), most_blocks=3)]
+    compiler.attach(check, HandMade(TWO_TASKS, NUMBER, sites=NEGATIVE, scratch_bytes=8, tasks=tasks))
+    compiler.attach(compute, HandMade(TWO_TASKS, NUMBER, sites=NEGATIVE, results=[("i64", (), 0)], scratch_bytes=8, tasks=tasks))
+    return driver
+
+
+def count(driver: Any) -> tuple[int, int]:
+    return driver.launches, driver.graph_launches
+
+
+def test_ndarrays_are_worked_on_where_they_are(launching: Any) -> None:
+    x = qd.ndarray(qd.f32, (300,))
+    x.fill(1)
+    copies = launching.copies_in + launching.copies_out
+    add(x, 2.5)
+    assert launching.copies_in + launching.copies_out == copies
+    assert np.array_equal(x.to_numpy(), np.full(300, 3.5, np.float32))
+
+
+def test_launches_after_the_first_are_graphs_whose_arguments_change(launching: Any) -> None:
+    x, y = qd.ndarray(qd.f32, (300,)), qd.ndarray(qd.f32, (70_000,))
+    before = count(launching)
+    for step in range(5):
+        add(x, 1)
+        add(y, float(step))
+    assert (x[299], y[69_999]) == (5, 10)
+    assert count(launching) == (before[0] + 1, before[1] + 9)
+
+
+def test_numpy_arrays_are_copied_in_and_what_is_written_comes_back(launching: Any) -> None:
+    array = np.arange(100_000, dtype=np.float32)
+    before = launching.bytes_in_use
+    add(array, 1)
+    assert np.array_equal(array, np.arange(1, 100_001, dtype=np.float32))
+    assert launching.bytes_in_use - before < 4 * 100_000
+
+
+def test_numpy_arrays_that_are_only_read_do_not_come_back(compiler: Any, driver: Any) -> None:
+    read_only = [Input((0,), 0, "f32", extents=(DYNAMIC,), component_stride=4, is_written=False), ADDED[1]]
+    compiler.attach(add, HandMade(ADD, read_only, tasks=[Task("add", ("i64", 8))]))
+    array = np.zeros(50, np.float32)
+    copies = driver.copies_out
+    add(array, 1)
+    qd.sync()
+    assert driver.copies_out == copies and not array.any()
+
+
+def test_results_of_several_tasks(launching: Any) -> None:
+    for _ in range(3):
+        assert compute(4) == 40 + 1
+        assert compute(1000) == 10_000 + 3
+
+
+def test_failed_checks_surface_where_the_program_waits(launching: Any) -> None:
+    x = qd.ndarray(qd.f32, (3,))
+    for wait in (qd.sync, lambda: x[0], x.to_numpy, lambda: add(np.zeros(3, np.float32), 1)):
+        check(5)
+        check(-2)
+        with pytest.raises(AssertionError, match="the number is -20"):
+            wait()
+        qd.sync()  # once
+
+
+def test_failed_checks_of_kernels_with_results_surface_at_once(launching: Any) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)model.py.*7.*the number is -70|the number is -70.*model.py.*7"):
+        compute(-7)
+    assert compute(2) == 21
+
+
+def test_prints_come_out_in_order_and_end_where_the_room_ends(compiler: Any, driver: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    sites = [("print", [("", "i64", ()), "\n"], [])]
+    compiler.attach(check, HandMade(PRINT, NUMBER, sites=sites, has_print=True, tasks=[Task("print", 1)]))
+    check(3)
+    check(2)
+    check(200_000)
+    printed = capfd.readouterr().out.split()
+    assert printed[:5] == ["0", "1", "2", "0", "1"]
+    assert printed[5:] == [str(number) for number in range(len(printed) - 5)] and len(printed) > 10_000
+
+
+def test_element_access_and_whole_copies(driver: Any) -> None:
+    x = qd.Matrix.field(2, 2, qd.i32, shape=(3, 2))
+    x[1, 1] = [[1, 2], [3, 4]]
+    x[1, 1][1, 0] = 7
+    assert x[1, 1].to_list() == [[1, 2], [7, 4]] and x.to_numpy().sum() == 14
+    values = np.random.default_rng(1).random((700, 1500))
+    y = qd.ndarray(qd.f64, values.shape)
+    y.from_numpy(values)
+    assert np.array_equal(y.to_numpy(), values) and y[3, 4] == values[3, 4]
+    z = qd.ndarray(qd.f32, values.shape)
+    z.copy_from(y)
+    assert np.array_equal(np.asarray(z), values.astype(np.float32))
+
+
+def test_members_of_one_buffer_keep_what_is_beside_them(driver: Any) -> None:
+    x, y = qd.field(qd.f32), qd.field(qd.i32)
+    qd.root.dense(qd.i, 50).place(x, y)
+    y.from_numpy(np.arange(50, dtype=np.int32))
+    x.fill(2)
+    assert np.array_equal(y.to_numpy(), np.arange(50)) and set(x.to_numpy()) == {2}
+
+
+def test_what_would_be_a_view_is_refused_or_a_read_only_copy(driver: Any) -> None:
+    x = qd.ndarray(qd.f32, (4, 2))
+    with pytest.raises(ValueError, match="Zero-copy not available"):
+        x.to_numpy(copy=False)
+    with pytest.raises(ValueError, match="read-only"):
+        x[1:3, :][0, 0] = 1
+    x[1:3, :] = 5
+    assert x.to_numpy().sum() == 20
+    assert x.__dlpack_device__() == (2, 0) and x.__cuda_array_interface__["shape"] == (4, 2)
+
+
+def test_memory_goes_back_when_its_last_owner_goes(driver: Any) -> None:
+    before = driver.bytes_in_use
+    for _ in range(3):
+        x = qd.ndarray(qd.f32, (1 << 20,))
+        assert driver.bytes_in_use >= before + (4 << 20)
+        del x
+    assert driver.bytes_in_use == before
+    x = qd.field(qd.f32, shape=(1 << 20,))
+    x[5] = 1
+    assert driver.bytes_in_use >= before + (4 << 20)
+    qd.reset()
+    assert driver.bytes_in_use <= before
+
+
+def test_out_of_memory_says_who_holds_it_and_leaves_the_runtime_usable(driver: Any) -> None:
+    x = qd.ndarray(qd.u8, (900 << 20,))
+    with pytest.raises(RuntimeError, match=r"(?s)cannot allocate 209715200 bytes on the GPU \(cuda\).*are free.*test_cuda.py"):
+        qd.ndarray(qd.u8, (200 << 20,))
+    del x
+    assert qd.ndarray(qd.u8, (200 << 20,))[5] == 0
+
+
+def test_garbage_is_collected_before_memory_is_refused(driver: Any) -> None:
+    held: dict[str, Any] = {"x": qd.ndarray(qd.u8, (900 << 20,))}
+    held["self"] = held
+    del held
+    assert qd.ndarray(qd.u8, (900 << 20,)).shape == (900 << 20,)
+
+
+def test_a_fault_is_an_exception_and_init_starts_again(launching: Any) -> None:
+    x = qd.ndarray(qd.f32, (3,))
+    add(x, 1)
+    launching.fault = 700
+    with pytest.raises(qd.QuadrantsRuntimeError, match="a kernel has faulted: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        qd.sync()
+    for use in (lambda: x[0], lambda: add(x, 1), lambda: qd.ndarray(qd.f32, (3,))):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="all memory on the GPU is lost"):
+            use()
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    y = qd.ndarray(qd.f32, (3,))
+    add(y, 4)
+    assert y[2] == 4
+
+
+def test_code_is_unloaded_with_its_runtime(launching: Any) -> None:
+    modules = launching.modules
+    add(np.zeros(3, np.float32), 1)
+    assert launching.modules == modules + 1
+    qd.reset()
+    assert launching.modules == modules
+
+
+def test_a_forked_child_raises(driver: Any) -> None:
+    x = qd.ndarray(qd.f32, (3,))
+    child = os.fork()
+    if child == 0:
+        try:
+            x[0]
+        except qd.QuadrantsRuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_device_that_is_not_there(driver: Any) -> None:
+    with pytest.raises(RuntimeError, match="there is no GPU number 7: CUDA sees 2"):
+        qd.init(arch=qd.cuda, device_id=7, log_level="error")
+    qd.init(arch=qd.cuda, device_id=1, offline_cache=False, log_level="error")
+    assert qd.ndarray(qd.f32, (3,)).__dlpack_device__() == (2, 1)
+
+
+def test_machines_without_a_driver(tmp_path: Any) -> None:
+    program = """
+import quadrants as qd
+try:
+    qd.init(arch=qd.cuda, enable_fallback=False)
+except RuntimeError as error:
+    print(error)
+qd.init(arch=qd.gpu)
+print(qd.cfg.arch)
+qd.init(arch=[qd.cuda, qd.python], log_level="error")
+"""
+    missing = {**os.environ, "QD_CUDA_DRIVER": str(tmp_path / "none.so"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    missing.pop("QD_ARCH", None)
+    run = subprocess.run([sys.executable, "-c", program], env=missing, capture_output=True, text=True, check=True)
+    assert "Arch=[Arch.cuda] is not supported (cuda: there is no NVIDIA driver" in run.stdout
+    assert "falling back to CPU" in run.stderr and run.stderr.count("\n") == 1
+    assert run.stdout.split()[-1] == str(qd.cpu)
