@@ -97,7 +97,9 @@ def find_on_device(value: Any, name: str) -> tuple[Any, np.ndarray] | None:
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach()
         if value.device.type == "cuda" and value.device.index != _options.get("device_id"):
-            raise ValueError(f"argument {name} is on {value.device}, and kernels run on cuda:{_options.get('device_id')}: pass a copy there")
+            raise ValueError(
+                f"argument {name} is on {value.device}, and kernels run on cuda:{_options.get('device_id')}: pass a copy there"
+            )
     array = getattr(value, "__cuda_array_interface__", None)
     if array is None:
         return None

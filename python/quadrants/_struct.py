@@ -394,7 +394,11 @@ class StructField(Companions):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """A structured array: a view when the members lie side by side in one cell, else a copy."""
         first, rank = next(self._leaves()), len(self.shape)
-        if math.prod(self.shape) and first._device is None and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves()):
+        if (
+            math.prod(self.shape)
+            and first._device is None
+            and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
+        ):
             kind = self._cell_type()
             if first.snode._offset_bytes_in_parent_cell == 0:  # an element is the whole cell, its padding included
                 fields = [kind.fields[name] for name in self.keys]  # type: ignore[index]

@@ -15,7 +15,7 @@ struct ExternalArray {
   static constexpr int kMaxRank = 64;
   unsigned char *data = nullptr;
   int rank = 0;
-  int device = -1; ///< number of the GPU that the data is on; -1: the processor reads it
+  int device = -1;                           ///< number of the GPU that the data is on; -1: the processor reads it
   std::optional<support::ScalarType> scalar; ///< empty: kernels have no such type, or its byte order is another one
   bool isWritable = false, isAligned = false, isPacked = false;
   const int64_t *extents = nullptr, *strides = nullptr; ///< in bytes

@@ -231,8 +231,7 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
   strides.insert(strides.end(), {layout.componentStride * element.columns, layout.componentStride});
   int rank = layout.rank() + element.rank; // NumPy says when that is too much
   PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
-  Ref array =
-      Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data, NPY_ARRAY_WRITEABLE, nullptr));
+  Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data, NPY_ARRAY_WRITEABLE, nullptr));
   Ref base = Ref::adopt(wrapBuffer(owner));
   if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), base.release()) < 0) return nullptr;
   PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
@@ -252,8 +251,8 @@ static PyObject *makeView(PyObject *self, PyObject *) {
 
 /// Whether every byte between the first element and the last belongs to one.
 static bool isPacked(const Tensor &tensor) {
-  return tensor.range.end - tensor.range.begin == layout::countElements(tensor.layout) * tensor.layout.element.componentCount() *
-                                                      int64_t(getByteSize(tensor.layout.element.scalar));
+  return tensor.range.end - tensor.range.begin ==
+         layout::countElements(tensor.layout) * tensor.layout.element.componentCount() * int64_t(getByteSize(tensor.layout.element.scalar));
 }
 
 /// The container, or the element at an index that was checked.
@@ -467,12 +466,13 @@ void addTensorTypes(PyObject *module) {
       {"borrow", borrowBuffer, METH_O | METH_STATIC, "Memory of a NumPy array, and where in it the first element lies."},
       {"borrow_device", borrowDevice, METH_VARARGS | METH_STATIC, "Memory on the GPU: address, bytes, the object that keeps it."},
       {}};
-  PyType_Slot bufferSlots[] = {slot(Py_tp_new, newBuffer),
-                               slot(Py_tp_methods, bufferMethods),
-                               slot(Py_tp_dealloc, deleteBuffer),
-                               slot(Py_tp_members, bufferMembers),
-                               {Py_tp_doc, const_cast<char *>("(bytes, host=False): zeroed, aligned memory that several containers and views may share.")},
-                               {}};
+  PyType_Slot bufferSlots[] = {
+      slot(Py_tp_new, newBuffer),
+      slot(Py_tp_methods, bufferMethods),
+      slot(Py_tp_dealloc, deleteBuffer),
+      slot(Py_tp_members, bufferMembers),
+      {Py_tp_doc, const_cast<char *>("(bytes, host=False): zeroed, aligned memory that several containers and views may share.")},
+      {}};
   bufferType = addType(module, {"quadrants._runtime.Buffer", sizeof(BufferObject), 0, Py_TPFLAGS_DEFAULT, bufferSlots});
 
   static PyGetSetDef properties[] = {

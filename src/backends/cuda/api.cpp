@@ -16,13 +16,10 @@ static std::string load(const std::string &library, Api &api) {
     if (*name) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (handle || name == library) break;
   }
-  if (!handle) {
-    return "there is no NVIDIA driver (" + (library.empty() ? std::string("libcuda.so.1") : library) + " cannot be loaded)";
-  }
+  if (!handle) { return "there is no NVIDIA driver (" + (library.empty() ? std::string("libcuda.so.1") : library) + " cannot be loaded)"; }
   const char *missing = nullptr;
 #define QD_CUDA_FIND(name, symbol, arguments) api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, symbol));
-#define QD_CUDA_NEED(name, symbol, arguments)                                                                                              \
-  QD_CUDA_FIND(name, symbol, arguments) if (!api.name) missing = symbol;
+#define QD_CUDA_NEED(name, symbol, arguments) QD_CUDA_FIND(name, symbol, arguments) if (!api.name) missing = symbol;
   QD_CUDA_FUNCTIONS(QD_CUDA_NEED)
   QD_CUDA_NEWER_FUNCTIONS(QD_CUDA_FIND)
 #undef QD_CUDA_FIND

@@ -63,68 +63,65 @@ struct FillNode {
 
 // name, spelling in the library, arguments. Those that a driver of CUDA 11.2 or later lacks are none.
 #define QD_CUDA_FUNCTIONS(row)                                                                                                             \
-  row(getErrorName, "cuGetErrorName", (Status, const char **))                                                                             \
-  row(getErrorString, "cuGetErrorString", (Status, const char **))                                                                         \
-  row(initialize, "cuInit", (unsigned))                                                                                                    \
-  row(getDriverVersion, "cuDriverGetVersion", (int *))                                                                                     \
-  row(countDevices, "cuDeviceGetCount", (int *))                                                                                           \
-  row(getDevice, "cuDeviceGet", (Ordinal *, int))                                                                                          \
-  row(getDeviceName, "cuDeviceGetName", (char *, int, Ordinal))                                                                            \
-  row(getDeviceAttribute, "cuDeviceGetAttribute", (int *, Attribute, Ordinal))                                                             \
-  row(getDefaultMemoryPool, "cuDeviceGetDefaultMemPool", (MemoryPool *, Ordinal))                                                          \
-  row(setPoolAttribute, "cuMemPoolSetAttribute", (MemoryPool, PoolAttribute, void *))                                                      \
-  row(trimPool, "cuMemPoolTrimTo", (MemoryPool, size_t))                                                                                   \
-  row(retainPrimaryContext, "cuDevicePrimaryCtxRetain", (Context *, Ordinal))                                                              \
-  row(resetPrimaryContext, "cuDevicePrimaryCtxReset_v2", (Ordinal))                                                                        \
-  row(getCurrentContext, "cuCtxGetCurrent", (Context *))                                                                                   \
-  row(setCurrentContext, "cuCtxSetCurrent", (Context))                                                                                     \
-  row(setContextLimit, "cuCtxSetLimit", (ContextLimit, size_t))                                                                            \
-  row(getMemoryInfo, "cuMemGetInfo_v2", (size_t *, size_t *))                                                                              \
-  row(allocate, "cuMemAlloc_v2", (Address *, size_t))                                                                                      \
-  row(release, "cuMemFree_v2", (Address))                                                                                                  \
-  row(allocateAsync, "cuMemAllocAsync", (Address *, size_t, Stream))                                                                       \
-  row(releaseAsync, "cuMemFreeAsync", (Address, Stream))                                                                                   \
-  row(allocateHost, "cuMemHostAlloc", (void **, size_t, unsigned))                                                                         \
-  row(releaseHost, "cuMemFreeHost", (void *))                                                                                              \
-  row(getPointerAttribute, "cuPointerGetAttribute", (void *, PointerAttribute, Address))                                                   \
-  row(fillBytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream))                                                              \
-  row(fillWords, "cuMemsetD32Async", (Address, unsigned, size_t, Stream))                                                                  \
-  row(copyToDevice, "cuMemcpyHtoDAsync_v2", (Address, const void *, size_t, Stream))                                                       \
-  row(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream))                                                               \
-  row(copyOnDevice, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))                                                            \
-  row(loadModule, "cuModuleLoadData", (Module *, const void *))                                                                            \
-  row(unloadModule, "cuModuleUnload", (Module))                                                                                            \
-  row(getFunction, "cuModuleGetFunction", (Function *, Module, const char *))                                                              \
-  row(setFunctionAttribute, "cuFuncSetAttribute", (Function, FunctionAttribute, int))                                                      \
-  row(getOccupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *, Function, int, size_t))                                         \
-  row(launch, "cuLaunchKernel",                                                                                                            \
-      (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **))                          \
-  row(beginLinking, "cuLinkCreate_v2", (unsigned, LinkOption *, void **, Linking *))                                                       \
-  row(addToLinking, "cuLinkAddData_v2", (Linking, LinkInput, void *, size_t, const char *, unsigned, LinkOption *, void **))               \
-  row(completeLinking, "cuLinkComplete", (Linking, void **, size_t *))                                                                     \
-  row(endLinking, "cuLinkDestroy", (Linking))                                                                                              \
-  row(createStream, "cuStreamCreate", (Stream *, unsigned))                                                                                \
-  row(destroyStream, "cuStreamDestroy_v2", (Stream))                                                                                       \
-  row(synchronizeStream, "cuStreamSynchronize", (Stream))                                                                                  \
-  row(queryStream, "cuStreamQuery", (Stream))                                                                                              \
-  row(waitForEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))                                                                        \
-  row(createEvent, "cuEventCreate", (Event *, unsigned))                                                                                   \
-  row(destroyEvent, "cuEventDestroy_v2", (Event))                                                                                          \
-  row(recordEvent, "cuEventRecord", (Event, Stream))                                                                                       \
-  row(synchronizeEvent, "cuEventSynchronize", (Event))                                                                                     \
-  row(queryEvent, "cuEventQuery", (Event))                                                                                                 \
-  row(getElapsedTime, "cuEventElapsedTime", (float *, Event, Event))
+  row(getErrorName, "cuGetErrorName", (Status, const char **)) row(getErrorString, "cuGetErrorString", (Status, const char **)) row(       \
+      initialize, "cuInit", (unsigned)) row(getDriverVersion, "cuDriverGetVersion", (int *)) row(countDevices, "cuDeviceGetCount",         \
+                                                                                                 (int *))                                  \
+      row(getDevice, "cuDeviceGet", (Ordinal *, int)) row(getDeviceName, "cuDeviceGetName", (char *, int, Ordinal)) row(                   \
+          getDeviceAttribute, "cuDeviceGetAttribute", (int *, Attribute, Ordinal)) row(getDefaultMemoryPool, "cuDeviceGetDefaultMemPool",  \
+                                                                                       (MemoryPool *, Ordinal))                            \
+          row(setPoolAttribute, "cuMemPoolSetAttribute", (MemoryPool, PoolAttribute, void *)) row(                                         \
+              trimPool, "cuMemPoolTrimTo", (MemoryPool, size_t)) row(retainPrimaryContext, "cuDevicePrimaryCtxRetain",                     \
+                                                                     (Context *, Ordinal)) row(resetPrimaryContext,                        \
+                                                                                               "cuDevicePrimaryCtxReset_v2", (Ordinal))    \
+              row(getCurrentContext, "cuCtxGetCurrent", (Context *)) row(setCurrentContext, "cuCtxSetCurrent", (Context)) row(             \
+                  setContextLimit, "cuCtxSetLimit", (ContextLimit, size_t))                                                                \
+                  row(getMemoryInfo, "cuMemGetInfo_v2", (size_t *, size_t *)) row(allocate, "cuMemAlloc_v2", (Address *, size_t)) row(     \
+                      release, "cuMemFree_v2",                                                                                             \
+                      (Address)) row(allocateAsync, "cuMemAllocAsync",                                                                     \
+                                     (Address *, size_t, Stream)) row(releaseAsync, "cuMemFreeAsync", (Address, Stream))                   \
+                      row(allocateHost, "cuMemHostAlloc", (void **, size_t, unsigned)) row(releaseHost, "cuMemFreeHost", (void *)) row(    \
+                          getPointerAttribute, "cuPointerGetAttribute",                                                                    \
+                          (void *, PointerAttribute, Address)) row(fillBytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream)) \
+                          row(fillWords, "cuMemsetD32Async", (Address, unsigned, size_t, Stream))                                          \
+                              row(copyToDevice, "cuMemcpyHtoDAsync_v2", (Address, const void *, size_t, Stream))                           \
+                                  row(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream)) row(                          \
+                                      copyOnDevice, "cuMemcpyDtoDAsync_v2",                                                                \
+                                      (Address, Address, size_t, Stream)) row(loadModule, "cuModuleLoadData", (Module *, const void *))    \
+                                      row(unloadModule, "cuModuleUnload",                                                                  \
+                                          (Module)) row(getFunction, "cuModuleGetFunction", (Function *, Module, const char *))            \
+                                          row(setFunctionAttribute, "cuFuncSetAttribute", (Function, FunctionAttribute, int)) row(         \
+                                              getOccupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *, Function, int, size_t)) \
+                                              row(launch, "cuLaunchKernel",                                                                \
+                                                  (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
+                                                   void **, void **))                                                                      \
+                                                  row(beginLinking, "cuLinkCreate_v2", (unsigned, LinkOption *, void **, Linking *)) row(  \
+                                                      addToLinking, "cuLinkAddData_v2",                                                    \
+                                                      (Linking, LinkInput, void *, size_t, const char *, unsigned, LinkOption *, void **)) \
+                                                      row(completeLinking, "cuLinkComplete",                                               \
+                                                          (Linking, void **, size_t *)) row(endLinking, "cuLinkDestroy", (Linking))        \
+                                                          row(createStream, "cuStreamCreate",                                              \
+                                                              (Stream *, unsigned)) row(destroyStream, "cuStreamDestroy_v2", (Stream))     \
+                                                              row(synchronizeStream, "cuStreamSynchronize", (Stream))                      \
+                                                                  row(queryStream, "cuStreamQuery", (Stream))                              \
+                                                                      row(waitForEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))    \
+                                                                          row(createEvent, "cuEventCreate", (Event *, unsigned))           \
+                                                                              row(destroyEvent, "cuEventDestroy_v2", (Event))              \
+                                                                                  row(recordEvent, "cuEventRecord", (Event, Stream))       \
+                                                                                      row(synchronizeEvent, "cuEventSynchronize", (Event)) \
+                                                                                          row(queryEvent, "cuEventQuery", (Event))         \
+                                                                                              row(getElapsedTime, "cuEventElapsedTime",    \
+                                                                                                  (float *, Event, Event))
 
 // Of drivers for CUDA 12 and later; null in older ones, which launch task by task.
 #define QD_CUDA_NEWER_FUNCTIONS(row)                                                                                                       \
   row(createGraph, "cuGraphCreate", (Graph *, unsigned))                                                                                   \
-  row(addKernelNode, "cuGraphAddKernelNode_v2", (GraphNode *, Graph, const GraphNode *, size_t, const KernelNode *))                       \
-  row(addFillNode, "cuGraphAddMemsetNode", (GraphNode *, Graph, const GraphNode *, size_t, const FillNode *, Context))                     \
-  row(instantiateGraph, "cuGraphInstantiateWithFlags", (ExecutableGraph *, Graph, uint64_t))                                               \
-  row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2", (ExecutableGraph, GraphNode, const KernelNode *))                                \
-  row(launchGraph, "cuGraphLaunch", (ExecutableGraph, Stream))                                                                             \
-  row(destroyExecutableGraph, "cuGraphExecDestroy", (ExecutableGraph))                                                                     \
-  row(destroyGraph, "cuGraphDestroy", (Graph))
+      row(addKernelNode, "cuGraphAddKernelNode_v2", (GraphNode *, Graph, const GraphNode *, size_t, const KernelNode *))                   \
+          row(addFillNode, "cuGraphAddMemsetNode", (GraphNode *, Graph, const GraphNode *, size_t, const FillNode *, Context))             \
+              row(instantiateGraph, "cuGraphInstantiateWithFlags", (ExecutableGraph *, Graph, uint64_t))                                   \
+                  row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2", (ExecutableGraph, GraphNode, const KernelNode *))                \
+                      row(launchGraph, "cuGraphLaunch", (ExecutableGraph, Stream))                                                         \
+                          row(destroyExecutableGraph, "cuGraphExecDestroy", (ExecutableGraph))                                             \
+                              row(destroyGraph, "cuGraphDestroy", (Graph))
 
 struct Api {
 #define QD_CUDA_MEMBER(name, symbol, arguments) Status(*name) arguments = nullptr;

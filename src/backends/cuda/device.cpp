@@ -23,8 +23,8 @@ class CudaDevice final : public runtime::Device {
 public:
   CudaDevice(const Api &api, const DeviceOptions &options)
       : api(api), memory(Memory::open(api, options.ordinal)), maxRegisters(options.maxRegisters) {
-    architecture =
-        "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) + std::to_string(memory->getAttribute(kComputeCapabilityMinor));
+    architecture = "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) +
+                   std::to_string(memory->getAttribute(kComputeCapabilityMinor));
     if (options.stackBytes <= 0) return;
     Memory::Scope scope(*memory);
     memory->check(api.setContextLimit(kStackBytes, size_t(options.stackBytes)), "take the option cuda_stack_limit");
@@ -74,8 +74,7 @@ private:
     void *code = nullptr;
     size_t size = 0;
     memory->check(api.beginLinking(unsigned(options.size()), options.data(), values.data(), &owner.linking), "assemble a kernel");
-    Status status =
-        api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
+    Status status = api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
     if (status == kSuccess) status = api.completeLinking(owner.linking, &code, &size);
     if (status != kSuccess) throw DriverError(status, "assemble kernel " + artifact.kernel + ": " + errors.data());
     auto *bytes = static_cast<const uint8_t *>(code);

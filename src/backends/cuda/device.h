@@ -6,7 +6,7 @@
 namespace qd::cuda {
 
 struct DeviceOptions {
-  std::string library;      ///< in place of the system's libcuda, where it is not empty
+  std::string library; ///< in place of the system's libcuda, where it is not empty
   int ordinal = 0;
   int64_t stackBytes = 0;   ///< of a thread; 0: the driver's choice
   int64_t maxRegisters = 0; ///< of a thread; 0: the compiler's choice

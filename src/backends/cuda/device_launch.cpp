@@ -63,14 +63,13 @@ std::optional<Failure> GpuKernel::takeFailure() {
 //--- Loading ---
 
 static bool hasChecks(const std::vector<Site> &sites) {
-  return std::any_of(sites.begin(), sites.end(), [](const Site &site) {
-    return site.kind != Site::Kind::Print && site.kind != Site::Kind::PrintError;
-  });
+  return std::any_of(sites.begin(), sites.end(),
+                     [](const Site &site) { return site.kind != Site::Kind::Print && site.kind != Site::Kind::PrintError; });
 }
 
 GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<Unchecked> list, const artifact::Artifact &artifact)
     : memory(std::move(owner)), unchecked(std::move(list)), name(artifact.kernel), sites(artifact.sites), hasPrint(artifact.hasPrint),
-      argumentBytes(artifact.argumentBytes), resultBytes(artifact.resultBytes) {
+      argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes) {
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
   memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");

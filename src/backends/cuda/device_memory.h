@@ -16,7 +16,8 @@ namespace qd::cuda {
 /// One device and what the process has of it. A fault of a kernel ends it: every block is lost then, and the next `qd.init` makes another.
 class Memory final : public runtime::DeviceMemory, public std::enable_shared_from_this<Memory> {
 public:
-  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) when there is no such device.
+  /// The memory of a device; one object for all runtimes of the process, until a fault. Throws Error (Runtime) when there is no such
+  /// device.
   static std::shared_ptr<Memory> open(const Api &api, int ordinal);
 
   int getOrdinal() const override { return ordinal; }

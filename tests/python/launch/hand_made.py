@@ -66,7 +66,7 @@ class HandMade:
 
 
 def build_library(source: str, folder: Path, cache: dict[str, bytes] = {}) -> bytes:  # noqa: B006
-    """A shared object from the body of `void qd_kernel(QdKernelContext *context)`, or of the entries of tasks, and what stands before it."""
+    """A shared object from the functions that a kernel consists of: `void qd_kernel(QdKernelContext *context)`, or entries of tasks."""
     if source not in cache:
         file = folder / f"kernel{len(cache)}.c"
         file.write_text(f'#include "runtime/kernel_abi.h"\n{source}\n')

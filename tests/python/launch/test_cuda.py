@@ -271,4 +271,4 @@ qd.init(arch=[qd.cuda, qd.python], log_level="error")
     run = subprocess.run([sys.executable, "-c", program], env=missing, capture_output=True, text=True, check=True)
     assert "Arch=[Arch.cuda] is not supported (cuda: there is no NVIDIA driver" in run.stdout
     assert "falling back to CPU" in run.stderr and run.stderr.count("\n") == 1
-    assert run.stdout.split()[-1] == str(qd.cpu)
+    assert run.stdout.split()[-1] == qd.cpu.name
