@@ -169,13 +169,14 @@ class ContainerMethods(InteropMethods, Companions):
 
     def _get_item(self, key: Any) -> np.ndarray:
         """Slices and ellipsis: a view of the memory as a NumPy array, or a read-only copy of what lies on a device."""
-        elements = self._fetch()
-        elements.flags.writeable = self._device is None
-        return elements[self._slices(key)]
+        items, elements = self._slices(key), self._fetch()
+        if self._device is not None:
+            elements.flags.writeable = False
+        return elements[items]
 
     def _set_item(self, key: Any, value: Any) -> None:
-        elements = self._fetch()
-        store(elements, self._slices(key), unwrap(value))
+        items, elements = self._slices(key), self._fetch()
+        store(elements, items, unwrap(value))
         self._flush(elements)
 
     def _slices(self, key: Any) -> tuple[Any, ...]:
