@@ -62,8 +62,9 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
-_LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "compile_report": "_reports", "explain_recompiles": "_reports"}
-_MODULES = ("linalg", "math", "memory", "sparse", "tools")
+_LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
+_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
+_MODULES = ("algorithms", "linalg", "math", "memory", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config"}

@@ -88,6 +88,7 @@ from ._tensor import wrap as wrap
 from ._types import Layout as Layout
 from ._types import Template as Template
 from ._types import template as template
+from . import algorithms as algorithms
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory
@@ -98,6 +99,7 @@ from .linalg import eig as eig
 from ._reports import explain_recompiles as explain_recompiles
 from ._indices import get_addr as get_addr
 from .linalg import make_spd as make_spd
+from ._perf_dispatch import perf_dispatch as perf_dispatch
 from .linalg import polar_decompose as polar_decompose
 from .linalg import randn as randn
 from ._indices import rescale_index as rescale_index

@@ -254,6 +254,8 @@ void FunctionBuilder::visitAssign(nb::handle at) {
   At here(*this, expression);
   nb::object targets = getAttribute(at, names().targets);
   if (nb::len(targets) > 1) value = copy(value);
+  // The name of a static number stands for the number: only qd.static itself makes another name static.
+  if (kindOf(expression) == NodeKind::Name && value.isObject() && canEmit(value)) value.isStatic = false;
   for (nb::handle target : targets) assign(target, value);
 }
 

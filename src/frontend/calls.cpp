@@ -117,11 +117,13 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
   bool isFunction = python.isInstance(object, python.functionClass);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
-    // Types are made in kernels too; everything else of the package has its own meaning there or none.
+    // Types are made in kernels too, and the runtime is asked about its options; everything else of the package has its own meaning
+    // there or none.
     nb::object owner = findAttribute(object, names().__module__);
-    bool makesTypes =
-        isFunction && (toText(owner) == "quadrants._types" || toText(owner) == "quadrants._struct" || toText(owner) == "quadrants._matrix");
-    if (!makesTypes) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
+    llvm::StringRef module = toText(owner);
+    bool isAllowed = isFunction && (module == "quadrants._types" || module == "quadrants._struct" || module == "quadrants._matrix" ||
+                                    module.starts_with("quadrants.lang."));
+    if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   nb::list positional;
   nb::dict named;

@@ -120,3 +120,14 @@ def test_functions_chosen_at_compile_time():
 
 def test_names_of_the_taken_branch_are_known_afterwards():
     assert run("if qd.static(True):\n    y = n * 2\nelse:\n    y = undefined_name\nreturn y", n=("qd.i32", 4)) == 8
+
+
+def test_the_name_of_a_static_number_stands_for_the_number():
+    """Only qd.static itself makes a name static: another one that takes its value is a variable."""
+    assert run("t = qd.static(3)\ny = t\ny += n\nreturn y", n=("qd.i32", 4)) == 7
+    assert run("t = qd.static(3)\ny = n\nif n > 0:\n    y = t\nreturn y", n=("qd.i32", 4)) == 3
+
+
+def test_the_runtime_is_asked_about_its_options():
+    body = "r = 0\nif qd.static(qd.lang.impl.get_runtime().default_fp == qd.f32):\n    r = 1\nreturn r + n"
+    assert run(body, n=("qd.i32", 0)) == 1

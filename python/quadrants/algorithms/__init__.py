@@ -1,0 +1,50 @@
+"""Parallel algorithms over one-dimensional arrays, written in the kernel language: reductions, scans, compaction, sorting.
+
+The functions without a note are called in kernels, at the top level, where their loops become tasks of the kernel. Their scratch memory is
+an array of `u32` (`u64` where eight-byte data is reduced or scanned) with at least as many elements as `*_scratch_slots` says.
+"""
+
+from ._algorithms import PrefixSumExecutor, parallel_sort
+from ._radix_sort import sort
+from ._reduce import reduce_add, reduce_max, reduce_min
+from ._reduce_by_key import reduce_by_key_add, reduce_by_key_max, reduce_by_key_min
+from ._scan import (
+    exclusive_scan_add,
+    exclusive_scan_max,
+    exclusive_scan_min,
+    inclusive_scan_add,
+    inclusive_scan_max,
+    inclusive_scan_min,
+)
+from ._scratch import (
+    exclusive_scan_scratch_slots,
+    reduce_by_key_scratch_slots,
+    reduce_scratch_slots,
+    select_scratch_slots,
+    sort_scratch_slots,
+)
+from ._select import select
+
+__all__ = [
+    "PrefixSumExecutor",
+    "exclusive_scan_add",
+    "exclusive_scan_max",
+    "exclusive_scan_min",
+    "exclusive_scan_scratch_slots",
+    "inclusive_scan_add",
+    "inclusive_scan_max",
+    "inclusive_scan_min",
+    "parallel_sort",
+    "reduce_add",
+    "reduce_by_key_add",
+    "reduce_by_key_max",
+    "reduce_by_key_min",
+    "reduce_by_key_scratch_slots",
+    "reduce_max",
+    "reduce_min",
+    "reduce_scratch_slots",
+    "select",
+    "select_scratch_slots",
+    "sort",
+    "sort_scratch_slots",
+]

@@ -1,0 +1,71 @@
+"""How the algorithms cut an array into blocks, and the operators that they fold with.
+
+A block is folded by one iteration in order of its elements, the results of the blocks by one iteration after that. So the same n gives the
+same bits on every machine. There are at most 1024 blocks: enough for every core, few enough for one iteration to go through.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import quadrants as qd
+
+from .._dtypes import find_dtype
+from ._scratch import check_depth
+
+MAX_BLOCKS = 1024
+_FOLD_TYPES = ("i32", "u32", "f32", "i64", "u64", "f64")
+
+
+def check_fold(dtype: Any, log256_max_n: Any) -> None:
+    """Raise unless data of this type can be folded and the depth is one. Raises NotImplementedError, TypeError, ValueError."""
+    check_depth(log256_max_n)
+    kind = find_dtype(dtype)
+    if kind is None or kind.name not in _FOLD_TYPES:
+        raise NotImplementedError(f"dtype must be one of {', '.join(_FOLD_TYPES)}, got {dtype!r}")
+
+
+@qd.func
+def add(a, b):
+    return a + b
+
+
+@qd.func
+def smaller(a, b):
+    return qd.min(a, b)
+
+
+@qd.func
+def larger(a, b):
+    return qd.max(a, b)
+
+
+def identity(op: Any, dtype: Any) -> Any:
+    """What changes nothing when it is folded in: 0 for sums, the largest value for minima, the smallest for maxima."""
+    kind = find_dtype(dtype)
+    if op is add:
+        return 0
+    sign = 1 if op is smaller else -1
+    if kind.is_real:
+        return sign * math.inf
+    bits = 8 * kind.size - kind.is_signed
+    return (1 << bits) - 1 if op is smaller else -(1 << bits) * kind.is_signed
+
+
+def carrier(dtype: Any) -> Any:
+    """The unsigned type of the same size: how scratch memory keeps a value."""
+    return qd.u64 if find_dtype(dtype).size == 8 else qd.u32
+
+
+@qd.func
+def block_size(n):
+    """Elements of a block: 256, more for arrays of which that would make more than MAX_BLOCKS."""
+    return qd.max((n + (MAX_BLOCKS - 1)) // MAX_BLOCKS, 256)
+
+
+@qd.func
+def block_count(n):
+    """Blocks of an array of n elements; one of an empty array."""
+    size = block_size(n)
+    return qd.max((n + size - 1) // size, 1)

@@ -1,0 +1,108 @@
+"""A stable radix sort, eight bits at a time from the lowest.
+
+One pass counts the digits of each block, turns the counts into places, and moves the elements. The counts of a block are a row of scratch
+memory; a column, one digit in all blocks, is summed by one iteration, so that neighbouring iterations read neighbouring elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import quadrants as qd
+
+from .._dtypes import find_dtype
+from ._blocks import carrier, check_fold
+from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
+
+_DIGITS = 256
+_BLOCK = 1024  # keys that one iteration moves; their counts take a quarter of the memory that the keys take
+
+
+def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
+    check_fold(dtype, log256_max_n)
+    bits = 8 * find_dtype(dtype).size
+    if end_bit % 16 or not 16 <= end_bit <= bits:
+        raise ValueError(f"end_bit must be a multiple of 16 from 16 to the {bits} bits of the keys, got {end_bit}")
+
+
+@qd.func
+def _to_sortable(key, dtype: qd.template()):
+    """Unsigned integers in the order of the keys: -0.0 before 0.0, NaN last, with a sign first."""
+    bits = qd.bit_cast(key, qd.static(carrier(dtype)))
+    sign = qd.static(1 << (8 * find_dtype(dtype).size - 1))
+    if qd.static(find_dtype(dtype).is_real):
+        bits = qd.select(bits >= qd.static(carrier(dtype))(sign), ~bits, bits | qd.static(carrier(dtype))(sign))
+    elif qd.static(find_dtype(dtype).is_signed):
+        bits ^= qd.static(carrier(dtype))(sign)
+    return bits
+
+
+@qd.func
+def _digit(key, dtype: qd.template(), bit: qd.template()):
+    return qd.i32(_to_sortable(key, dtype) >> bit & 255)
+
+
+@qd.func(requires_top_level=True)
+def _pass(keys, to_keys, values, to_values, scratch, n, dtype: qd.template(), has_values: qd.template(), bit: qd.template()):
+    blocks = qd.max((n + (_BLOCK - 1)) // _BLOCK, 1)
+    for block in range(blocks):
+        for digit in range(_DIGITS):
+            scratch[block * _DIGITS + digit] = 0
+        for i in range(block * _BLOCK, qd.min((block + 1) * _BLOCK, n)):
+            slot = block * _DIGITS + _digit(keys[i], dtype, bit)
+            scratch[slot] = scratch[slot] + 1  # nobody else writes there: no atomic addition
+    # Down each column: how many keys of the digit the blocks have up to here. The last row gives all of them, and then where they begin.
+    for digit in range(_DIGITS):
+        count = qd.u32(0)
+        for block in range(blocks):
+            count += scratch[block * _DIGITS + digit]
+            scratch[block * _DIGITS + digit] = count
+    begin = qd.u32(0)
+    qd.loop_config(serialize=True)
+    for digit in range(_DIGITS):
+        count = scratch[(blocks - 1) * _DIGITS + digit]
+        scratch[(blocks - 1) * _DIGITS + digit] = begin
+        begin += count
+    for digit in range(_DIGITS):
+        first = scratch[(blocks - 1) * _DIGITS + digit]
+        for step in range(1, blocks):
+            block = blocks - step
+            scratch[block * _DIGITS + digit] = first + scratch[(block - 1) * _DIGITS + digit]
+        scratch[digit] = first
+    for block in range(blocks):
+        for i in range(block * _BLOCK, qd.min((block + 1) * _BLOCK, n)):
+            slot = block * _DIGITS + _digit(keys[i], dtype, bit)
+            position = qd.i32(scratch[slot])
+            scratch[slot] = scratch[slot] + 1
+            to_keys[position] = keys[i]
+            if qd.static(has_values):
+                to_values[position] = values[i]
+
+
+@qd.func(requires_top_level=True)
+def sort(
+    keys,
+    tmp_keys,
+    values,
+    tmp_values,
+    scratch,
+    n,
+    key_dtype: qd.template(),
+    has_values: qd.template(),
+    end_bit: qd.template(),
+    log256_max_n: qd.template(),
+):
+    """Sort `keys[0:n]` in place, ascending and stable, and move `values` along.
+
+    Floats are ordered by their bits: -0.0 before 0.0, NaN at the end, NaN with a sign at the beginning.
+
+    Args: `keys`, `tmp_keys`: 1-D arrays of `key_dtype` (i32, u32, f32, i64, u64, f64). `values`, `tmp_values`: 1-D arrays of one type;
+    without values (`has_values=False`) the keys again. `scratch`: 1-D array of u32 of `sort_scratch_slots(n)` elements. `n`: 0-d array
+    of i32, at most 256^log256_max_n. `end_bit`: only the bits below are sorted by; a multiple of 16. `log256_max_n`: compile-time
+    integer, 1…4.
+    Raises NotImplementedError for other types of keys, ValueError and TypeError for other numbers.
+    """
+    qd.static(_check_sort(key_dtype, end_bit, log256_max_n))
+    for bit in qd.static(range(0, end_bit, 16)):
+        _pass(keys, tmp_keys, values, tmp_values, scratch, n[()], key_dtype, has_values, bit)
+        _pass(tmp_keys, keys, tmp_values, values, scratch, n[()], key_dtype, has_values, qd.static(bit + 8))

@@ -1,0 +1,52 @@
+"""Reductions of an array to one value."""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+from ._blocks import add, block_count, block_size, carrier, check_fold, identity, larger, smaller
+from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
+
+
+@qd.func(requires_top_level=True)
+def fold_blocks(arr, scratch, n, dtype: qd.template(), op: qd.template()):
+    """Folds each block of `arr[0:n]` into its element of scratch."""
+    for block in range(block_count(n)):
+        total = dtype(qd.static(identity(op, dtype)))
+        for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
+            total = op(total, arr[i])
+        scratch[block] = qd.bit_cast(total, qd.static(carrier(dtype)))
+
+
+@qd.func(requires_top_level=True)
+def _reduce(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), log256_max_n: qd.template()):
+    qd.static(check_fold(dtype, log256_max_n))
+    fold_blocks(arr, scratch, n, dtype, op)
+    total = dtype(qd.static(identity(op, dtype)))
+    qd.loop_config(serialize=True)
+    for block in range(block_count(n)):
+        total = op(total, qd.bit_cast(scratch[block], dtype))
+    out[0] = total
+
+
+@qd.func(requires_top_level=True)
+def reduce_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store the sum of `arr[0:n]` in `out[0]`; 0 for n = 0.
+
+    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
+    `reduce_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
+    _reduce(arr, out, scratch, n, dtype, add, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def reduce_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store the minimum of `arr[0:n]` in `out[0]`; the largest value of the type (+inf) for n = 0. Arguments as for `reduce_add`."""
+    _reduce(arr, out, scratch, n, dtype, smaller, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def reduce_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store the maximum of `arr[0:n]` in `out[0]`; the smallest value of the type (-inf) for n = 0. Arguments as for `reduce_add`."""
+    _reduce(arr, out, scratch, n, dtype, larger, log256_max_n)

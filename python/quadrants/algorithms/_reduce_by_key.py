@@ -1,0 +1,111 @@
+"""Reductions of the runs of equal keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import quadrants as qd
+
+from .._dtypes import find_dtype
+from ._blocks import add, block_count, block_size, check_fold, identity, larger, smaller
+from ._scan import scan_counts
+
+
+@qd.func
+def _starts_run(keys, i):
+    """Whether element i begins a run. A NaN equals nothing, so that it is a run of its own."""
+    result = True
+    if i > 0:
+        result = keys[i] != keys[i - 1]
+    return result
+
+
+def _is_wide(dtype: Any) -> bool:
+    return find_dtype(dtype).size == 8
+
+
+@qd.func
+def _store(scratch, slot, value, dtype: qd.template()):
+    """Keeps a value of four or eight bytes in scratch memory of u32."""
+    if qd.static(_is_wide(dtype)):
+        bits = qd.bit_cast(value, qd.u64)
+        scratch[slot] = qd.u32(bits & qd.u64(0xFFFFFFFF))
+        scratch[slot + 1] = qd.u32(bits >> 32)
+    else:
+        scratch[slot] = qd.bit_cast(value, qd.u32)
+
+
+@qd.func
+def _load(scratch, slot, dtype: qd.template()):
+    if qd.static(_is_wide(dtype)):
+        return qd.bit_cast(qd.u64(scratch[slot]) | qd.u64(scratch[slot + 1]) << 32, dtype)
+    else:
+        return qd.bit_cast(scratch[slot], dtype)
+
+
+@qd.func(requires_top_level=True)
+def _reduce_by_key(
+    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, dtype: qd.template(), op: qd.template(), depth: qd.template()
+):
+    qd.static(check_fold(dtype, depth))
+    for block in range(block_count(n)):
+        count = qd.u32(0)
+        for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
+            count += qd.u32(_starts_run(keys_in, i))
+        scratch[block] = count
+    num_runs[0] = qd.i32(scan_counts(scratch, n))
+    # What a block has of a run that began before it waits in scratch memory, behind the counts. A single block has nothing to keep.
+    for block in range(block_count(n)):
+        run = qd.i32(scratch[block]) - 1
+        total = dtype(qd.static(identity(op, dtype)))
+        is_carried = block > 0
+        for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
+            if _starts_run(keys_in, i):
+                if is_carried:
+                    _store(scratch, block_count(n) + 2 * block, total, dtype)
+                elif run >= 0:
+                    values_out[run] = total
+                is_carried = False
+                run += 1
+                keys_out[run] = keys_in[i]
+                total = values_in[i]
+            else:
+                total = op(total, values_in[i])
+        if is_carried:
+            _store(scratch, block_count(n) + 2 * block, total, dtype)
+        elif n > 0:
+            values_out[run] = total
+    qd.loop_config(serialize=True)
+    for block in range(1, block_count(n)):
+        run = qd.i32(scratch[block]) - 1
+        values_out[run] = op(values_out[run], _load(scratch, block_count(n) + 2 * block, dtype))
+
+
+@qd.func(requires_top_level=True)
+def reduce_by_key_add(
+    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
+):
+    """Sum the values of each run of equal neighbouring keys: one key and one sum per run, and their number in `num_runs[0]`.
+
+    Args: `keys_in`, `keys_out`: 1-D arrays of one scalar type; a NaN is a run of its own. `values_in`, `values_out`: 1-D arrays of
+    `value_dtype` (i32, u32, f32, i64, u64, f64). `num_runs`: 1-D array of i32. `scratch`: 1-D array of u32 of
+    `reduce_by_key_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
+    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, add, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def reduce_by_key_min(
+    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
+):
+    """The least value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
+    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, smaller, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def reduce_by_key_max(
+    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
+):
+    """The greatest value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
+    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, larger, log256_max_n)

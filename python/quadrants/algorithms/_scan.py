@@ -1,0 +1,83 @@
+"""Prefix sums, minima and maxima."""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+from ._blocks import add, block_count, block_size, carrier, check_fold, identity, larger, smaller
+from ._reduce import fold_blocks
+
+
+@qd.func(requires_top_level=True)
+def scan_counts(scratch, n):
+    """Replaces the counts of the blocks in scratch by the sums of those before them; returns the sum of all."""
+    total = qd.u32(0)
+    qd.loop_config(serialize=True)
+    for block in range(block_count(n)):
+        count = scratch[block]
+        scratch[block] = total
+        total += count
+    return total
+
+
+@qd.func(requires_top_level=True)
+def _scan(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), inclusive: qd.template(), log256_max_n: qd.template()):
+    qd.static(check_fold(dtype, log256_max_n))
+    fold_blocks(arr, scratch, n, dtype, op)
+    total = dtype(qd.static(identity(op, dtype)))
+    qd.loop_config(serialize=True)
+    for block in range(block_count(n)):
+        value = qd.bit_cast(scratch[block], dtype)
+        scratch[block] = qd.bit_cast(total, qd.static(carrier(dtype)))
+        total = op(total, value)
+    for block in range(block_count(n)):
+        running = qd.bit_cast(scratch[block], dtype)
+        for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
+            value = arr[i]
+            if qd.static(inclusive):
+                running = op(running, value)
+                out[i] = running
+            else:
+                out[i] = running
+                running = op(running, value)
+
+
+@qd.func(requires_top_level=True)
+def exclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the sum of `arr[0:i]`, for all i < n; `out[0]` is 0.
+
+    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
+    `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
+    _scan(arr, out, scratch, n, dtype, add, False, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def exclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the minimum of `arr[0:i]`; `out[0]` is the largest value of the type. Arguments as for `exclusive_scan_add`."""
+    _scan(arr, out, scratch, n, dtype, smaller, False, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def exclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the maximum of `arr[0:i]`; `out[0]` is the smallest value of the type. Arguments as for `exclusive_scan_add`."""
+    _scan(arr, out, scratch, n, dtype, larger, False, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def inclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the sum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
+    _scan(arr, out, scratch, n, dtype, add, True, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def inclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the minimum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
+    _scan(arr, out, scratch, n, dtype, smaller, True, log256_max_n)
+
+
+@qd.func(requires_top_level=True)
+def inclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
+    """Store in `out[i]` the maximum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
+    _scan(arr, out, scratch, n, dtype, larger, True, log256_max_n)

@@ -1,0 +1,266 @@
+"""Parallel algorithms in kernels (spec 4 S17), against NumPy."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants import algorithms
+
+Array = qd.types.ndarray(ndim=1)
+TYPES = ["i32", "u32", "f32", "i64", "u64", "f64"]
+LENGTHS = [0, 1, 255, 256, 257, 1024, 1025, 65537]
+
+
+@pytest.fixture(params=["cpu", "python"], autouse=True)
+def backend(request):
+    qd.init(arch=getattr(qd, request.param), offline_cache=False, log_level="error")
+    yield request.param
+    qd.reset()
+
+
+@qd.kernel
+def call_fold(arr: Array, out: Array, scratch: Array, n: qd.i32, algorithm: qd.template(), dtype: qd.template(), depth: qd.template()):
+    algorithm(arr, out, scratch, n, dtype, depth)
+
+
+@qd.kernel
+def call_sort(
+    keys: Array,
+    tmp_keys: Array,
+    values: Array,
+    tmp_values: Array,
+    scratch: Array,
+    n: qd.types.ndarray(ndim=0),
+    dtype: qd.template(),
+    has_values: qd.template(),
+    end_bit: qd.template(),
+):
+    algorithms.sort(keys, tmp_keys, values, tmp_values, scratch, n, dtype, has_values, end_bit, 4)
+
+
+@qd.kernel
+def call_select(arr: Array, flags: Array, out: Array, count: Array, scratch: Array, n: qd.i32):
+    algorithms.select(arr, flags, out, count, scratch, n, 4)
+
+
+@qd.kernel
+def call_by_key(
+    keys: Array,
+    values: Array,
+    keys_out: Array,
+    values_out: Array,
+    runs: Array,
+    scratch: Array,
+    n: qd.i32,
+    algorithm: qd.template(),
+    dtype: qd.template(),
+):
+    algorithm(keys, values, keys_out, values_out, runs, scratch, n, dtype, 4)
+
+
+def numpy_type(name):
+    return np.dtype({"i": "int", "u": "uint", "f": "float"}[name[0]] + name[1:])
+
+
+def make_values(name, length, seed=1):
+    dtype = numpy_type(name)
+    rng = np.random.default_rng([seed, length])
+    if dtype.kind == "f":
+        return (rng.standard_normal(length) * 1000).astype(dtype)
+    return rng.integers(np.iinfo(dtype).min // 4, np.iinfo(dtype).max // 4, length, dtype=dtype)
+
+
+def lengths_for(backend):
+    return LENGTHS if backend == "cpu" else [length for length in LENGTHS if length <= 1025]
+
+
+def scratch_for(name, slots):
+    return np.full(slots, 77, np.uint64 if name.endswith("64") else np.uint32)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_reductions(backend, name):
+    folds = {algorithms.reduce_add: np.sum, algorithms.reduce_min: np.min, algorithms.reduce_max: np.max}
+    for length in lengths_for(backend):
+        values = make_values(name, length + 3)
+        for algorithm, expected in folds.items():
+            out = np.zeros(1, values.dtype)
+            call_fold(values, out, scratch_for(name, algorithms.reduce_scratch_slots(length)), length, algorithm, getattr(qd, name), 4)
+            if length:
+                wanted = expected(values[:length]).astype(values.dtype)  # sums of integers wrap around
+                np.testing.assert_allclose(out[0], wanted, rtol=1e-4 if name == "f32" else 1e-12, atol=0.5 * (name == "f32"))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_reductions_of_nothing_give_the_identity(name):
+    values = make_values(name, 1)
+    limits = np.finfo(values.dtype) if name[0] == "f" else np.iinfo(values.dtype)
+    expected = {algorithms.reduce_add: 0, algorithms.reduce_min: limits.max, algorithms.reduce_max: limits.min}
+    if name[0] == "f":
+        expected |= {algorithms.reduce_min: np.inf, algorithms.reduce_max: -np.inf}
+    for algorithm, identity in expected.items():
+        out = np.full(1, 5, values.dtype)
+        call_fold(values, out, scratch_for(name, 1), 0, algorithm, getattr(qd, name), 1)
+        assert out[0] == identity
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("operation, fold", [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+def test_scans(backend, name, operation, fold):
+    for length in lengths_for(backend):
+        values = make_values(name, max(length, 1))
+        expected = fold.accumulate(values[:length], dtype=values.dtype) if length else values[:0]
+        scratch = scratch_for(name, algorithms.exclusive_scan_scratch_slots(length))
+        out = np.zeros_like(values)
+        call_fold(values, out, scratch, length, getattr(algorithms, f"exclusive_scan_{operation}"), getattr(qd, name), 4)
+        tolerance = {"rtol": 1e-3, "atol": 2.0} if name == "f32" else {"rtol": 1e-9, "atol": 1e-6}
+        np.testing.assert_allclose(out[1:length], expected[:-1], **tolerance)
+        call_fold(values, values, scratch, length, getattr(algorithms, f"inclusive_scan_{operation}"), getattr(qd, name), 4)
+        np.testing.assert_allclose(values[:length], expected, **tolerance)
+
+
+def sort_arrays(keys, values, name, end_bit=None):
+    arrays = keys.copy(), np.zeros_like(keys), values.copy(), np.zeros_like(values)
+    scratch = np.zeros(algorithms.sort_scratch_slots(len(keys)), np.uint32)
+    call_sort(*arrays, scratch, np.array(len(keys), np.int32), getattr(qd, name), True, end_bit or 8 * keys.itemsize)
+    return arrays[0], arrays[2]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_sort_is_stable(backend, name):
+    for length in lengths_for(backend)[1:] if backend == "cpu" else [1, 300]:
+        keys = make_values(name, length)
+        keys[length // 2 :] = keys[: length - length // 2]
+        order = np.argsort(keys, kind="stable")
+        sorted_keys, values = sort_arrays(keys, np.arange(length, dtype=np.int32), name)
+        assert np.array_equal(sorted_keys, keys[order])
+        assert np.array_equal(values, order)
+
+
+def test_sort_orders_floats_by_their_bits():
+    keys = np.array([np.nan, 1.0, 0.0, -0.0, -np.inf, -np.nan, np.inf, -2.5], np.float32)
+    found, _ = sort_arrays(keys, np.arange(8, dtype=np.int32), "f32")
+    assert [str(key) for key in found] == ["nan", "-inf", "-2.5", "-0.0", "0.0", "1.0", "inf", "nan"]
+    assert list(np.signbit(found)) == [True, True, True, True, False, False, False, False]
+
+
+def test_sort_by_the_low_bits():
+    keys = np.array([0x30002, 0x10003, 0x20001], np.uint32)
+    assert list(sort_arrays(keys, np.arange(3, dtype=np.int32), "u32", 16)[1]) == [2, 0, 1]
+
+
+def test_select_keeps_the_order_and_the_tail(backend):
+    for length in lengths_for(backend):
+        values = make_values("f64", length + 1)
+        flags = np.random.default_rng(length).integers(0, 2, length + 1).astype(np.int32)
+        out, count = np.full(length + 1, -7.0), np.zeros(1, np.int32)
+        call_select(values, flags, out, count, np.zeros(algorithms.select_scratch_slots(length), np.uint32), length)
+        chosen = values[:length][flags[:length] == 1]
+        assert count[0] == len(chosen)
+        assert np.array_equal(out[: len(chosen)], chosen)
+        assert (out[len(chosen) :] == -7.0).all()
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("operation, fold", [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+def test_reductions_by_key(backend, name, operation, fold):
+    for length in [1, 2, 256, 257, 1500, *([70001] if backend == "cpu" else [])]:
+        runs = np.random.default_rng(length).integers(1, 900 if length > 1000 else 6, length)
+        keys = np.repeat(np.arange(length, dtype=np.int32), runs)[:length]
+        values = (make_values(name, length) % 100).astype(numpy_type(name))
+        keys_out, values_out, count = np.zeros_like(keys), np.zeros_like(values), np.zeros(1, np.int32)
+        scratch = np.zeros(algorithms.reduce_by_key_scratch_slots(length), np.uint32)
+        algorithm = getattr(algorithms, f"reduce_by_key_{operation}")
+        call_by_key(keys, values, keys_out, values_out, count, scratch, length, algorithm, getattr(qd, name))
+        unique, first = np.unique(keys, return_index=True)
+        assert count[0] == len(unique)
+        assert np.array_equal(keys_out[: len(unique)], unique)
+        np.testing.assert_allclose(
+            values_out[: len(unique)], fold.reduceat(values, first, dtype=values.dtype), rtol=1e-4 if name == "f32" else 1e-9
+        )
+
+
+def test_nan_keys_are_runs_of_their_own():
+    keys = np.array([1.0, np.nan, np.nan, 2.0, 2.0], np.float32)
+    values, runs = np.ones(5, np.int32), np.zeros(1, np.int32)
+    keys_out, values_out = np.zeros_like(keys), np.zeros_like(values)
+    call_by_key(keys, values, keys_out, values_out, runs, np.zeros(5, np.uint32), 5, algorithms.reduce_by_key_add, qd.i32)
+    assert runs[0] == 4
+    assert list(values_out) == [1, 1, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "function, values",
+    [
+        ("reduce_scratch_slots", {0: 1, 256: 1, 257: 2, 65537: 259, 10**6: 3923}),
+        ("exclusive_scan_scratch_slots", {0: 1, 256: 1, 257: 2, 65537: 259, 10**6: 3923}),
+        ("select_scratch_slots", {0: 1, 1: 2, 257: 259, 65537: 65796, 10**6: 1003923}),
+        ("reduce_by_key_scratch_slots", {0: 1, 256: 256, 257: 259, 65537: 65796, 10**6: 1003923}),
+        ("sort_scratch_slots", {0: 1, 1: 256, 257: 514, 65537: 66051, 10**6: 1004115}),
+    ],
+)
+def test_scratch_sizes(function, values):
+    assert {n: getattr(algorithms, function)(n) for n in values} == values
+
+
+def test_scratch_sizes_of_a_given_depth():
+    assert algorithms.reduce_scratch_slots(256, 3) == 2
+    assert algorithms.exclusive_scan_scratch_slots(65536, 3) == 257
+    assert algorithms.sort_scratch_slots(1, 3) == 258
+
+    @qd.kernel
+    def count(n: qd.i32) -> qd.i32:
+        return algorithms.sort_scratch_slots(n, 3)
+
+    assert count(65537) == algorithms.sort_scratch_slots(65537, 3)
+
+
+def test_depths_that_are_none():
+    with pytest.raises(TypeError, match="log256_max_n"):
+        algorithms.reduce_scratch_slots(10, 2.0)
+    with pytest.raises(ValueError, match="log256_max_n"):
+        algorithms.sort_scratch_slots(10, 5)
+
+
+def test_bad_arguments_in_kernels():
+    values = np.zeros(4, np.float32)
+    with pytest.raises(qd.QuadrantsCompilationError, match="ValueError.*: log256_max_n"):
+        call_fold(values, values, np.zeros(4, np.uint32), 4, algorithms.reduce_add, qd.f32, 5)
+    with pytest.raises(qd.QuadrantsCompilationError, match="NotImplementedError.*: dtype must be one of"):
+        call_fold(values, values, np.zeros(4, np.uint32), 4, algorithms.reduce_add, qd.f16, 1)
+
+
+def test_algorithms_are_called_at_the_top_level(backend):
+    if backend == "python":
+        pytest.skip("the interpreter has no tasks")
+
+    @qd.kernel
+    def nested(arr: Array, scratch: Array, n: qd.i32):
+        if n > 1:
+            algorithms.reduce_add(arr, arr, scratch, n, qd.f32, 1)
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="requires_top_level"):
+        nested(np.zeros(4, np.float32), np.zeros(4, np.uint32), 4)
+
+
+def test_parallel_sort_of_fields():
+    keys, values = qd.field(qd.f32, 300), qd.field(qd.i32, 300)
+    data = np.random.default_rng(3).permutation(300).astype(np.float32)
+    keys.from_numpy(data)
+    values.from_numpy(np.arange(300, dtype=np.int32))
+    with pytest.warns(DeprecationWarning, match="sort"):
+        algorithms.parallel_sort(keys, values)
+    assert np.array_equal(keys.to_numpy(), np.arange(300))
+    assert np.array_equal(data[values.to_numpy()], np.arange(300))
+    with pytest.warns(DeprecationWarning), pytest.raises(qd.QuadrantsRuntimeTypeError):
+        algorithms.parallel_sort(qd.ndarray(qd.f32, 4))
+
+
+@pytest.mark.parametrize("name", ["i32", "f64"])
+def test_prefix_sums_of_fields(name):
+    field = qd.field(getattr(qd, name), 700)
+    field.from_numpy(np.arange(700, dtype=numpy_type(name)))
+    with pytest.warns(DeprecationWarning, match="exclusive_scan_add"):
+        executor = algorithms.PrefixSumExecutor(700)
+    executor.run(field)
+    assert np.array_equal(field.to_numpy(), np.cumsum(np.arange(700)))
