@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "python" / "quadrants"
-sys.path.insert(0, str(PACKAGE.parent))
+sys.path.append(str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
 from quadrants import _dtypes, _snode  # noqa: E402

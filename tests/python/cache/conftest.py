@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+import quadrants as qd
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+MODULES = str(Path(qd.__file__).parents[1])  # those under test: `./dev sanitize` has others than the tree
 
 
 class Cache:
@@ -23,7 +26,7 @@ class Cache:
         self.libraries = libraries
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        paths = [str(ROOT / "python"), str(ROOT / "tests/python/launch"), os.environ.get("PYTHONPATH", "")]
+        paths = [MODULES, str(ROOT / "tests/python/launch"), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         folder = options.pop("folder", self.folder)
         command = [sys.executable, str(HERE / "cached_process.py"), str(folder), str(self.libraries), json.dumps(options), *arguments]

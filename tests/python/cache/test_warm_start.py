@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
 KERNELS = """
 import numpy as np
 import quadrants as qd
@@ -58,7 +57,7 @@ def run(tmp_path: Path) -> Any:
     def start(kernels: str = KERNELS, main: str = MAIN, **options: Any) -> list[Any]:
         program = tmp_path / "program.py"
         program.write_text(kernels + main)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(qd.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, str(program), str(tmp_path / "cache"), json.dumps(options)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
