@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import quadrants as qd
+
 KERNELS = """
 import numpy as np
 import quadrants as qd
