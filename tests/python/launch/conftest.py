@@ -62,7 +62,9 @@ def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fak
     monkeypatch.delenv("QD_ARCH", raising=False)
     monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
-    yield FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
+    fake = FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
+    fake.bytes_available = 1 << 30
+    yield fake
     qd.reset()
 
 
