@@ -37,6 +37,7 @@ struct DlExchange {
   void *previous;
   void *allocate, *fromPython, *toPython;
   int (*look)(void *object, DlTensor *out); ///< what the object has now, without owning or waiting
+  int (*findStream)(int32_t deviceType, int32_t deviceId, void **out);
 };
 constexpr int32_t kDlCpu = 1, kDlCuda = 2, kDlCudaHost = 3, kDlCudaManaged = 13;
 } // namespace
@@ -107,7 +108,10 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   }
   bool isOnDevice = tensor.deviceType == kDlCuda || tensor.deviceType == kDlCudaManaged;
   if (!isOnDevice && tensor.deviceType != kDlCpu && tensor.deviceType != kDlCudaHost) return false;
-  if (isOnDevice) out.device = tensor.deviceId;
+  if (isOnDevice) {
+    out.device = tensor.deviceId;
+    if (exchange->findStream && exchange->findStream(tensor.deviceType, tensor.deviceId, &out.stream) != 0) PyErr_Clear();
+  }
   if (tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
   static constexpr char kKinds[] = {'i', 'u', 'f', 0, 0, 0, 'b'};
   int64_t bytes = tensor.typeBits / 8;

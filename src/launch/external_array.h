@@ -17,6 +17,7 @@ struct ExternalArray {
   int rank = 0;
   int device = -1;                           ///< number of the GPU that the data is on; -1: the processor reads it
   std::optional<support::ScalarType> scalar; ///< empty: kernels have no such type, or its byte order is another one
+  void *stream = nullptr;                    ///< of the library, where it queues what touches the array; null: the default one
   bool isWritable = false, isAligned = false, isPacked = false;
   const int64_t *extents = nullptr, *strides = nullptr; ///< in bytes
   int64_t ownStrides[kMaxRank];

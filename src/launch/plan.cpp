@@ -245,6 +245,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
       if (layout.extents[size_t(axis)] != kDynamic && layout.extents[size_t(axis)] != extents[axis]) return Fit::No;
     if (input.input->isWritten && !array.isWritable) return Fit::ReadOnly;
     argument->data = array.data;
+    if (array.stream) frame.stream = array.stream;
     runtime::DeviceMemory *memory = getState().memory.get();
     if (array.device != (memory ? memory->getOrdinal() : -1)) {
       if (!memory || array.device >= 0) return Fit::No;

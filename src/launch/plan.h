@@ -28,6 +28,7 @@ struct PlanFrame {
   PyObject **owned = nullptr;     ///< slotCount: references to give back when the launch is over
   size_t ownedCount = 0;
   std::vector<HostArray> hostArrays; ///< what the device cannot read where it is
+  void *stream = nullptr;            ///< in which another library works on its arrays; null: in order with everything
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);

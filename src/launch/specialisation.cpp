@@ -202,12 +202,20 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
   Fit fit = plan->read(arguments, frame.plan);
-  if (fit != Fit::Yes || frame.plan.hostArrays.empty()) return fit == Fit::Yes ? run(kernel, frame, result) : fit;
-  std::shared_ptr<runtime::DeviceMemory> deviceMemory = getState().memory;
-  Staging staging(*deviceMemory);
+  if (fit != Fit::Yes) return fit;
+  return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+}
+
+/// With arrays of the host that the device works on copies of, or in order with the stream of another library.
+Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  State &state = getState();
+  std::shared_ptr<runtime::DeviceMemory> memory = state.memory;
+  Staging staging(*memory);
   staging.copyIn(frame.plan.hostArrays);
+  if (frame.plan.stream) state.device->waitForStream(frame.plan.stream);
   run(kernel, frame, result);
   Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (frame.plan.stream && state.memory == memory) state.device->letStreamWait(frame.plan.stream);
   if (held) staging.copyOut();
   result = held.release();
   return Fit::Yes;

@@ -46,6 +46,10 @@ public:
   virtual void synchronize() = 0;
   /// What failed in launches that did not wait for it, once; looks at what has been waited for only.
   virtual std::optional<Failure> takeFailure() { return std::nullopt; }
+  /// Launches from here on come after what another library has queued in a stream of its own; or what it queues from here on comes after
+  /// them.
+  virtual void waitForStream(void *stream) { (void)stream; }
+  virtual void letStreamWait(void *stream) { (void)stream; }
   /// Where containers lie; null: in the memory of the processor.
   virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };

@@ -46,6 +46,8 @@ public:
   void synchronize() override { memory->synchronize(); }
   std::optional<runtime::Failure> takeFailure() override { return unchecked->take(); }
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
+  void waitForStream(void *stream) override { memory->order(static_cast<Stream>(stream), nullptr); }
+  void letStreamWait(void *stream) override { memory->order(nullptr, static_cast<Stream>(stream)); }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);

@@ -22,11 +22,10 @@ void Unchecked::add(GpuKernel &kernel) {
   if (!std::exchange(kernel.isUnchecked, true)) kernels.push_back(&kernel);
 }
 
-void Unchecked::remove(GpuKernel &kernel) {
+void Unchecked::remove(GpuKernel &kernel, std::optional<Failure> last) {
   std::lock_guard lock(mutex);
-  if (!kernel.isUnchecked) return;
   std::erase(kernels, &kernel);
-  if (!left) left = kernel.takeFailure();
+  if (!left) left = std::move(last);
 }
 
 std::optional<Failure> Unchecked::take() {
@@ -41,23 +40,27 @@ std::optional<Failure> Unchecked::take() {
   return first;
 }
 
-bool GpuKernel::readFailure(int32_t &site, std::vector<uint64_t> &values) {
-  auto *report = reinterpret_cast<QdGpuFailure *>(failure.get());
+bool GpuKernel::readFailure(Lane &lane, int32_t &site, std::vector<uint64_t> &values) {
+  auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
   if (!report || !__atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false;
   site = report->site;
   values.assign(report->values, report->values + std::size(report->values));
   if (size_t(site) < sites.size()) values.resize(std::max(values.size(), sites[size_t(site)].countValues()));
   report->failed = report->claimed = 0;
-  memory->fill(state->getData(), 0, sizeof(QdGpuState));
+  memory->fill(lane.state->getData(), 0, sizeof(QdGpuState));
   return true;
 }
 
 std::optional<Failure> GpuKernel::takeFailure() {
-  Failure found{name, {}, {}};
-  int32_t site;
-  if (!readFailure(site, found.values)) return std::nullopt;
-  if (size_t(site) < sites.size()) found.site = sites[size_t(site)];
-  return found;
+  std::optional<Failure> first;
+  for (std::unique_ptr<Lane> &lane : lanes) {
+    Failure found{name, {}, {}};
+    int32_t site;
+    if (!readFailure(*lane, site, found.values)) continue;
+    if (size_t(site) < sites.size()) found.site = sites[size_t(site)];
+    if (!first) first = std::move(found);
+  }
+  return first;
 }
 
 //--- Loading ---
@@ -69,7 +72,8 @@ static bool hasChecks(const std::vector<Site> &sites) {
 
 GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<Unchecked> list, const artifact::Artifact &artifact)
     : memory(std::move(owner)), unchecked(std::move(list)), name(artifact.kernel), sites(artifact.sites), hasPrint(artifact.hasPrint),
-      argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes) {
+      argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes),
+      scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
   memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");
@@ -82,32 +86,46 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<Unchecked> l
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
     tasks.push_back(std::move(task));
   }
-  state = memory->allocate(sizeof(QdGpuState));
-  if (artifact.scratchBytes) scratch = memory->allocate(artifact.scratchBytes);
-  if (argumentBytes > QD_GPU_INLINE_ARGUMENTS) argumentCopy = memory->allocate(argumentBytes);
-  if (resultBytes) result = Memory::Shared(*memory, resultBytes);
-  if (hasChecks(sites)) failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
+  getLane(nullptr);
+}
+
+GpuKernel::Lane &GpuKernel::getLane(Stream stream) {
+  for (std::unique_ptr<Lane> &lane : lanes)
+    if (lane->stream == stream) return *lane;
+  auto lane = std::make_unique<Lane>();
+  lane->stream = stream;
+  lane->state = memory->allocate(sizeof(QdGpuState));
+  if (scratchBytes) lane->scratch = memory->allocate(scratchBytes);
+  if (argumentBytes > QD_GPU_INLINE_ARGUMENTS) lane->argumentCopy = memory->allocate(argumentBytes);
+  if (resultBytes) lane->result = Memory::Shared(*memory, resultBytes);
+  if (hasChecks(sites)) lane->failure = Memory::Shared(*memory, sizeof(QdGpuFailure));
   if (hasPrint) {
-    prints = Memory::Shared(*memory, sizeof(QdGpuPrints) + kPrintWords * sizeof(uint64_t));
-    auto *printed = reinterpret_cast<QdGpuPrints *>(prints.get());
+    lane->prints = Memory::Shared(*memory, sizeof(QdGpuPrints) + kPrintWords * sizeof(uint64_t));
+    auto *printed = reinterpret_cast<QdGpuPrints *>(lane->prints.get());
     printed->capacity = kPrintWords;
     memset(printed->words, 0xff, kPrintWords * sizeof(uint64_t)); // no site
   }
-  parameters.resize(sizeof(QdGpuLaunch) + (argumentCopy ? 0 : argumentBytes));
+  lane->parameters.resize(sizeof(QdGpuLaunch) + (lane->argumentCopy ? 0 : argumentBytes));
+  lane->nodes.resize(tasks.size());
+  return *lanes.emplace_back(std::move(lane));
 }
 
 GpuKernel::~GpuKernel() {
-  unchecked->remove(*this);
+  std::optional<Failure> last;
   try {
     // The code of kernels that run must stay.
     memory->synchronize();
+    last = takeFailure();
     Memory::Scope scope(*memory);
-    if (executable) memory->api.destroyExecutableGraph(executable);
-    if (graph) memory->api.destroyGraph(graph);
+    for (const std::unique_ptr<Lane> &lane : lanes) {
+      if (lane->executable) memory->api.destroyExecutableGraph(lane->executable);
+      if (lane->graph) memory->api.destroyGraph(lane->graph);
+    }
     memory->api.unloadModule(module);
   } catch (const Error &) {
     // After a fault or a fork there is nothing left to give back.
   }
+  unchecked->remove(*this, std::move(last));
 }
 
 //--- A launch ---
@@ -125,82 +143,83 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   return {task.function, unsigned(blocks), 1, 1, plan.blockSize, 1, 1, unsigned(sharedBytes), kernelParameters, nullptr, nullptr, nullptr};
 }
 
-void GpuKernel::writeParameters(runtime::KernelRun &run) {
-  auto *head = reinterpret_cast<QdGpuLaunch *>(parameters.data());
+void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
+  auto *head = reinterpret_cast<QdGpuLaunch *>(lane.parameters.data());
   auto getAddress = [](const runtime::BufferRef &buffer) { return static_cast<unsigned char *>(buffer ? buffer->getData() : nullptr); };
-  head->arguments = getAddress(argumentCopy);
-  head->result = result.get();
-  head->scratch = getAddress(scratch);
-  head->state = reinterpret_cast<QdGpuState *>(getAddress(state));
-  head->failure = reinterpret_cast<QdGpuFailure *>(failure.get());
-  head->prints = reinterpret_cast<QdGpuPrints *>(prints.get());
+  head->arguments = getAddress(lane.argumentCopy);
+  head->result = lane.result.get();
+  head->scratch = getAddress(lane.scratch);
+  head->state = reinterpret_cast<QdGpuState *>(getAddress(lane.state));
+  head->failure = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
+  head->prints = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
   head->random_seed = run.context.random_seed;
   head->launch_index = run.context.launch_index;
-  if (argumentCopy)
-    memory->write(argumentCopy->getData(), run.context.arguments, argumentBytes);
+  if (lane.argumentCopy)
+    memory->write(lane.argumentCopy->getData(), run.context.arguments, argumentBytes);
   else
-    memcpy(parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
+    memcpy(lane.parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
 }
 
-void GpuKernel::launchTasks(const uint8_t *arguments) {
-  void *pointers[] = {parameters.data()};
+void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments) {
+  void *pointers[] = {lane.parameters.data()};
   for (const Task &task : tasks) {
     KernelNode node = makeNode(task, arguments, pointers);
-    memory->check(memory->api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, nullptr, pointers, nullptr),
+    memory->check(memory->api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
                   "launch a kernel");
   }
 }
 
 /// A graph costs half of a plain launch, even of one task, and much less per task.
-void GpuKernel::launchGraph(const uint8_t *arguments, bool isChanged) {
+void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged) {
   const Api &api = memory->api;
-  void *pointers[] = {parameters.data()};
-  if (!executable) {
-    memory->check(api.createGraph(&graph, 0), "make a graph");
+  void *pointers[] = {lane.parameters.data()};
+  if (!lane.executable) {
+    memory->check(api.createGraph(&lane.graph, 0), "make a graph");
     for (size_t i = 0; i < tasks.size(); ++i) {
       KernelNode node = makeNode(tasks[i], arguments, pointers);
-      memory->check(api.addKernelNode(&tasks[i].node, graph, i ? &tasks[i - 1].node : nullptr, i ? 1 : 0, &node), "make a graph");
+      memory->check(api.addKernelNode(&lane.nodes[i], lane.graph, i ? &lane.nodes[i - 1] : nullptr, i ? 1 : 0, &node), "make a graph");
     }
-    memory->check(api.instantiateGraph(&executable, graph, 0), "make a graph");
+    memory->check(api.instantiateGraph(&lane.executable, lane.graph, 0), "make a graph");
   } else if (isChanged) {
-    for (const Task &task : tasks) {
-      KernelNode node = makeNode(task, arguments, pointers);
-      memory->check(api.setKernelNode(executable, task.node, &node), "launch a kernel");
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      KernelNode node = makeNode(tasks[i], arguments, pointers);
+      memory->check(api.setKernelNode(lane.executable, lane.nodes[i], &node), "launch a kernel");
     }
   }
-  memory->check(api.launchGraph(executable, nullptr), "launch a kernel");
+  memory->check(api.launchGraph(lane.executable, lane.stream), "launch a kernel");
 }
 
 void GpuKernel::run(runtime::KernelRun &run) {
   std::lock_guard lock(mutex);
   Memory::Scope scope(*memory);
-  writeParameters(run);
+  Lane &lane = getLane(static_cast<Stream>(run.stream));
+  writeParameters(lane, run);
   // A graph is worth its making from the second launch on.
-  if (tasks.empty() || !memory->api.hasGraphs() || ++launches == 1) {
-    launchTasks(run.context.arguments);
+  if (tasks.empty() || !memory->api.hasGraphs() || ++lane.launches == 1) {
+    launchTasks(lane, run.context.arguments);
   } else {
-    bool isChanged = parameters != launched;
-    if (isChanged) launched = parameters;
+    bool isChanged = lane.parameters != lane.launched;
+    if (isChanged) lane.launched = lane.parameters;
     // How large the grids are may say the copy of the arguments alone.
-    launchGraph(run.context.arguments, isChanged || argumentCopy);
+    launchGraph(lane, run.context.arguments, isChanged || lane.argumentCopy);
   }
   if (resultBytes || hasPrint)
-    waitAndReport(run);
-  else if (failure.get())
+    waitAndReport(lane, run);
+  else if (lane.failure.get())
     unchecked->add(*this);
 }
 
-void GpuKernel::waitAndReport(runtime::KernelRun &run) {
-  memory->check(memory->api.synchronizeStream(nullptr), "finish what was launched");
-  if (resultBytes) memcpy(run.context.result, result.get(), resultBytes);
-  if (hasPrint) takePrints(run);
+void GpuKernel::waitAndReport(Lane &lane, runtime::KernelRun &run) {
+  memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
+  if (resultBytes) memcpy(run.context.result, lane.result.get(), resultBytes);
+  if (hasPrint) takePrints(lane, run);
   int32_t site;
   std::vector<uint64_t> values;
-  if (readFailure(site, values)) run.fail(site, values.data());
+  if (readFailure(lane, site, values)) run.fail(site, values.data());
 }
 
-void GpuKernel::takePrints(runtime::KernelRun &run) {
-  auto *printed = reinterpret_cast<QdGpuPrints *>(prints.get());
+void GpuKernel::takePrints(Lane &lane, runtime::KernelRun &run) {
+  auto *printed = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
   if (printed->used > printed->capacity)
     support::log(support::LogLevel::Warn, "kernel " + name + " printed more in one launch than there is room for; the rest is left out");
   uint64_t used = std::min(printed->used, printed->capacity);

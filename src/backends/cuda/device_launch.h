@@ -15,8 +15,8 @@ class GpuKernel;
 class Unchecked {
 public:
   void add(GpuKernel &kernel);
-  /// The kernel goes: what it has reported stays.
-  void remove(GpuKernel &kernel);
+  /// The kernel goes: what it has reported last stays.
+  void remove(GpuKernel &kernel, std::optional<runtime::Failure> last);
   std::optional<runtime::Failure> take();
 
 private:
@@ -40,31 +40,37 @@ private:
     artifact::DeviceTask plan;
     Function function = nullptr;
     unsigned residentBlocks = 1; ///< as many as run at a time
-    GraphNode node = nullptr;
   };
+  /// What launches of one stream work in, one after the other.
+  struct Lane {
+    Stream stream = nullptr;
+    runtime::BufferRef scratch, state, argumentCopy;
+    Memory::Shared failure, prints, result;
+    std::vector<unsigned char> parameters, launched; ///< QdGpuLaunch and what follows: of this launch, and those in the graph
+    Graph graph = nullptr;
+    ExecutableGraph executable = nullptr;
+    std::vector<GraphNode> nodes; ///< one for each task
+    int launches = 0;
+  };
+  Lane &getLane(Stream stream);
   KernelNode makeNode(const Task &task, const uint8_t *arguments, void **parameters) const;
-  void writeParameters(runtime::KernelRun &run);
-  void launchTasks(const uint8_t *arguments);
-  void launchGraph(const uint8_t *arguments, bool isChanged);
-  void waitAndReport(runtime::KernelRun &run);
-  void takePrints(runtime::KernelRun &run);
-  bool readFailure(int32_t &site, std::vector<uint64_t> &values);
+  void writeParameters(Lane &lane, runtime::KernelRun &run);
+  void launchTasks(Lane &lane, const uint8_t *arguments);
+  void launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged);
+  void waitAndReport(Lane &lane, runtime::KernelRun &run);
+  void takePrints(Lane &lane, runtime::KernelRun &run);
+  bool readFailure(Lane &lane, int32_t &site, std::vector<uint64_t> &values);
 
   std::shared_ptr<Memory> memory;
   std::shared_ptr<Unchecked> unchecked;
-  std::mutex mutex; ///< one launch at a time: all share the blocks below
+  std::mutex mutex; ///< one launch at a time: those of a stream share its lane
   std::string name;
   std::vector<artifact::Site> sites;
   bool hasPrint = false;
-  size_t argumentBytes, resultBytes;
+  size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;
   std::vector<Task> tasks;
-  runtime::BufferRef scratch, state, argumentCopy;
-  Memory::Shared failure, prints, result;
-  std::vector<unsigned char> parameters, launched; ///< QdGpuLaunch and what follows: of this launch, and those in the graph
-  Graph graph = nullptr;
-  ExecutableGraph executable = nullptr;
-  int launches = 0;
+  std::vector<std::unique_ptr<Lane>> lanes; ///< the first is that of the default stream
 };
 
 } // namespace qd::cuda
