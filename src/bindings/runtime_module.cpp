@@ -119,6 +119,50 @@ void translateError(const std::exception_ptr &error, void *) {
   } catch (...) { launch::setPythonError(); }
 }
 
+/// Streams as Python has them: handles are numbers, 0 the default stream. Where launches wait there is nothing to do.
+void addStreams(nb::module_ &m) {
+  using namespace nb::literals;
+  using Handle = uintptr_t;
+  auto find = [] {
+    launch::requireActive();
+    return launch::getState().device->getStreams();
+  };
+  auto toPointer = [](Handle handle) { return reinterpret_cast<void *>(handle); };
+  auto wait = [](auto &&body) {
+    {
+      nb::gil_scoped_release released;
+      body();
+    }
+    launch::raiseFailures();
+  };
+  m.def("make_stream", [=] { return find() ? Handle(find()->makeStream()) : 0; });
+  m.def("destroy_stream", [=](Handle stream) {
+    if (find()) find()->destroyStream(toPointer(stream));
+  });
+  m.def("synchronize_stream", [=](Handle stream) {
+    if (runtime::Streams *streams = find()) wait([&] { streams->synchronizeStream(toPointer(stream)); });
+  });
+  m.def("is_stream_done", [=](Handle stream) { return !find() || find()->isDone(toPointer(stream)); });
+  m.def("make_event", [=] { return find() ? Handle(find()->makeEvent()) : 0; });
+  m.def("destroy_event", [=](Handle event) {
+    if (find()) find()->destroyEvent(toPointer(event));
+  });
+  m.def("record_event", [=](Handle event, Handle stream) {
+    if (find()) find()->recordEvent(toPointer(event), toPointer(stream));
+  });
+  m.def("wait_for_event", [=](Handle stream, Handle event) {
+    if (find()) find()->waitForEvent(toPointer(stream), toPointer(event));
+  });
+  m.def("synchronize_event", [=](Handle event) {
+    if (runtime::Streams *streams = find()) wait([&] { streams->synchronizeEvent(toPointer(event)); });
+  });
+  m.def("elapsed_milliseconds",
+        [=](Handle begin, Handle end) { return find() ? find()->computeMilliseconds(toPointer(begin), toPointer(end)) : 0.0f; });
+  m.def(
+      "set_stream", [=](Handle stream) { return Handle(std::exchange(launch::currentStream, toPointer(stream))); },
+      "Where launches of this thread go from now on; returns where they went.");
+}
+
 } // namespace
 } // namespace qd::bindings
 
@@ -142,6 +186,7 @@ NB_MODULE(_runtime, m) {
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
   m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
+  bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
   m.def("cache_scope", launch::describeCacheScope,

@@ -54,7 +54,6 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
   Ref keywords = Ref::adopt(PyDict_New());
   for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
     PyObject *name = PyTuple_GET_ITEM(names, k);
-    // The CPU has one stream.
     if (PyUnicode_CompareWithASCIIString(name, "qd_stream") != 0 && PyDict_SetItem(keywords.get(), name, arguments[count + k]) < 0)
       throw PythonError{};
   }
@@ -69,6 +68,22 @@ static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ss
   return call("quadrants._parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
 
+/// Launches of this thread go to the stream that the call names, while this lives.
+class StreamChoice {
+public:
+  StreamChoice(PyObject *const *more, PyObject *names) {
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, k), "qd_stream") != 0 || more[k] == Py_None) continue;
+      Ref handle = call("quadrants._streams", "get_handle", "O", more[k]);
+      currentStream = PyLong_AsVoidPtr(handle.get());
+    }
+  }
+  ~StreamChoice() { currentStream = before; }
+
+private:
+  void *before = currentStream;
+};
+
 static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   KernelObject &kernel = kernelObject(self);
   State &state = getState();
@@ -77,6 +92,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
     return PyObject_CallFunctionObjArgs(state.interpreter, self, positional.get(), keywords.get(), nullptr);
   }
   requireActive();
+  StreamChoice choice(arguments + count, names);
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);
   PyObject *result;

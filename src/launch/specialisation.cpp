@@ -112,10 +112,13 @@ public:
     std::mutex mutex;
     std::condition_variable finished;
     bool isDone = false;
+    std::exception_ptr problem;
     std::thread worker;
     try {
       worker = std::thread([&] {
-        code.run(*run);
+        try {
+          code.run(*run);
+        } catch (...) { problem = std::current_exception(); }
         std::lock_guard lock(mutex);
         isDone = true;
         finished.notify_one();
@@ -133,6 +136,7 @@ public:
     }
     lock.unlock();
     worker.join();
+    if (problem) std::rethrow_exception(problem);
   }
 
   void lookForSignals() {
@@ -212,10 +216,11 @@ Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject 
   std::shared_ptr<runtime::DeviceMemory> memory = state.memory;
   Staging staging(*memory);
   staging.copyIn(frame.plan.hostArrays);
-  if (frame.plan.stream) state.device->waitForStream(frame.plan.stream);
+  runtime::Streams *streams = state.device->getStreams();
+  if (frame.plan.stream) streams->order(frame.plan.stream, currentStream);
   run(kernel, frame, result);
   Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (frame.plan.stream && state.memory == memory) state.device->letStreamWait(frame.plan.stream);
+  if (frame.plan.stream && state.memory == memory) streams->order(currentStream, frame.plan.stream);
   if (held) staging.copyOut();
   result = held.release();
   return Fit::Yes;
@@ -234,6 +239,7 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   }
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
   run.context.launch_index = state.launches++;
+  if (state.memory) run.stream = currentStream;
   uint64_t begin = readTicks();
   if (lastMicroseconds > kWatchedMicroseconds && gettid() == getpid()) {
     observer.runWatched(*code);

@@ -24,6 +24,8 @@ struct State {
 };
 
 State &getState();
+/// The stream that launches of this thread go to; null: the default one.
+inline thread_local void *currentStream = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
 /// Ends the runtime: containers lose their memory, kernels their code.

@@ -29,6 +29,25 @@ struct Failure {
   std::vector<uint64_t> values; ///< operands of the site
 };
 
+/// Queues of launches beside the default one, which null stands for, and marks in them. Handles are the driver's. What concerns memory
+/// happens in the default stream, before and after everything else.
+class Streams {
+public:
+  virtual ~Streams() = default;
+  virtual void *makeStream() = 0;
+  virtual void destroyStream(void *stream) = 0;
+  virtual void synchronizeStream(void *stream) = 0;
+  virtual bool isDone(void *stream) = 0;
+  /// What is in one stream now comes before what is put into another from here on.
+  virtual void order(void *first, void *then) = 0;
+  virtual void *makeEvent() = 0;
+  virtual void destroyEvent(void *event) = 0;
+  virtual void recordEvent(void *event, void *stream) = 0;
+  virtual void waitForEvent(void *stream, void *event) = 0;
+  virtual void synchronizeEvent(void *event) = 0;
+  virtual float computeMilliseconds(void *begin, void *end) = 0;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -46,10 +65,8 @@ public:
   virtual void synchronize() = 0;
   /// What failed in launches that did not wait for it, once; looks at what has been waited for only.
   virtual std::optional<Failure> takeFailure() { return std::nullopt; }
-  /// Launches from here on come after what another library has queued in a stream of its own; or what it queues from here on comes after
-  /// them.
-  virtual void waitForStream(void *stream) { (void)stream; }
-  virtual void letStreamWait(void *stream) { (void)stream; }
+  /// Null where launches have ended when they return.
+  virtual Streams *getStreams() { return nullptr; }
   /// Where containers lie; null: in the memory of the processor.
   virtual std::shared_ptr<DeviceMemory> getMemory() { return nullptr; }
 };

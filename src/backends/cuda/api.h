@@ -37,7 +37,7 @@ enum FunctionAttribute : int { kMaxDynamicSharedBytes = 8 };
 enum ContextLimit : int { kStackBytes = 0 };
 enum PoolAttribute : int { kReleaseThreshold = 4 };
 enum HostFlags : unsigned { kPortable = 1, kMapped = 2 };
-enum StreamFlags : unsigned { kNonBlocking = 1 };
+enum StreamFlags : unsigned { kBlocking = 0 };
 enum EventFlags : unsigned { kTimed = 0, kUntimed = 2 };
 enum LinkInput : int { kCubin = 0, kPtx = 1 };
 enum LinkOption : int { kMaxRegisters = 0, kErrorLog = 5, kErrorLogBytes = 6, kTargetFromContext = 8 };

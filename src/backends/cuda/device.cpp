@@ -1,6 +1,7 @@
 #include "backends/cuda/device.h"
 
 #include "backends/cuda/device_launch.h"
+#include "backends/cuda/device_streams.h"
 #include "support/log.h"
 
 #include <array>
@@ -46,8 +47,7 @@ public:
   void synchronize() override { memory->synchronize(); }
   std::optional<runtime::Failure> takeFailure() override { return unchecked->take(); }
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
-  void waitForStream(void *stream) override { memory->order(static_cast<Stream>(stream), nullptr); }
-  void letStreamWait(void *stream) override { memory->order(nullptr, static_cast<Stream>(stream)); }
+  runtime::Streams *getStreams() override { return streams.get(); }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
@@ -85,6 +85,7 @@ private:
 
   const Api &api;
   std::shared_ptr<Memory> memory;
+  std::unique_ptr<runtime::Streams> streams = makeStreams(memory);
   std::shared_ptr<Unchecked> unchecked = std::make_shared<Unchecked>();
   int64_t maxRegisters;
   std::string architecture;

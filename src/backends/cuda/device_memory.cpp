@@ -99,14 +99,6 @@ void Memory::synchronize() {
   check(api.synchronizeStream(nullptr), "finish what was launched");
 }
 
-void Memory::order(Stream first, Stream then) {
-  Scope scope(*this);
-  std::lock_guard lock(ordering);
-  if (!ordered) check(api.createEvent(&ordered, kUntimed), "make an event");
-  check(api.recordEvent(ordered, first), "order streams");
-  check(api.waitForEvent(then, ordered, 0), "order streams");
-}
-
 //--- Blocks ---
 
 Address Memory::tryAllocate(size_t bytes) {

@@ -25,8 +25,6 @@ public:
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
-  /// What is in one stream now comes before what is put into another from here on.
-  void order(Stream first, Stream then);
   void fill(void *data, uint32_t word, size_t bytes) override;
   void copy(void *to, const void *from, size_t bytes) override;
   /// Gives what the pool keeps for later back to the system.
@@ -88,8 +86,6 @@ private:
   Context context = nullptr;
   MemoryPool pool = nullptr; ///< null where the device has none
   std::atomic<bool> isLost{false};
-  std::mutex ordering;
-  Event ordered = nullptr;
   std::mutex staging;
   Stage stages[2];
   std::mutex sharing;

@@ -265,6 +265,14 @@ def test_a_fault_is_an_exception_and_init_starts_again(launching: Any) -> None:
     assert y[2] == 4
 
 
+def test_a_fault_in_a_launch_that_waits_on_a_thread_of_its_own(launching: Any) -> None:
+    launching.fault = 700
+    with pytest.raises(qd.QuadrantsRuntimeError, match="a kernel has faulted"):
+        compute(4)
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    assert compute(4) == 41
+
+
 def test_code_is_unloaded_with_its_runtime(launching: Any) -> None:
     modules = launching.modules
     add(np.zeros(3, np.float32), 1)

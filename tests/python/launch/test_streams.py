@@ -1,0 +1,89 @@
+"""Streams and events: on the CPU, where they do nothing, and on a stand-in for NVIDIA's driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hand_made import HandMade, Input, Task
+
+import quadrants as qd
+
+# Returns how often it was launched with the same state block, that is in the same stream.
+COUNT = """
+void count(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  *(int64_t *)launch->result = ++launch->state->finished_blocks + *(const int64_t *)(launch + 1);
+}
+"""
+COUNT_ON_CPU = "void qd_kernel(QdKernelContext *c) { *(int64_t *)c->result = 1 + *(const int64_t *)c->arguments; }"
+
+
+@qd.kernel
+def count(more: qd.i64) -> qd.i64:
+    return more
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def counting(request: pytest.FixtureRequest, compiler: Any) -> str:
+    if request.param == "cuda":
+        request.getfixturevalue("driver")
+    tasks = [Task("count", 1)] if request.param == "cuda" else []
+    source = COUNT if tasks else COUNT_ON_CPU
+    compiler.attach(count, HandMade(source, [Input((0,), 0, "i64")], results=[("i64", (), 0)], tasks=tasks))
+    return request.param
+
+
+def test_launches_of_streams_work_in_blocks_of_their_own(counting: str) -> None:
+    with qd.create_stream() as first, qd.create_stream() as second:
+        assert (first.handle != 0) == (counting == "cuda")
+        results = [
+            count(10),
+            count(10),
+            count(10, qd_stream=first),
+            count(more=10, qd_stream=first),
+            count(10, qd_stream=second),
+            count(10),
+        ]
+        with qd.use_stream(second):
+            results.append(count(10))
+        results.append(count(10))
+    assert results == ([11, 12, 11, 12, 11, 13, 12, 14] if counting == "cuda" else [11] * 8)
+
+
+def test_events_order_streams(counting: str) -> None:
+    stream, begin, end = qd.create_stream(), qd.create_event(), qd.create_event()
+    begin.record(stream)
+    count(1, qd_stream=stream)
+    end.record(stream)
+    end.wait()
+    stream.wait_event(begin)
+    end.synchronize()
+    stream.synchronize()
+    assert stream.query() and begin.elapsed_ms(end) == (1 if counting == "cuda" else 0)
+    for thing in (stream, begin, end):
+        thing.destroy()
+        thing.destroy()
+
+
+def test_streams_end_with_their_runtime(counting: str) -> None:
+    stream, event = qd.create_stream(), qd.create_event()
+    qd.reset()
+    with pytest.raises(RuntimeError, match="Stream's owning Program has been destroyed"):
+        stream.synchronize()
+    with pytest.raises(RuntimeError, match="Event's owning Program has been destroyed"):
+        event.record()
+    stream.destroy()
+    event.destroy()
+
+
+def test_a_borrowed_stream_stays_its_owner_s(counting: str) -> None:
+    with qd.create_stream() as owner:
+        borrowed = qd.Stream(owner.handle)
+        borrowed.destroy()
+        assert count(5, qd_stream=owner) == 6
+
+
+def test_what_is_no_stream_is_refused(counting: str) -> None:
+    with pytest.raises(TypeError, match="qd_stream takes a qd.Stream, got int"):
+        count(1, qd_stream=3)
+    assert count(1, qd_stream=None) == 2
