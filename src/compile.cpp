@@ -81,6 +81,8 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, processors));
   result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
+  result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
+  if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.mostThreads = int(std::min<int64_t>(most, result.mostThreads));
   llvm::StringRef replay = options.getText(Option::replay);
   if (replay.ends_with(".ll")) result.replay = replay.str();
   return result;

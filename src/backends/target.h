@@ -20,11 +20,13 @@ class Stages;
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  bool verify = false;  ///< LLVM's verifier on what the emitter made
-  int optLevel = 1;     ///< 0 compiles fastest
-  unsigned threads = 1; ///< that may compile parts of one kernel
-  int lanes = 0;        ///< lanes of every parallel loop; 0: chosen for each loop
-  std::string replay;   ///< .ll file that takes the place of the emitted LLVM IR
+  bool verify = false;    ///< LLVM's verifier on what the emitter made
+  int optLevel = 1;       ///< 0 compiles fastest
+  unsigned threads = 1;   ///< that may compile parts of one kernel
+  int lanes = 0;          ///< lanes of every parallel loop; 0: chosen for each loop
+  int blockSize = 128;    ///< threads of a block where the loop does not say; targets with grids
+  int mostThreads = 1024; ///< of a block
+  std::string replay;     ///< .ll file that takes the place of the emitted LLVM IR
 };
 
 class Target {
@@ -42,7 +44,13 @@ namespace null {
 std::unique_ptr<Target> makeTarget();
 } // namespace null
 
-/// "cpu" (this processor), "x64" or "arm64" (some processor of that kind; `cpu` names it as LLVM does), "null". Null for any other name.
+namespace cuda {
+/// PTX for a device of this compute capability: "sm_90".
+std::unique_ptr<Target> makeTarget(llvm::StringRef capability);
+} // namespace cuda
+
+/// "cpu" (this processor), "x64" or "arm64" (some processor of that kind), "cuda", "null"; `cpu`, or what follows the name after a colon
+/// ("cuda:sm_90"), names the processor as LLVM does. Null for any other name.
 std::unique_ptr<Target> findTarget(llvm::StringRef name, llvm::StringRef cpu = "");
 
 } // namespace qd::backends

@@ -7,6 +7,7 @@
 #include "devlib/logarithm.h"
 #include "devlib/random.h"
 #include "devlib/rounding.h"
+#include "devlib/sites.h"
 #include "devlib/trigonometric.h"
 
 using namespace qd::devlib;
@@ -41,3 +42,14 @@ using namespace qd::devlib;
 #define QD_DEVLIB_POWI(name, types, routine) QD_TYPES_##types(QD_DEFINE_POWI, name, routine)
 #define QD_DEVLIB_RANDOM(name, types) QD_TYPES_##types(QD_DEFINE_RANDOM, name)
 #include "devlib/exports.def"
+
+#if QD_DEVLIB_LANES == 1
+// Called from places that are hardly ever reached: they are not worth a copy each.
+#define QD_CALLED extern "C" __attribute__((noinline, cold))
+QD_CALLED void qd_leave_failure_x1(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
+  leaveFailure(launch, site, values, count);
+}
+QD_CALLED void qd_leave_print_x1(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
+  leavePrint(launch, site, values, count);
+}
+#endif

@@ -10,6 +10,7 @@ struct TargetTraits {
   bool hasScatter = false;     ///< scatters are instructions
   bool hasFma = false;
   bool hasF16Arithmetic = false; ///< else f16 is computed in f32 and rounded after each operation
+  bool hasGrids = false; ///< tasks are grids of threads that the host launches; else the code runs its own tasks through the runtime
 };
 
 } // namespace qd::passes

@@ -1,14 +1,8 @@
-#include "backends/cpu/abandonable.h"
 #include "backends/cpu/steps.h"
 #include "support/file.h"
 
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
-#include "llvm/CodeGen/CodeGenTargetMachineImpl.h"
-#include "llvm/CodeGen/MachineModuleInfo.h"
-#include "llvm/CodeGen/Passes.h"
-#include "llvm/CodeGen/TargetPassConfig.h"
-#include "llvm/IR/LegacyPassManager.h"
 
 #include <cstring>
 #include <fcntl.h>
@@ -19,36 +13,6 @@
 LLD_HAS_DRIVER(elf)
 
 namespace qd::backends::cpu {
-
-/// From this many instructions on, passes that compare all hoisted constants with each other cost more than they bring.
-constexpr unsigned kLargeModule = 10000;
-
-Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
-  Object result;
-  llvm::raw_svector_ostream output(result);
-  Abandonable ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
-  llvm::legacy::PassManager &pipeline = *ownedPipeline;
-  // What addPassesToEmitFile does, but for the choice of passes.
-  auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);
-  llvm::TargetPassConfig *config = static_cast<llvm::CodeGenTargetMachineImpl &>(machine).createPassConfig(pipeline);
-  config->setDisableVerify(true);
-  // Processors that we care for order instructions themselves.
-  config->disablePass(&llvm::PostRASchedulerID);
-  if (module.getInstructionCount() > kLargeModule) {
-    config->disablePass(&llvm::EarlyMachineLICMID);
-    config->disablePass(&llvm::MachineCSELegacyID);
-  }
-  pipeline.add(config);
-  pipeline.add(modules);
-  if (config->addISelPasses()) throw std::runtime_error("this processor has no code generator");
-  config->addMachinePasses();
-  config->setInitialized();
-  if (machine.addAsmPrinter(pipeline, output, nullptr, type, modules->getMMI().getContext()))
-    throw std::runtime_error("this processor has no assembler");
-  pipeline.add(llvm::createFreeMachineFunctionPass());
-  pipeline.run(module);
-  return result;
-}
 
 static support::File requireFile(support::File file) {
   if (!file) throw std::runtime_error(std::string("no file in memory for the linker: ") + strerror(errno));

@@ -1,72 +1,12 @@
-#include "backends/cpu/abandonable.h"
 #include "backends/cpu/steps.h"
-#include "codegen/llvm/emit.h"
-#include "devlib/bitcode.h"
 
 #include "llvm/ADT/MapVector.h"
-#include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
-#include "llvm/Linker/Linker.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Transforms/IPO/AlwaysInliner.h"
-#include "llvm/Transforms/IPO/GlobalDCE.h"
-#include "llvm/Transforms/IPO/Internalize.h"
-#include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/ADCE.h"
-#include "llvm/Transforms/Scalar/DeadStoreElimination.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/IndVarSimplify.h"
-#include "llvm/Transforms/Scalar/LICM.h"
-#include "llvm/Transforms/Scalar/LoopPassManager.h"
-#include "llvm/Transforms/Scalar/LoopRotation.h"
-#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
-#include "llvm/Transforms/Scalar/SROA.h"
-#include "llvm/Transforms/Scalar/SimplifyCFG.h"
-
-#include <set>
 
 namespace qd::backends::cpu {
-
-/// A routine of the device library is called instead of inlined when all its calls would add more instructions than this.
-constexpr unsigned kMostInlined = 800;
-/// Routines shorter than this are always inlined.
-constexpr unsigned kShortRoutine = 24;
-
-static void callRoutinesUsedOften(llvm::Module &module) {
-  for (llvm::Function &function : module) {
-    if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_")) continue;
-    unsigned size = function.getInstructionCount();
-    if (size < kShortRoutine || function.getNumUses() * size <= kMostInlined) continue;
-    function.removeFnAttr(llvm::Attribute::AlwaysInline);
-    function.addFnAttr(llvm::Attribute::NoInline);
-    function.setCallingConv(llvm::CallingConv::Fast);
-    for (llvm::User *user : function.users())
-      if (auto *call = llvm::dyn_cast<llvm::CallInst>(user)) call->setCallingConv(llvm::CallingConv::Fast);
-  }
-}
-
-void linkDeviceLibrary(llvm::Module &module) {
-  std::set<int> lanes;
-  for (llvm::Function &function : module)
-    if (int count; function.getName().starts_with("qd_") && !function.getName().rsplit('x').second.getAsInteger(10, count))
-      lanes.insert(count);
-  for (int count : lanes) {
-    std::string_view bitcode = devlib::getBitcode(count);
-    // Lazily: function bodies that nothing calls are never read.
-    auto library = take(llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext()));
-    library->setTargetTriple(module.getTargetTriple());
-    library->setDataLayout(module.getDataLayout());
-    auto internalise = [](llvm::Module &linked, const llvm::StringSet<> &names) {
-      llvm::internalizeModule(linked, [&](const llvm::GlobalValue &value) { return !value.hasName() || !names.count(value.getName()); });
-    };
-    if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded, internalise))
-      throw std::runtime_error("the device library cannot be linked");
-  }
-  callRoutinesUsedOften(module);
-}
 
 void setProcessor(llvm::Module &module, const Processor &processor, llvm::TargetMachine &machine) {
   module.setTargetTriple(processor.triple);
@@ -81,52 +21,6 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
     function.addFnAttr("min-legal-vector-width", width);
     function.setDoesNotThrow();
   }
-}
-
-namespace {
-
-/// A pipeline for functions that have loops besides those over the iterations of a parallel loop, which nothing unrolls.
-/// Saves a sixth of the time that the others take.
-struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
-  llvm::FunctionPassManager pipeline;
-
-  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
-    if (!function.hasFnAttribute(codegen::kHasInnerLoops)) return llvm::PreservedAnalyses::all();
-    return pipeline.run(function, analyses);
-  }
-};
-
-} // namespace
-
-/// What runs over each function. Tuned for compile time: each pass is linear in practice, and there for what it does to emitted code:
-/// locals become values (SROA), what the emitter computes twice is computed once (EarlyCSE), uniform work leaves the loops (LICM), short
-/// loops of constant length are unrolled. Vectorisation is the emitter's.
-static llvm::FunctionPassManager buildFunctionPipeline() {
-  llvm::FunctionPassManager pipeline;
-  pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
-  pipeline.addPass(llvm::SimplifyCFGPass());
-  pipeline.addPass(llvm::InstCombinePass());
-
-  llvm::LoopPassManager hoisting;
-  hoisting.addPass(llvm::LoopRotatePass());
-  hoisting.addPass(llvm::LICMPass(llvm::LICMOptions()));
-  pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoisting), /*UseMemorySSA=*/true));
-  WithInnerLoops inner;
-  llvm::LoopPassManager unrolling;
-  unrolling.addPass(llvm::IndVarSimplifyPass());
-  unrolling.addPass(llvm::LoopFullUnrollPass());
-  inner.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unrolling)));
-  // Unrolling makes component indices constant: their arrays become values only now.
-  inner.pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  inner.pipeline.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
-  pipeline.addPass(std::move(inner));
-
-  pipeline.addPass(llvm::InstCombinePass());
-  pipeline.addPass(llvm::DSEPass());
-  pipeline.addPass(llvm::SimplifyCFGPass());
-  pipeline.addPass(llvm::ADCEPass());
-  return pipeline;
 }
 
 /// The code generator looks for each literal among all literals of the function. Of this many on they are read from a table instead, which
@@ -208,34 +102,8 @@ static void splitLongBlocks(llvm::Module &module) {
   }
 }
 
-namespace {
-
-/// What passes ask about the code, by the unit of code.
-struct Analyses {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-
-  explicit Analyses(llvm::TargetMachine &machine) : builder(&machine) {
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(components);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, components, modules);
-  }
-};
-
-} // namespace
-
 void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  Abandonable owned(std::make_unique<Analyses>(machine));
-  llvm::ModulePassManager pipeline;
-  pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
-  pipeline.addPass(llvm::GlobalDCEPass());
-  if (optLevel > 0) pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(buildFunctionPipeline()));
-  pipeline.run(module, owned->modules);
+  backends::optimise(module, machine, optLevel);
   for (llvm::Function &function : module) tabulateLiterals(function);
   // Last: nothing after it may join the pieces.
   splitLongBlocks(module);

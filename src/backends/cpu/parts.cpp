@@ -3,7 +3,7 @@
 // LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the whole module and drops the bodies of
 // functions that another part has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every part has
 // for itself.
-#include "backends/cpu/abandonable.h"
+#include "backends/abandonable.h"
 #include "backends/cpu/steps.h"
 #include "support/large_stack.h"
 

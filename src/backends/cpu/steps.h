@@ -1,7 +1,8 @@
-// steps.h: LLVM IR as emitted → shared library, all in memory. What goes wrong here is a bug of ours: a std::runtime_error.
+// steps.h: LLVM IR as emitted → shared library, all in memory; with the steps that targets share (backends/steps.h)
 #pragma once
 
 #include "backends/cpu/processor.h"
+#include "backends/steps.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -11,19 +12,11 @@
 
 namespace qd::backends::cpu {
 
-/// Links the routines of the device library that the module calls.
-void linkDeviceLibrary(llvm::Module &module);
-
 /// Tells every function what processor it is for. Without this LLVM neither inlines across the device library nor uses wide registers.
 void setProcessor(llvm::Module &module, const Processor &processor, llvm::TargetMachine &machine);
 
-/// Makes IR that is worth selecting instructions for.
+/// The same for all targets, then what the code generators of processors need to stay fast.
 void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
-
-using Object = llvm::SmallVector<char, 0>;
-
-/// Selects instructions, which changes the module.
-Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
 
 /// How many parts to compile the module in on up to `threads` threads: 1 where one function is most of it, or all of it is soon done.
 unsigned choosePartCount(const llvm::Module &module, unsigned threads);
@@ -33,11 +26,5 @@ std::vector<Object> compileParts(llvm::Module &module, const Processor &processo
 
 /// One shared library of all objects, which exports `qd_kernel`.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects);
-
-/// What LLVM hands out, or its error as an exception.
-template <typename T> T take(llvm::Expected<T> result) {
-  if (!result) throw std::runtime_error(llvm::toString(result.takeError()));
-  return std::move(*result);
-}
 
 } // namespace qd::backends::cpu

@@ -1,14 +1,10 @@
 // target.cpp: the CPU target: lowered IR → LLVM IR → shared library
-#include "backends/cpu/abandonable.h"
+#include "backends/abandonable.h"
 #include "backends/cpu/steps.h"
 #include "backends/stages.h"
-#include "codegen/llvm/emit.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/IRReader/IRReader.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace qd::backends::cpu {
@@ -24,22 +20,10 @@ public:
                            artifact::Artifact &artifact) const override {
     Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
     llvm::LLVMContext &ctx = *ownedContext;
-    // Names are for people who read dumps.
-    ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
-    std::unique_ptr<llvm::Module> emitted =
-        codegen::emitModule(source, ctx, processor.traits, {options.fastMath, options.parallel, options.lanes}, artifact);
-    if (!emitted) return mlir::failure();
-    if (!options.replay.empty()) {
-      llvm::SMDiagnostic error;
-      emitted = llvm::parseIRFile(options.replay, error, ctx);
-      if (!emitted) throw std::runtime_error(options.replay + ": " + error.getMessage().str());
-    }
-    Abandonable ownedModule(std::move(emitted));
+    Abandonable ownedModule(emitLlvm(source, ctx, processor.traits, options, stages, artifact));
+    if (!ownedModule) return mlir::failure();
+    if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
-    std::string problems;
-    llvm::raw_string_ostream problemStream(problems);
-    if (options.verify && llvm::verifyModule(module, &problemStream)) throw std::runtime_error("the emitted code is broken: " + problems);
-    if (!stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
 
     Abandonable machine(makeTargetMachine(processor, options.optLevel));
     setProcessor(module, processor, *machine);

@@ -1,6 +1,4 @@
-#include "backends/target.h"
-#include "backends/stages.h"
-#include "codegen/llvm/emit.h"
+#include "backends/steps.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/LLVMContext.h"
@@ -16,11 +14,8 @@ public:
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
     llvm::LLVMContext ctx;
-    std::unique_ptr<llvm::Module> module =
-        codegen::emitModule(source, ctx, traits, {options.fastMath, options.parallel, options.lanes}, artifact);
-    if (!module) return mlir::failure();
+    if (!emitLlvm(source, ctx, traits, options, stages, artifact)) return mlir::failure();
     artifact.backend = "null";
-    stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
     return mlir::success();
   }
 

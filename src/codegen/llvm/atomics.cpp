@@ -84,7 +84,7 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
   }
   llvm::AtomicRMWInst::BinOp instruction = getRule(kind, type).instruction;
   if (instruction != llvm::AtomicRMWInst::BAD_BINOP && !type.isInteger(1))
-    return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic);
+    return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic, module.atomicScope);
   // Compute, and try again when somebody else was faster.
   llvm::Type *bits = builder.getIntNTy(unsigned(memoryType->getPrimitiveSizeInBits()));
   llvm::Value *first = builder.CreateAlignedLoad(bits, pointer, align);
@@ -94,8 +94,8 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
   llvm::PHINode *seen = builder.CreatePHI(bits, 2);
   llvm::Value *old = fromMemory(type, builder.CreateBitCast(seen, memoryType));
   llvm::Value *next = builder.CreateBitCast(toMemory(type, emitAtomicCombine(kind, type, old, value)), bits);
-  llvm::Value *pair =
-      builder.CreateAtomicCmpXchg(pointer, seen, next, align, llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+  llvm::Value *pair = builder.CreateAtomicCmpXchg(pointer, seen, next, align, llvm::AtomicOrdering::Monotonic,
+                                                  llvm::AtomicOrdering::Monotonic, module.atomicScope);
   seen->addIncoming(first, before);
   seen->addIncoming(builder.CreateExtractValue(pair, 0), builder.GetInsertBlock());
   builder.CreateCondBr(builder.CreateExtractValue(pair, 1), done, again);
@@ -172,9 +172,9 @@ Component BodyEmitter::emitCompareExchange(ir::CompareExchangeOp op) {
       return builder.CreateBitCast(toMemory(type, lanes == 1 ? part.value : getLane(part, lane)), bits);
     };
     llvm::Value *wanted = toBits(expected), *stored = toBits(value);
-    llvm::Value *pair =
-        builder.CreateAtomicCmpXchg(pointer, wanted, stored, llvm::Align(uint64_t(module.getByteSize(type))),
-                                    llvm::AtomicOrdering::SequentiallyConsistent, llvm::AtomicOrdering::SequentiallyConsistent);
+    llvm::Value *pair = builder.CreateAtomicCmpXchg(pointer, wanted, stored, llvm::Align(uint64_t(module.getByteSize(type))),
+                                                    llvm::AtomicOrdering::SequentiallyConsistent,
+                                                    llvm::AtomicOrdering::SequentiallyConsistent, module.atomicScope);
     return fromMemory(type, builder.CreateBitCast(builder.CreateExtractValue(pair, 0), memoryType));
   };
   if (lanes == 1) return {exchange(place.base, nullptr)};

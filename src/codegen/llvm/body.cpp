@@ -1,4 +1,5 @@
 #include "codegen/llvm/body.h"
+#include "runtime/kernel_abi.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/Constants.h"
@@ -53,7 +54,7 @@ void BodyEmitter::emitOp(Operation *op) {
       })
       .Case([&](ir::TensorArgumentOp argument) {
         llvm::Value *descriptor = offsetBy(getContextField(kArguments), argument.getOffset());
-        llvm::Value *data = loadInvariant(builder.getPtrTy(), descriptor);
+        llvm::Value *data = loadAddress(descriptor);
         setTensor(argument, {cast<ir::TensorType>(argument.getType()), descriptor, data, module.getAliasScope(argument)});
       })
       .Case([&](ir::ScratchOp scratch) {
@@ -184,11 +185,38 @@ Component BodyEmitter::castIndex(const Component &component, Type from, llvm::Ty
 //--- The context ---
 
 llvm::Value *BodyEmitter::getContextField(ContextField field) {
+  if (module.traits.hasGrids) return getLaunchField(field);
   // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
   llvm::Value *pointer = offsetBy(context, int64_t(field) * 8);
   if (field == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
   return loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
+}
+
+llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
+  auto at = [&](size_t offset) { return offsetBy(context, int64_t(offset)); };
+  switch (field) {
+  case kArguments:
+    if (module.argumentBytes <= QD_GPU_INLINE_ARGUMENTS) return at(sizeof(QdGpuLaunch));
+    return loadAddress(at(offsetof(QdGpuLaunch, arguments)));
+  case kResult: return loadAddress(at(offsetof(QdGpuLaunch, result)));
+  case kScratch: return loadAddress(at(offsetof(QdGpuLaunch, scratch)));
+  case kRandomSeed: return loadInvariant(builder.getInt64Ty(), at(offsetof(QdGpuLaunch, random_seed)));
+  case kLaunchIndex: return loadInvariant(builder.getInt64Ty(), at(offsetof(QdGpuLaunch, launch_index)));
+  case kFailed: {
+    llvm::Value *state = loadAddress(at(offsetof(QdGpuLaunch, state)));
+    return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(state, offsetof(QdGpuState, failed)), llvm::Align(4),
+                                     /*isVolatile=*/true, "failed");
+  }
+  case kApi: break;
+  }
+  llvm_unreachable("a grid has no runtime to call");
+}
+
+llvm::Value *BodyEmitter::loadAddress(llvm::Value *pointer) {
+  if (!module.traits.hasGrids) return loadInvariant(builder.getPtrTy(), pointer);
+  // Of global memory: accesses through generic addresses are slower.
+  return builder.CreateAddrSpaceCast(loadInvariant(builder.getPtrTy(kGlobalMemory), pointer), builder.getPtrTy());
 }
 
 llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *> operands) {

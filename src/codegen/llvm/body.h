@@ -65,7 +65,10 @@ public:
   Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
   llvm::Value *getContextField(ContextField field);
+  llvm::Value *getLaunchField(ContextField field);
   llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
+  /// An address in memory that all threads share.
+  llvm::Value *loadAddress(llvm::Value *pointer);
 
   //--- Operators on LLVM values (scalars or vectors) of the language's types ---
   llvm::Value *emitUnary(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
@@ -74,6 +77,7 @@ public:
   llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
+  llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
   llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
   Components combineAll(ir::AtomicKind kind, mlir::Type type, const Components &old, const Components &value);
   llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
@@ -100,6 +104,8 @@ public:
   void emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
                 llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
   void leaveIfFailed();
+  /// Looks whether the launch was given up; on targets with grids nothing tells.
+  void leaveIfCancelled();
 
   /// One iteration of a loop: `next` is where `continue` goes.
   void emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
@@ -157,6 +163,8 @@ private:
   Components loadLocal(const Place &place);
   void storeLocal(const Place &place, const Components &value, bool masked);
   llvm::Value *getPointers(const Place &place, int64_t offset);
+  llvm::Value *loadLanes(const Place &place, int64_t offset, llvm::Type *type, llvm::Align align);
+  void storeLanes(const Place &place, int64_t offset, llvm::Value *value, llvm::Align align);
   llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
   llvm::Value *fromMemory(mlir::Type scalar, llvm::Value *value);
   llvm::Value *toMemory(mlir::Type scalar, llvm::Value *value);
@@ -184,7 +192,6 @@ private:
   Components emitAtomic(ir::AtomicOp op);
   Component emitCompareExchange(ir::CompareExchangeOp op);
   Component emitAtomicScalar(ir::AtomicOp op, const Place &place, mlir::Type type, const Component &value);
-  llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
   Component updateLanes(const Place &place, mlir::Type type, bool wantsOld,
                         llvm::function_ref<llvm::Value *(llvm::Value *pointer, llvm::Value *lane)> update);
 
@@ -197,6 +204,7 @@ private:
   void emitPrint(ir::PrintOp op);
   void emitAssert(ir::AssertOp op);
   llvm::Value *packOperands(mlir::ValueRange operands, llvm::Value *lane);
+  void callSite(ApiField field, int site, mlir::ValueRange operands, llvm::Value *lane);
 
   llvm::DenseMap<mlir::Value, Components> values;
   llvm::DenseMap<mlir::Value, Place> places;

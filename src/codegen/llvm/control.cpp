@@ -237,7 +237,7 @@ void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *don
   moveTo(body);
   setValue(op.getBody().getArgument(axis), {index});
   // Serial code may run long, and someone may press Ctrl-C.
-  if (lanes == 1 && axis == 0 && scopes.size() == 1) leaveIfFailed();
+  if (lanes == 1 && axis == 0 && scopes.size() == 1) leaveIfCancelled();
   if (axis + 1 == op.getRank())
     emitLoopBody(op, op.getBody(), latch);
   else
@@ -287,11 +287,15 @@ void BodyEmitter::emitWhile(ir::WhileOp op) {
   builder.CreateCondBr(goesOn, body, exit);
   moveTo(body);
   // It may never end by itself.
-  leaveIfFailed();
+  leaveIfCancelled();
   emitLoopBody(op, op.getBody(), header);
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
+}
+
+void BodyEmitter::leaveIfCancelled() {
+  if (!module.traits.hasGrids) leaveIfFailed();
 }
 
 void BodyEmitter::leaveIfFailed() { emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leaveFailed); }

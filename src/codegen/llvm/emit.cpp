@@ -28,7 +28,9 @@ uint32_t layoutResults(TypeRange types, std::vector<artifact::Artifact::Result> 
 ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits, const EmitOptions &options,
                              artifact::Artifact &artifact)
     : source(source), ctx(ctx), traits(traits), options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)),
-      uniformity(source), artifact(artifact) {}
+      uniformity(source), artifact(artifact) {
+  if (traits.hasGrids) atomicScope = ctx.getOrInsertSyncScopeID("device");
+}
 
 llvm::Type *ModuleEmitter::getType(Type scalar) const {
   if (scalar.isF16()) return llvm::Type::getHalfTy(ctx);
@@ -106,6 +108,31 @@ void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
   instruction->setMetadata(llvm::LLVMContext::MD_noalias, otherLists[size_t(scope)]);
 }
 
+void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {
+  writtenScopes.clear();
+  auto write = [&](Value place) {
+    while (Operation *definition = place.getDefiningOp()) {
+      if (auto argument = dyn_cast<ir::TensorArgumentOp>(definition)) return void(writtenScopes.insert(getAliasScope(argument)));
+      if (!isa<ir::ComponentOp, ir::ElementOp, ir::AccumulatorOp, ir::PrivateCopyOp>(definition)) return;
+      // All of these are part of their first operand.
+      place = definition->getOperand(0);
+    }
+  };
+  containsDeep(task.getBody(), [&](Operation *op) {
+    if (isa<ir::StoreOp>(op)) write(op->getOperand(op->getNumOperands() - 1));
+    if (isa<ir::AtomicOp, ir::CompareExchangeOp, ir::AccumulatorOp, ir::PrivateCopyOp>(op)) write(op->getOperand(0));
+    // What a function does to what it is handed is not followed.
+    if (auto call = dyn_cast<ir::CallOp>(op))
+      for (Value argument : call.getArguments()) write(argument);
+    return false;
+  });
+}
+
+void ModuleEmitter::setReadOnly(llvm::Instruction *load, int scope) {
+  if (traits.hasGrids && scope >= 0 && scope != scratchScope && !writtenScopes.contains(scope))
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ctx, {}));
+}
+
 /// Routines of the device library are made to be inlined. Where a kernel calls one from many places it is compiled once instead.
 static void limitInlining(llvm::Module &module) {
   for (llvm::Function &function : module) {
@@ -124,9 +151,25 @@ void ModuleEmitter::emit() {
   llvm::SmallVector<Type, 4> resultTypes(kernel.getResultTypes().getAsValueRange<TypeAttr>());
   artifact.resultBytes = layoutResults(resultTypes, artifact.results);
   artifact.scratchBytes = kernel.getScratchBytes();
+  argumentBytes = kernel.getArgumentBytes();
   collectAliasScopes();
   countCalls();
+  traits.hasGrids ? emitGrids(kernel) : emitOwnTasks(kernel);
+  limitInlining(*module);
+}
 
+void ModuleEmitter::emitGrids(ir::KernelOp kernel) {
+  int index = 0;
+  for (Operation &op : kernel.getBody().front()) {
+    auto task = dyn_cast<ir::TaskOp>(op);
+    if (!task) return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
+    collectWrittenScopes(task);
+    emitGridTask(*this, task, index++, !op.getNextNode());
+    if (hasFailed) return;
+  }
+}
+
+void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) {
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, 0)}, false);
   auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module);
   llvm::IRBuilder<> builder(llvm::BasicBlock::Create(ctx, "entry", entry));
@@ -144,7 +187,6 @@ void ModuleEmitter::emit() {
   builder.CreateBr(exit);
   builder.SetInsertPoint(exit);
   builder.CreateRetVoid();
-  limitInlining(*module);
 }
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,

@@ -22,18 +22,20 @@ namespace qd::codegen {
 inline constexpr char kHasInnerLoops[] = "qd-inner-loops";
 
 struct EmitOptions {
-  bool fastMath = true; ///< reassociation, contraction, reciprocals, approximate functions; NaN, infinities and -0 stay
-  bool parallel = true; ///< false: parallel loops run on the calling thread
-  int lanes = 0;        ///< lanes of every parallel loop (1, 2, 4, 8, 16); 0: chosen for each loop
+  bool fastMath = true;   ///< reassociation, contraction, reciprocals, approximate functions; NaN, infinities and -0 stay
+  bool parallel = true;   ///< false: parallel loops run on the calling thread
+  int lanes = 0;          ///< lanes of every parallel loop (1, 2, 4, 8, 16); 0: chosen for each loop
+  int blockSize = 128;    ///< threads of a block where the loop does not say; targets with grids
+  int mostThreads = 1024; ///< of a block
 };
 
 /// Each result starts at a multiple of 8 bytes, its components packed. Returns the size of the block.
 uint32_t layoutResults(mlir::TypeRange types, std::vector<artifact::Artifact::Result> &results);
 
 /// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk: `void qd_kernel(QdKernelContext *)` and internal
-/// functions. Fills in sites, loops, results, hasPrint and scratchBytes (the kernel's and what the emitter adds: captured values, pointers
-/// to partial results) of the artifact. The caller sets triple and data layout before it optimises; the emitter relies on neither. Errors
-/// are reported through MLIR's diagnostics and give null.
+/// functions, or (targets with grids) an entry for each task, listed in the artifact's tasks. Fills in sites, loops, results, hasPrint and
+/// scratchBytes (the kernel's and what the emitter adds: captured values, pointers to partial results) of the artifact. The caller sets
+/// triple and data layout before it optimises; the emitter relies on neither. Errors are reported through MLIR's diagnostics and give null.
 std::unique_ptr<llvm::Module> emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact);
 

@@ -214,7 +214,10 @@ Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const Bod
     }
   }
   llvm::Value *result = builder.CreateCall(instance, operands);
-  if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::AssertOp, ir::WhileOp>)) leaveIfFailed();
+  if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::AssertOp>))
+    leaveIfFailed();
+  else if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::WhileOp>))
+    leaveIfCancelled();
   Components components;
   for (Value output : op.getOutputs())
     for (int64_t i = 0; i < ir::getComponentCount(output.getType()); ++i) {

@@ -278,6 +278,42 @@ llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), offsets);
 }
 
+/// Lane by lane: threads of a grid have neighbours of their own, and each access keeps what is known about it.
+llvm::Value *BodyEmitter::loadLanes(const Place &place, int64_t offset, llvm::Type *type, llvm::Align align) {
+  llvm::Value *all = llvm::PoisonValue::get(widen(type)), *slot = mask ? makeSlot(widen(type), "loaded") : nullptr;
+  if (slot) builder.CreateStore(llvm::Constant::getNullValue(widen(type)), slot);
+  llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    auto loadOne = [&] {
+      llvm::Value *distance =
+          offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
+      llvm::LoadInst *one = builder.CreateAlignedLoad(type, builder.CreateGEP(builder.getInt8Ty(), base, distance), align);
+      module.setAlias(one, place.scope);
+      module.setReadOnly(one, place.scope);
+      return one;
+    };
+    auto loadInto = [&] { builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(widen(type), slot), loadOne(), lane), slot); };
+    if (slot)
+      emitWhen(builder.CreateExtractElement(mask, lane), "lane", loadInto);
+    else
+      all = builder.CreateInsertElement(all, loadOne(), lane);
+  }
+  return slot ? builder.CreateLoad(widen(type), slot) : all;
+}
+
+void BodyEmitter::storeLanes(const Place &place, int64_t offset, llvm::Value *value, llvm::Align align) {
+  llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    auto storeOne = [&] {
+      llvm::Value *distance =
+          offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
+      llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), base, distance);
+      module.setAlias(builder.CreateAlignedStore(builder.CreateExtractElement(value, lane), pointer, align), place.scope);
+    };
+    mask ? emitWhen(builder.CreateExtractElement(mask, lane), "lane", storeOne) : storeOne();
+  }
+}
+
 /// How many neighbouring components of each lane one wide access takes: all that are packed, or one. 0: lanes are no neighbours.
 static int64_t getGroup(const Place &place, int64_t count, int64_t size) {
   if (place.lanes.isVarying()) return 0;
@@ -302,7 +338,12 @@ Components BodyEmitter::loadMemory(const Place &place) {
     llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
     if (place.lanes.isUniform() || lanes == 1) {
       all = builder.CreateAlignedLoad(type, pointer, align);
+      module.setReadOnly(all, place.scope);
       result.push_back({fromMemory(scalar, all)});
+    } else if (module.traits.hasGrids) {
+      for (int64_t part = i; part < i + std::max<int64_t>(group, 1); ++part)
+        result.push_back(makeVarying(fromMemory(scalar, loadLanes(place, part * place.componentStride, type, align))));
+      continue;
     } else if (group == 0) {
       llvm::Value *pointers = getPointers(place, i * place.componentStride);
       all = builder.CreateMaskedGather(widen(type), pointers, align, getMask(), llvm::Constant::getNullValue(widen(type)));
@@ -337,6 +378,10 @@ void BodyEmitter::storeMemory(const Place &place, const Components &value) {
       // All active lanes write one place: the last one stays.
       llvm::Value *last = component.kind.isUniform() ? component.value : getLane(component, getLastLane(getMask()));
       stored = builder.CreateAlignedStore(toMemory(scalar, last), pointer, align);
+    } else if (module.traits.hasGrids) {
+      for (int64_t part = i; part < i + std::max<int64_t>(group, 1); ++part)
+        storeLanes(place, part * place.componentStride, toMemory(scalar, toVector(value[size_t(part)])), align);
+      continue;
     } else if (group == 0) {
       llvm::Value *pointers = getPointers(place, i * place.componentStride);
       stored = builder.CreateMaskedScatter(toMemory(scalar, toVector(component)), pointers, align, getMask());

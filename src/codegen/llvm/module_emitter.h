@@ -59,6 +59,8 @@ public:
   int getAliasScope(ir::TensorArgumentOp argument);
   int getScratchScope() const { return scratchScope; }
   void setAlias(llvm::Instruction *instruction, int scope);
+  /// Tells a load that no thread of the grid writes what it reads, where that is so.
+  void setReadOnly(llvm::Instruction *load, int scope);
 
   mlir::ModuleOp source;
   llvm::LLVMContext &ctx;
@@ -68,9 +70,19 @@ public:
   Uniformity uniformity;
   artifact::Artifact &artifact;
   bool hasFailed = false;
+  uint32_t argumentBytes = 0;
+  /// Who sees atomic operations in one order: everybody, or the threads of the device.
+  llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
+
+  //--- Targets with grids: what earlier tasks may have decided ---
+  bool mayHaveFailed = false;      ///< a check of theirs may have failed
+  std::optional<uint32_t> endSlot; ///< scratch slot that says whether one of them ended the kernel
 
 private:
   void collectAliasScopes();
+  void collectWrittenScopes(ir::TaskOp task);
+  void emitOwnTasks(ir::KernelOp kernel);
+  void emitGrids(ir::KernelOp kernel);
   void countCalls();
 
   std::map<std::string, llvm::Function *> instances;
@@ -81,9 +93,12 @@ private:
   std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
   int arrayScope = -1, scratchScope = -1;
   std::vector<llvm::MDNode *> scopeLists, otherLists;
+  std::set<int> writtenScopes; ///< of the task that is being emitted
 };
 
 /// Tasks (task.cpp): `i1 task(context)`, true when the kernel ends with it.
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
+/// Tasks as grids (grid_task.cpp): an entry, and its row in the artifact.
+void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast);
 
 } // namespace qd::codegen

@@ -46,28 +46,34 @@ void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
 
 //--- Inside the loop ---
 
-llvm::Value *ParallelTask::getElementCount(BodyEmitter &in, const Tensor &target) {
+llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target) {
   llvm::Value *count = in.builder.getInt64(1);
   for (int64_t axis = 0; axis < target.type.getRank(); ++axis) count = in.builder.CreateMul(count, in.getExtent(target, axis));
   return count;
 }
 
-/// Private copy number `number`: packed, whatever the layout of the container.
-Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
-  Tensor result = in.getTensor(copy.getTarget());
-  llvm::IRBuilder<> &at = in.builder;
-  llvm::Value *bytes = at.CreateMul(getElementCount(in, result), at.getInt64(uint64_t(getBytes(copy.element))));
-  llvm::Value *first = in.loadInvariant(at.getPtrTy(), getSlotPointer(in, copy.slot));
-  result.type = ir::TensorType::get(module.source.getContext(), copy.element, result.type.getExtents(), {},
-                                    module.getByteSize(ir::getScalar(copy.element)), result.type.getOrigin());
-  result.data = at.CreateGEP(at.getInt8Ty(), first, at.CreateMul(bytes, number));
+Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
+  Tensor result = target;
+  Type element = target.type.getElement();
+  result.type = ir::TensorType::get(element.getContext(), element, target.type.getExtents(), {},
+                                    in.module.getByteSize(ir::getScalar(element)), target.type.getOrigin());
+  result.data = data;
   result.scope = -1;
+  return result;
+}
+
+/// Private copy number `number`.
+Tensor ParallelTask::getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number) {
+  Tensor target = in.getTensor(copy.getTarget());
+  llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *bytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(copy.element))));
+  llvm::Value *first = in.loadInvariant(at.getPtrTy(), getSlotPointer(in, copy.slot));
+  Tensor result = makePacked(in, target, at.CreateGEP(at.getInt8Ty(), first, at.CreateMul(bytes, number)));
   result.isPrivate = true;
   return result;
 }
 
-/// A new local for what is combined, with one value in every component.
-static Place makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
+Place makeSum(BodyEmitter &in, Type type, LaneKind kind, llvm::Value *value) {
   size_t count = size_t(ir::getComponentCount(type));
   Place place;
   place.pointee = type;
@@ -112,8 +118,7 @@ llvm::Value *ParallelTask::getPartial(BodyEmitter &in, const Reduction &reductio
   return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(chunk, at.getInt64(uint64_t(getBytes(reduction.element)))));
 }
 
-/// place = place combined with `more`.
-static void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
+void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more) {
   in.store(place, in.combineAll(kind, ir::getScalar(place.pointee), in.load(place), more), /*masked=*/false);
 }
 
@@ -142,6 +147,12 @@ void ParallelTask::combineAccumulators(llvm::Value *chunks) {
   }
 }
 
+uint64_t countUpdates(const Reduction &copy) {
+  uint64_t updates = 0;
+  for (Operation *element : copy.op->getUsers()) updates += uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
+  return updates * uint64_t(ir::getComponentCount(copy.element));
+}
+
 /// The number of private copies, and whether they are less work than atomics. Both follow from the problem only.
 llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthwhile) {
   llvm::Value *scalars = builder.getInt64(0), *bytes = builder.getInt64(0);
@@ -149,11 +160,10 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
   for (const Reduction &reduction : reductions) {
     if (!reduction.isCopy()) continue;
     llvm::Value *count = getElementCount(body, body.getTensor(reduction.getTarget()));
+    updates += countUpdates(reduction);
     uint64_t components = uint64_t(ir::getComponentCount(reduction.element));
     scalars = builder.CreateAdd(scalars, builder.CreateMul(count, builder.getInt64(components)));
     bytes = builder.CreateAdd(bytes, builder.CreateMul(count, builder.getInt64(uint64_t(getBytes(reduction.element)))));
-    for (Operation *element : reduction.op->getUsers())
-      updates += components * uint64_t(std::distance(element->getUsers().begin(), element->getUsers().end()));
   }
   auto clamp = [&](llvm::Value *value, uint64_t low, uint64_t high) {
     return getSmaller(builder, getLarger(builder, value, builder.getInt64(low)), builder.getInt64(high));
@@ -177,8 +187,7 @@ void ParallelTask::mergeCopies(llvm::Value *chunks) {
   }
 }
 
-/// The container as one row, when its elements lie that way.
-static std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
+std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
   int64_t count = 1;
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
     int64_t extent = type.getExtents()[size_t(axis)];
@@ -192,6 +201,25 @@ static std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
   return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {});
 }
 
+Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element) {
+  llvm::IRBuilder<> &at = in.builder;
+  Type indexType = IntegerType::get(in.module.source.getContext(), 64, IntegerType::Signed);
+  if (std::optional<ir::TensorType> flat = getFlatType(tensor.type)) {
+    Tensor row = tensor;
+    row.type = *flat;
+    return in.getElement(row, {element}, {indexType});
+  }
+  // Digits count from 0.
+  Tensor plain = tensor;
+  plain.type = ir::TensorType::get(tensor.type.getContext(), tensor.type.getElement(), tensor.type.getExtents(), tensor.type.getStrides(),
+                                   tensor.type.getComponentStride(), {});
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (int64_t axis = 0; axis < tensor.type.getRank(); ++axis) extents.push_back(in.splat(in.getExtent(tensor, axis)));
+  Components indices;
+  for (llvm::Value *digit : unflatten(at, in.toVector(element), extents)) indices.push_back(in.makeVarying(digit));
+  return in.getElement(plain, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
+}
+
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
   int64_t size = module.getByteSize(ir::getScalar(reduction.element));
   unsigned lanes = plan.lanes == 1 && !module.options.lanes ? std::clamp(unsigned(module.traits.vectorBytes / size), 1u, 16u) : plan.lanes;
@@ -203,29 +231,15 @@ llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
   llvm::Value *copyBytes = at.CreateMul(getElementCount(in, target), at.getInt64(uint64_t(getBytes(reduction.element))));
   llvm::Value *begin = in.function->getArg(1), *end = in.function->getArg(2);
   llvm::Value *rounds = at.CreateUDiv(at.CreateAdd(at.CreateSub(end, begin), at.getInt64(lanes - 1)), at.getInt64(lanes));
-  Type indexType = IntegerType::get(module.source.getContext(), 64, IntegerType::Signed);
   LaneKind step = lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1);
 
   in.emitCountedLoop(rounds, [&](llvm::Value *round) {
     Component element = {at.CreateAdd(begin, at.CreateMul(round, at.getInt64(lanes))), step};
     if (lanes > 1) in.mask = at.CreateICmpSLT(in.toVector(element), in.splat(end));
-    Place place;
-    if (std::optional<ir::TensorType> flat = getFlatType(target.type)) {
-      Tensor row = target;
-      row.type = *flat;
-      place = in.getElement(row, {element}, {indexType});
-    } else {
-      llvm::SmallVector<llvm::Value *, 4> extents;
-      for (int64_t axis = 0; axis < target.type.getRank(); ++axis) extents.push_back(in.splat(in.getExtent(target, axis)));
-      Components indices;
-      for (llvm::Value *digit : unflatten(at, in.toVector(element), extents)) indices.push_back(in.makeVarying(digit));
-      place = in.getElement(target, indices, llvm::SmallVector<Type, 4>(indices.size(), indexType));
-    }
+    Place place = getElementAt(in, target, element);
     Place sum = makeSum(in, reduction.element, in.manyLanes, in.getIdentity(reduction.kind, ir::getScalar(reduction.element)));
     in.store(sum, in.load(place), /*masked=*/false);
-    Tensor row = firstCopy;
-    row.type = *getFlatType(firstCopy.type);
-    Place own = in.getElement(row, {element}, {indexType});
+    Place own = getElementAt(in, firstCopy, element);
     in.emitCountedLoop(copies, [&](llvm::Value *copy) {
       Place from = own;
       from.base = at.CreateGEP(at.getInt8Ty(), own.base, at.CreateMul(copy, copyBytes));

@@ -53,20 +53,31 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
   return block;
 }
 
+/// Hands a site and its operands over: to the runtime, or (targets with grids) to routines that leave them for the host.
+void BodyEmitter::callSite(ApiField field, int site, ValueRange operands, llvm::Value *lane) {
+  llvm::Value *number = builder.getInt32(uint32_t(site)), *block = packOperands(operands, lane);
+  if (!module.traits.hasGrids) return void(callRuntime(field, {number, block}));
+  uint64_t count = module.artifact.sites[size_t(site)].countValues();
+  auto *type = llvm::FunctionType::get(builder.getVoidTy(),
+                                       {builder.getPtrTy(), builder.getInt32Ty(), builder.getPtrTy(), builder.getInt32Ty()}, false);
+  llvm::FunctionCallee routine = module.module->getOrInsertFunction(field == kFail ? "qd_leave_failure_x1" : "qd_leave_print_x1", type);
+  builder.CreateCall(routine, {context, number, block, builder.getInt32(uint32_t(count))});
+}
+
 void BodyEmitter::emitPrint(ir::PrintOp op) {
-  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op, inlinedCalls)));
-  forEachActiveLane([&](llvm::Value *lane) { callRuntime(kPrint, {site, packOperands(op.getValues(), lane)}); });
+  int site = module.getSite(op, inlinedCalls);
+  forEachActiveLane([&](llvm::Value *lane) { callSite(kPrint, site, op.getValues(), lane); });
 }
 
 void BodyEmitter::emitAssert(ir::AssertOp op) {
-  llvm::Value *site = builder.getInt32(uint32_t(module.getSite(op, inlinedCalls)));
+  int site = module.getSite(op, inlinedCalls);
   Component condition = getScalar(op.getCondition());
   bool isUniform = condition.kind.isUniform();
   llvm::Value *failing = builder.CreateNot(condition.value);
   if (!isUniform && mask) failing = builder.CreateAnd(mask, failing);
   auto fail = [&] {
     llvm::Value *lane = lanes == 1 ? nullptr : getFirstLane(isUniform ? getMask() : failing);
-    callRuntime(op.getReports() ? kPrint : kFail, {site, packOperands(op.getValues(), lane)});
+    callSite(op.getReports() ? kPrint : kFail, site, op.getValues(), lane);
     if (!op.getReports()) leaveFailed();
   };
   emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());

@@ -28,6 +28,23 @@ constexpr uint64_t kWantedChunks = 32;
 /// Chunks are multiples of this, the largest number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
+void setUpReturns(BodyEmitter &body, std::function<void()> leave) {
+  body.leaveKernel = [&body, leave = std::move(leave)](ir::ReturnOp op) {
+    llvm::Value *block = body.getContextField(kResult);
+    for (auto [value, result] : llvm::zip(op.getValues(), body.module.artifact.results))
+      body.storePacked(value.getType(), Components(body.getValue(value)), body.offsetBy(block, result.offset));
+    leave();
+  };
+}
+
+bool setUpRandom(BodyEmitter &body, Region &region) {
+  if (!body.module.containsDeep(region, llvm::IsaPred<ir::RandomOp>)) return false;
+  llvm::Type *type = body.widen(body.builder.getInt32Ty());
+  body.randomCalls = body.makeSlot(type, "random.calls");
+  body.builder.CreateStore(llvm::Constant::getNullValue(type), body.randomCalls);
+  return true;
+}
+
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0);
   llvm::Function *function = module.makeFunction(llvm::Type::getInt1Ty(module.ctx), {pointer}, "qd_task_" + llvm::Twine(index));
@@ -37,16 +54,8 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
   llvm::IRBuilder<> &builder = body.builder;
   body.task = index;
   body.leaveFailed = [&] { builder.CreateRet(builder.getTrue()); };
-  body.leaveKernel = [&](ir::ReturnOp op) {
-    llvm::Value *block = body.getContextField(kResult);
-    for (auto [value, result] : llvm::zip(op.getValues(), module.artifact.results))
-      body.storePacked(value.getType(), Components(body.getValue(value)), body.offsetBy(block, result.offset));
-    builder.CreateRet(builder.getTrue());
-  };
-  if (module.containsDeep(task.getBody(), llvm::IsaPred<ir::RandomOp>)) {
-    body.randomCalls = body.makeSlot(builder.getInt32Ty(), "random.calls");
-    builder.CreateStore(builder.getInt32(0), body.randomCalls);
-  }
+  setUpReturns(body, [&] { builder.CreateRet(builder.getTrue()); });
+  setUpRandom(body, task.getBody());
   if (task.getParallel())
     ParallelTask(module, body, task, index).emit();
   else
@@ -57,11 +66,17 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index) {
 
 //--- Around the loop ---
 
+ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task) {
+  for (ir::ForOp found : task.getBody().front().getOps<ir::ForOp>())
+    if (found.getParallel()) return found;
+  module.reportError(task.getLoc()) << "is parallel but has no parallel loop";
+  return {};
+}
+
 void ParallelTask::emit() {
   Block &block = task.getBody().front();
-  for (ir::ForOp found : block.getOps<ir::ForOp>())
-    if (found.getParallel()) loop = found;
-  if (!loop) return void(module.reportError(task.getLoc()) << "is parallel but has no parallel loop");
+  loop = findLoop(module, task);
+  if (!loop) return;
   plan = planLoop(module, loop);
   LaneKind many = plan.lanes == 1 ? LaneKind::uniform() : LaneKind::varying();
   LaneKind innermost = many;
@@ -86,7 +101,7 @@ void ParallelTask::emit() {
   // The loop's functions come first: they find out what crosses.
   llvm::Function *plain = nullptr, *copying = nullptr;
   llvm::Value *total = builder.getInt64(1);
-  for (const Axis &axis : getAxes(body)) total = builder.CreateMul(total, axis.extent);
+  for (const Axis &axis : getAxes(body, loop)) total = builder.CreateMul(total, axis.extent);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);
@@ -120,7 +135,7 @@ void ParallelTask::emit() {
     runCopying();
 }
 
-llvm::SmallVector<ParallelTask::Axis, 4> ParallelTask::getAxes(BodyEmitter &in) {
+llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
   llvm::SmallVector<Axis, 4> axes;
   llvm::IRBuilder<> &at = in.builder;
   for (unsigned a = 0; a < loop.getRank(); ++a) {
@@ -232,7 +247,7 @@ llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value
 
 void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
-  llvm::SmallVector<Axis, 4> axes = getAxes(in);
+  llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   if (axes.size() == 1 || plan.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
   // Row by row: one run is what [begin, end) and a row have in common.
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "position");

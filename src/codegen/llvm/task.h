@@ -46,6 +46,38 @@ struct Reduction {
   mlir::Value getTarget() const { return op->getOperand(0); }
 };
 
+/// One axis of a parallel loop.
+struct Axis {
+  Component lower, step;
+  llvm::Value *extent = nullptr; ///< number of iterations, i64
+  mlir::Type type;
+};
+llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop);
+
+/// The loop of a parallel task; null after an error.
+ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task);
+
+/// Lets a task end the kernel: stores the values of a qd.return, then does `leave`.
+void setUpReturns(BodyEmitter &body, std::function<void()> leave);
+/// Begins to count random numbers where the region draws any. Returns whether it does.
+bool setUpRandom(BodyEmitter &body, mlir::Region &region);
+
+//--- Reductions ---
+
+llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target);
+/// The container as one row, when its elements lie that way.
+std::optional<ir::TensorType> getFlatType(ir::TensorType type);
+/// A container of the extents of `target` that lies packed at `data`.
+Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data);
+/// Element number `element` of a container, counted row by row.
+Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element);
+/// A new local for what is combined, with one value in every component.
+Place makeSum(BodyEmitter &in, mlir::Type type, LaneKind kind, llvm::Value *value);
+/// place = place combined with `more`.
+void combineInto(BodyEmitter &in, ir::AtomicKind kind, const Place &place, const Components &more);
+/// How many scalars of the container one iteration may update.
+uint64_t countUpdates(const Reduction &copy);
+
 /// Emits a parallel task into `body`, the emitter of the task's function.
 class ParallelTask {
 public:
@@ -55,14 +87,7 @@ public:
   void emit();
 
 private:
-  struct Axis {
-    Component lower, step;
-    llvm::Value *extent = nullptr; ///< number of iterations, i64
-    mlir::Type type;
-  };
-
   // task.cpp
-  llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in);
   llvm::Value *getChunkSize(llvm::Value *total);
   llvm::Value *roundChunk(llvm::Value *size);
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
@@ -86,7 +111,6 @@ private:
   llvm::Value *getPartial(BodyEmitter &in, const Reduction &reduction, llvm::Value *chunk);
   void combineAccumulators(llvm::Value *chunks);
   void mergeCopies(llvm::Value *chunks);
-  llvm::Value *getElementCount(BodyEmitter &in, const Tensor &target);
   llvm::Function *emitMerge(const Reduction &copy);
   Tensor getCopy(BodyEmitter &in, const Reduction &copy, llvm::Value *number);
 

@@ -13,6 +13,9 @@ class Value;
 
 namespace qd::codegen {
 
+/// Address spaces of targets with grids; 0 is any of them.
+enum AddressSpace : unsigned { kGlobalMemory = 1, kSharedMemory = 3 };
+
 /// One scalar of a value for all lanes: an LLVM scalar when uniform or linear (then the value in lane 0), a vector when varying.
 struct Component {
   llvm::Value *value = nullptr;

@@ -4,7 +4,7 @@
 #include <exception>
 #include <memory>
 
-namespace qd::backends::cpu {
+namespace qd::backends {
 
 /// Owns an object unless an exception passes. LLVM is built without unwinding: when its fatal errors become exceptions, its frames vanish
 /// without cleaning up, and objects keep handles into them. Such objects are left alone, which costs memory once for each internal error.
@@ -19,10 +19,11 @@ public:
 
   T &operator*() const { return *object; }
   T *operator->() const { return object; }
+  explicit operator bool() const { return object != nullptr; }
 
 private:
   T *object;
   int exceptions = std::uncaught_exceptions();
 };
 
-} // namespace qd::backends::cpu
+} // namespace qd::backends

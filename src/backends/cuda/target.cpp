@@ -1,0 +1,140 @@
+// target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The driver of the device makes machine code of it.
+#include "backends/abandonable.h"
+#include "backends/stages.h"
+#include "backends/steps.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/PatternMatch.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+
+namespace qd::backends::cuda {
+namespace {
+
+const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
+  static const bool once = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)once;
+  std::string error;
+  return llvm::TargetRegistry::lookupTarget(triple, error);
+}
+
+/// The oldest version of PTX that has what the code needs, so that old drivers take it; newer devices bring their own.
+std::string chooseFeatures(llvm::StringRef capability) {
+  unsigned number = 0;
+  bool isOld = !capability.drop_front(3).consumeInteger(10, number) && number <= 90;
+  return isOld ? "+ptx78" : "";
+}
+
+/// What the device has for an approximate f32 quotient, whose operands are scalars: 2 ulp or less, also for divisors beyond 2^126, where
+/// LLVM's own choice is 0. Denormal operands count as 0.
+llvm::Value *emitFastQuotient(llvm::IRBuilder<> &builder, llvm::Value *left, llvm::Value *right) {
+  namespace I = llvm::Intrinsic;
+  namespace P = llvm::PatternMatch;
+  llvm::Value *radicand;
+  if (!P::match(left, P::m_FPOne())) return builder.CreateIntrinsic(builder.getFloatTy(), I::nvvm_div_full_ftz, {left, right});
+  if (P::match(right, P::m_Intrinsic<I::sqrt>(P::m_Value(radicand))))
+    return builder.CreateIntrinsic(builder.getFloatTy(), I::nvvm_rsqrt_approx_ftz_f, {radicand});
+  return builder.CreateIntrinsic(builder.getFloatTy(), I::nvvm_rcp_approx_ftz_f, {right});
+}
+
+/// Takes the device's own instructions where functions may be approximate.
+void useFastInstructions(llvm::Module &module) {
+  auto isFast = [](const llvm::Instruction &instruction) {
+    bool isQuotient = instruction.getOpcode() == llvm::Instruction::FDiv;
+    return isQuotient && instruction.getType()->getScalarType()->isFloatTy() && instruction.hasApproxFunc();
+  };
+  llvm::SmallVector<llvm::Instruction *> quotients;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (isFast(instruction)) quotients.push_back(&instruction);
+  for (llvm::Instruction *quotient : quotients) {
+    llvm::IRBuilder<> builder(quotient);
+    llvm::Value *left = quotient->getOperand(0), *right = quotient->getOperand(1), *result = llvm::PoisonValue::get(quotient->getType());
+    auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(quotient->getType());
+    for (unsigned i = 0; vector && i < vector->getNumElements(); ++i) {
+      llvm::Value *a = builder.CreateExtractElement(left, i), *b = builder.CreateExtractElement(right, i), *radicand;
+      using namespace llvm::PatternMatch;
+      // The root of one lane, so that the pattern below sees it.
+      if (match(right, m_Intrinsic<llvm::Intrinsic::sqrt>(m_Value(radicand))))
+        b = builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, builder.CreateExtractElement(radicand, i));
+      result = builder.CreateInsertElement(result, emitFastQuotient(builder, a, b), i);
+    }
+    quotient->replaceAllUsesWith(vector ? result : emitFastQuotient(builder, left, right));
+    quotient->eraseFromParent();
+  }
+}
+
+class CudaTarget : public Target {
+public:
+  explicit CudaTarget(llvm::StringRef capability) : capability(capability.str()), features(chooseFeatures(capability)) {
+    traits.hasGrids = traits.hasFma = traits.hasF16Arithmetic = true;
+  }
+
+  const passes::TargetTraits &getTraits() const override { return traits; }
+
+  mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
+                           artifact::Artifact &artifact) const override {
+    Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
+    Abandonable ownedModule(emitLlvm(source, *ownedContext, traits, options, stages, artifact));
+    if (!ownedModule) return mlir::failure();
+    if (stages.isStopped()) return mlir::success();
+    llvm::Module &module = *ownedModule;
+    Abandonable machine(makeTargetMachine(options.optLevel));
+    setDevice(module, *machine);
+    linkDeviceLibrary(module);
+    setDevice(module, *machine);
+    stages.finish("device library");
+    optimise(module, *machine, options.optLevel);
+    useFastInstructions(module);
+    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
+    if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(ptx.data(), ptx.size()); }))
+      return mlir::success();
+    artifact.binary.assign(ptx.begin(), ptx.end());
+    artifact.backend = "cuda";
+    return mlir::success();
+  }
+
+private:
+  std::unique_ptr<llvm::TargetMachine> makeTargetMachine(int optLevel) const {
+    llvm::TargetOptions options;
+    // Every fast-math freedom stands on the instructions themselves.
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    options.ExceptionModel = llvm::ExceptionHandling::None;
+    options.TrapUnreachable = false;
+    auto level = optLevel == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
+    llvm::Triple triple("nvptx64-nvidia-cuda");
+    return std::unique_ptr<llvm::TargetMachine>(findLlvmTarget(triple)->createTargetMachine(
+        triple, capability, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
+  }
+
+  void setDevice(llvm::Module &module, const llvm::TargetMachine &machine) const {
+    module.setTargetTriple(machine.getTargetTriple());
+    module.setDataLayout(machine.createDataLayout());
+    for (llvm::Function &function : module) {
+      if (function.isIntrinsic()) continue;
+      function.addFnAttr("target-cpu", capability);
+      function.addFnAttr("target-features", features);
+      function.setDoesNotThrow();
+    }
+  }
+
+  std::string capability, features;
+  passes::TargetTraits traits;
+};
+
+} // namespace
+
+std::unique_ptr<Target> makeTarget(llvm::StringRef capability) { return std::make_unique<CudaTarget>(capability); }
+
+} // namespace qd::backends::cuda

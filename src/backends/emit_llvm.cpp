@@ -1,0 +1,32 @@
+#include "backends/stages.h"
+#include "backends/steps.h"
+#include "codegen/llvm/emit.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace qd::backends {
+
+std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
+                                       const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
+  // Names are for people who read dumps.
+  ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
+  codegen::EmitOptions emitOptions{options.fastMath, options.parallel, options.lanes, options.blockSize, options.mostThreads};
+  std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);
+  if (!module) return nullptr;
+  if (!options.replay.empty()) {
+    llvm::SMDiagnostic error;
+    module = llvm::parseIRFile(options.replay, error, ctx);
+    if (!module) throw std::runtime_error(options.replay + ": " + error.getMessage().str());
+  }
+  std::string problems;
+  llvm::raw_string_ostream problemStream(problems);
+  if (options.verify && llvm::verifyModule(*module, &problemStream)) throw std::runtime_error("the emitted code is broken: " + problems);
+  stages.finish("3_llvm.ll", [&](llvm::raw_ostream &output) { module->print(output, nullptr); });
+  return module;
+}
+
+} // namespace qd::backends

@@ -1,0 +1,42 @@
+#include "backends/abandonable.h"
+#include "backends/steps.h"
+
+#include "llvm/CodeGen/CodeGenTargetMachineImpl.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/IR/LegacyPassManager.h"
+
+namespace qd::backends {
+
+/// From this many instructions on, passes that compare all hoisted constants with each other cost more than they bring.
+constexpr unsigned kLargeModule = 10000;
+
+Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
+  Object result;
+  llvm::raw_svector_ostream output(result);
+  Abandonable ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
+  llvm::legacy::PassManager &pipeline = *ownedPipeline;
+  // What addPassesToEmitFile does, but for the choice of passes.
+  auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);
+  llvm::TargetPassConfig *config = static_cast<llvm::CodeGenTargetMachineImpl &>(machine).createPassConfig(pipeline);
+  config->setDisableVerify(true);
+  // Processors that we care for order instructions themselves.
+  config->disablePass(&llvm::PostRASchedulerID);
+  if (module.getInstructionCount() > kLargeModule) {
+    config->disablePass(&llvm::EarlyMachineLICMID);
+    config->disablePass(&llvm::MachineCSELegacyID);
+  }
+  pipeline.add(config);
+  pipeline.add(modules);
+  if (config->addISelPasses()) throw std::runtime_error("this processor has no code generator");
+  config->addMachinePasses();
+  config->setInitialized();
+  if (machine.addAsmPrinter(pipeline, output, nullptr, type, modules->getMMI().getContext()))
+    throw std::runtime_error("this processor has no assembler");
+  pipeline.add(llvm::createFreeMachineFunctionPass());
+  pipeline.run(module);
+  return result;
+}
+
+} // namespace qd::backends

@@ -1,0 +1,36 @@
+// steps.h: steps from LLVM IR as emitted to machine code that targets share. What goes wrong here is a bug of ours: a std::runtime_error.
+#pragma once
+
+#include "backends/target.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <stdexcept>
+
+namespace qd::backends {
+
+/// Emits LLVM IR, or reads what takes its place, and dumps it. Null after an error.
+std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
+                                       const TargetOptions &options, Stages &stages, artifact::Artifact &artifact);
+
+/// Links the routines of the device library that the module calls.
+void linkDeviceLibrary(llvm::Module &module);
+
+/// Makes IR that is worth selecting instructions for.
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
+
+using Object = llvm::SmallVector<char, 0>;
+
+/// Selects instructions, which changes the module.
+Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
+
+/// What LLVM hands out, or its error as an exception.
+template <typename T> T take(llvm::Expected<T> result) {
+  if (!result) throw std::runtime_error(llvm::toString(result.takeError()));
+  return std::move(*result);
+}
+
+} // namespace qd::backends

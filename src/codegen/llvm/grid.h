@@ -1,0 +1,88 @@
+// grid.h: tasks as grids of threads
+//
+// An entry is one function for every thread of the grid: what stands before the loop is computed by each thread, then it takes iterations
+// in strides of the grid. Begin reading at emitGridTask (grid_task.cpp); grid_reductions.cpp is what threads do together, grid_threads.cpp
+// how they ask and talk, host_numbers.cpp what the host is told about the sizes.
+#pragma once
+
+#include "codegen/llvm/task.h"
+
+namespace qd::codegen {
+
+/// What a thread of a grid knows of itself, and how it talks to its neighbours. NVPTX.
+class GridThreads {
+public:
+  explicit GridThreads(BodyEmitter &in) : in(in), builder(in.builder) {}
+
+  /// The thread in its block, the block in the grid, the blocks of the grid; i32.
+  llvm::Value *getThread();
+  llvm::Value *getBlock();
+  llvm::Value *getBlockCount();
+  /// Waits for all threads of the block, and sees what they have written.
+  void synchronize();
+  /// The value that the thread `distance` further on in the warp has. All threads of the warp take part.
+  llvm::Value *shuffleDown(llvm::Value *value, unsigned distance);
+  /// Shared memory of one value, as a generic address.
+  llvm::Value *makeShared(llvm::Type *type, llvm::StringRef name);
+  /// The shared memory whose size the host chooses, as a generic address.
+  llvm::Value *getDynamicShared();
+  static constexpr unsigned kWarp = 32;
+
+private:
+  llvm::Value *readRegister(unsigned intrinsic, uint64_t limit);
+
+  BodyEmitter &in;
+  llvm::IRBuilder<> &builder;
+};
+
+/// The number that a value is before the launch. No steps where the host cannot tell.
+artifact::HostNumber findHostNumber(mlir::Value value);
+/// The iterations of a loop.
+artifact::HostNumber countIterations(ir::ForOp loop);
+/// Bytes of the elements of containers, packed, one after the other.
+artifact::HostNumber countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
+
+/// Emits one task.
+class GridTask {
+public:
+  GridTask(ModuleEmitter &module, ir::TaskOp task, int index) : module(module), task(task), index(index) {}
+  void emit(bool isLast);
+
+private:
+  // grid_task.cpp
+  void emitSerial(bool isLast);
+  void emitParallel();
+  llvm::Function *makeEntry();
+  llvm::Value *hasStopped();
+  unsigned chooseLanes();
+  void emitLoop(bool sharedCopies);
+  void emitIteration(llvm::Value *flat);
+  llvm::Value *getLast(llvm::Value *flat);
+  void setIndices(llvm::Value *flat);
+
+  // grid_reductions.cpp
+  void collectReductions();
+  void beginSums();
+  void endSums();
+  llvm::Value *isWorthCopying(llvm::Value *total);
+  void beginCopies(bool isShared);
+  void endCopies();
+  Components combineBlock(const Reduction &reduction, Components values);
+  llvm::Value *combineWarp(ir::AtomicKind kind, mlir::Type type, llvm::Value *value);
+
+  ModuleEmitter &module;
+  ir::TaskOp task;
+  int index;
+  ir::ForOp loop;
+  unsigned lanes = 1;
+  unsigned blockSize = 1;
+  std::unique_ptr<BodyEmitter> body;
+  std::optional<GridThreads> threads;
+  llvm::SmallVector<Axis, 4> axes;
+  llvm::Value *total = nullptr; ///< iterations, of the type that numbers them
+  bool drawsRandom = false;
+  std::vector<Reduction> reductions;
+  artifact::DeviceTask plan;
+};
+
+} // namespace qd::codegen

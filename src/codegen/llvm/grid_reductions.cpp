@@ -1,0 +1,216 @@
+// grid_reductions.cpp: what all iterations of a loop combine into, on a grid
+//
+// qd.accumulator: registers, then the warp by shuffles, then the block through shared memory. Each block leaves its result in the scratch
+// block; the last one to do so combines them, each thread every `blockSize`-th, so that the order follows from the grid alone.
+// qd.private_copy: a copy in the shared memory of each block, added to the container by atomics; plain atomics where it does not fit.
+#include "codegen/llvm/grid.h"
+#include "runtime/kernel_abi.h"
+
+#include "llvm/IR/Constants.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+/// Blocks that leave partial results; more of them do not run at a time.
+constexpr uint32_t kMostBlocks = 2048;
+
+void GridTask::collectReductions() {
+  llvm::SmallVector<Value, 2> copies;
+  for (Operation &op : task.getBody().front()) {
+    if (auto accumulator = dyn_cast<ir::AccumulatorOp>(op)) {
+      Type element = cast<ir::RefType>(accumulator.getType()).getPointee();
+      int64_t bytes = ir::getComponentCount(element) * module.getByteSize(ir::getScalar(element));
+      reductions.push_back({&op, accumulator.getAtomicKind(), element, {}, module.addScratch(uint32_t(bytes) * kMostBlocks)});
+    } else if (auto copy = dyn_cast<ir::PrivateCopyOp>(op)) {
+      reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), {}, 0});
+      copies.push_back(copy.getTarget());
+    }
+  }
+  plan.sharedBytes = countBytes(copies, module);
+  if (!reductions.empty()) plan.mostBlocks = kMostBlocks;
+}
+
+//--- Accumulators ---
+
+void GridTask::beginSums() {
+  for (Reduction &reduction : reductions) {
+    if (reduction.isCopy()) continue;
+    llvm::Constant *identity = body->getIdentity(reduction.kind, ir::getScalar(reduction.element));
+    Place &sum = reduction.sums.emplace_back(makeSum(*body, reduction.element, body->manyLanes, identity));
+    sum.isPrivate = sum.isReference = true;
+    body->setPlace(reduction.op->getResult(0), sum);
+  }
+}
+
+/// The values of all threads of the warp combined; the first one has the result.
+llvm::Value *GridTask::combineWarp(ir::AtomicKind kind, Type type, llvm::Value *value) {
+  for (unsigned distance = GridThreads::kWarp / 2; distance > 0; distance /= 2)
+    value = body->emitAtomicCombine(kind, type, value, threads->shuffleDown(value, distance));
+  return value;
+}
+
+/// The values of all threads of the block combined; the first one has the result.
+Components GridTask::combineBlock(const Reduction &reduction, Components values) {
+  llvm::IRBuilder<> &at = body->builder;
+  Type scalar = ir::getScalar(reduction.element);
+  for (Component &component : values) component = {combineWarp(reduction.kind, scalar, component.value)};
+  unsigned warps = blockSize / GridThreads::kWarp;
+  if (warps == 1) return values;
+  llvm::Value *thread = threads->getThread(), *lane = at.CreateAnd(thread, uint64_t(GridThreads::kWarp - 1));
+  llvm::Type *row = llvm::ArrayType::get(values[0].value->getType(), warps);
+  llvm::Value *shared = threads->makeShared(llvm::ArrayType::get(row, values.size()), "qd_warps");
+  auto getCell = [&](size_t component, llvm::Value *warp) {
+    return at.CreateGEP(row, at.CreateConstGEP1_64(row, shared, component), {at.getInt32(0), warp});
+  };
+  body->emitWhen(at.CreateIsNull(lane), "warp.leader", [&] {
+    for (auto [i, component] : llvm::enumerate(values)) at.CreateStore(component.value, getCell(i, at.CreateLShr(thread, 5)));
+  });
+  threads->synchronize();
+  llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
+  llvm::Value *isWarp = at.CreateICmpULT(lane, at.getInt32(warps)), *cell = at.CreateSelect(isWarp, lane, at.getInt32(0));
+  // Every warp does it, so that all threads take part in the shuffles; the first one counts.
+  for (auto [i, component] : llvm::enumerate(values)) {
+    llvm::Value *value = at.CreateSelect(isWarp, at.CreateLoad(component.value->getType(), getCell(i, cell)), identity);
+    component = {combineWarp(reduction.kind, scalar, value)};
+  }
+  return values;
+}
+
+void GridTask::endSums() {
+  llvm::SmallVector<const Reduction *, 4> sums;
+  for (const Reduction &reduction : reductions)
+    if (!reduction.isCopy()) sums.push_back(&reduction);
+  if (sums.empty()) return;
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::Value *isFirst = at.CreateIsNull(threads->getThread()), *block = threads->getBlock(), *blocks = threads->getBlockCount();
+  auto getPartial = [&](const Reduction &reduction, llvm::Value *number) {
+    int64_t bytes = ir::getComponentCount(reduction.element) * module.getByteSize(ir::getScalar(reduction.element));
+    llvm::Value *partials = body->offsetBy(body->getContextField(kScratch), reduction.slot);
+    return at.CreateGEP(at.getInt8Ty(), partials, at.CreateMul(at.CreateZExt(number, at.getInt64Ty()), at.getInt64(uint64_t(bytes))));
+  };
+  for (const Reduction *reduction : sums) {
+    Components values = body->load(reduction->sums[0]);
+    Type scalar = ir::getScalar(reduction->element);
+    for (Component &component : values) component = {body->reduceLanes(reduction->kind, scalar, body->toVector(component))};
+    values = combineBlock(*reduction, std::move(values));
+    body->emitWhen(isFirst, "partial", [&] { body->storePacked(reduction->element, values, getPartial(*reduction, block)); });
+  }
+  // The block that counts last sees what all have stored.
+  llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
+  llvm::Value *state = body->loadAddress(body->offsetBy(body->context, offsetof(QdGpuLaunch, state)));
+  llvm::Value *counter = body->offsetBy(state, offsetof(QdGpuState, finished_blocks));
+  body->emitWhen(isFirst, "count", [&] {
+    // LLVM makes a relaxed instruction of any ordering here: the fences order what was stored.
+    at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
+    llvm::Value *before = at.CreateAtomicRMW(llvm::AtomicRMWInst::Add, counter, at.getInt32(1), llvm::Align(4),
+                                             llvm::AtomicOrdering::Monotonic, module.atomicScope);
+    llvm::Value *isLast = at.CreateICmpEQ(before, at.CreateSub(blocks, at.getInt32(1)));
+    at.CreateStore(at.CreateZExt(isLast, at.getInt32Ty()), isLastShared);
+  });
+  threads->synchronize();
+  llvm::BasicBlock *last = body->makeBlock("last"), *end = body->makeBlock("last.end");
+  at.CreateCondBr(at.CreateIsNotNull(at.CreateLoad(at.getInt32Ty(), isLastShared)), last, end);
+  body->moveTo(last);
+  at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
+  for (const Reduction *reduction : sums) {
+    Type scalar = ir::getScalar(reduction->element);
+    llvm::Constant *identity = body->getIdentity(reduction->kind, scalar);
+    Place sum = makeSum(*body, reduction->element, LaneKind::uniform(), identity);
+    llvm::Value *thread = threads->getThread(), *missing = at.CreateSub(at.CreateAdd(blocks, at.getInt32(blockSize - 1)), thread);
+    body->emitCountedLoop(at.CreateUDiv(missing, at.getInt32(blockSize)), [&](llvm::Value *round) {
+      llvm::Value *number = at.CreateAdd(thread, at.CreateMul(round, at.getInt32(blockSize)));
+      combineInto(*body, reduction->kind, sum, body->loadPacked(reduction->element, getPartial(*reduction, number), /*invariant=*/false));
+    });
+    Components values = combineBlock(*reduction, body->load(sum));
+    body->emitWhen(isFirst, "combine", [&] { combineInto(*body, reduction->kind, body->getPlace(reduction->op->getOperand(0)), values); });
+  }
+  body->emitWhen(isFirst, "reset", [&] { at.CreateAlignedStore(at.getInt32(0), counter, llvm::Align(4)); });
+  body->continueAt(end);
+}
+
+//--- Copies in shared memory ---
+
+/// Bytes that the copy takes in shared memory.
+static llvm::Value *getSharedBytes(BodyEmitter &in, const Reduction &copy) {
+  llvm::IRBuilder<> &at = in.builder;
+  int64_t size = ir::getComponentCount(copy.element) * in.module.getByteSize(ir::getScalar(copy.element));
+  llvm::Value *bytes = at.CreateMul(getElementCount(in, in.getTensor(copy.getTarget())), at.getInt64(uint64_t(size)));
+  return at.CreateAnd(at.CreateAdd(bytes, at.getInt64(7)), at.getInt64(~uint64_t(7)));
+}
+
+/// Where they fit, and are no larger than what there is to combine.
+llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::Value *bytes = at.getInt64(0), *scalars = at.getInt64(0);
+  uint64_t updates = 0;
+  for (const Reduction &reduction : reductions) {
+    if (!reduction.isCopy()) continue;
+    bytes = at.CreateAdd(bytes, getSharedBytes(*body, reduction));
+    llvm::Value *count = getElementCount(*body, body->getTensor(reduction.getTarget()));
+    scalars = at.CreateAdd(scalars, at.CreateMul(count, at.getInt64(uint64_t(ir::getComponentCount(reduction.element)))));
+    updates += countUpdates(reduction);
+  }
+  if (updates == 0 || !plan.sharedBytes.isKnown()) return at.getFalse();
+  return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(artifact::DeviceTask::kMostSharedBytes)),
+                      at.CreateICmpULE(scalars, at.CreateMul(iterations, at.getInt64(updates))));
+}
+
+/// `round` for every scalar of the copy, each by one thread of the block; it gets the number of the element and the address in the copy.
+static void forEachScalar(BodyEmitter &in, GridThreads &threads, unsigned blockSize, const Reduction &copy, const Tensor &tensor,
+                          llvm::function_ref<void(llvm::Value *element, unsigned component, llvm::Value *pointer)> visit) {
+  llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *count = getElementCount(in, tensor), *thread = at.CreateZExt(threads.getThread(), at.getInt64Ty());
+  llvm::Value *missing = at.CreateSub(at.CreateAdd(count, at.getInt64(blockSize - 1)), thread);
+  int64_t size = in.module.getByteSize(ir::getScalar(copy.element)), components = ir::getComponentCount(copy.element);
+  in.emitCountedLoop(at.CreateUDiv(missing, at.getInt64(blockSize)), [&](llvm::Value *round) {
+    llvm::Value *element = at.CreateAdd(thread, at.CreateMul(round, at.getInt64(blockSize)));
+    llvm::Value *first = at.CreateGEP(at.getInt8Ty(), tensor.data, at.CreateMul(element, at.getInt64(uint64_t(size * components))));
+    for (int64_t i = 0; i < components; ++i) visit(element, unsigned(i), in.offsetBy(first, i * size));
+  });
+}
+
+void GridTask::beginCopies(bool isShared) {
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::Value *next = nullptr;
+  for (const Reduction &reduction : reductions) {
+    if (!reduction.isCopy()) continue;
+    Tensor target = body->getTensor(reduction.getTarget());
+    if (!isShared) {
+      body->setTensor(reduction.op->getResult(0), target);
+      continue;
+    }
+    if (!next) next = threads->getDynamicShared();
+    Tensor copy = makePacked(*body, target, next);
+    next = at.CreateGEP(at.getInt8Ty(), next, getSharedBytes(*body, reduction));
+    body->setTensor(reduction.op->getResult(0), copy);
+    Type scalar = ir::getScalar(reduction.element);
+    llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
+    forEachScalar(*body, *threads, blockSize, reduction, copy,
+                  [&](llvm::Value *, unsigned, llvm::Value *pointer) { body->storePacked(scalar, {{identity}}, pointer); });
+  }
+  if (next) threads->synchronize();
+}
+
+void GridTask::endCopies() {
+  llvm::IRBuilder<> &at = body->builder;
+  threads->synchronize();
+  for (const Reduction &reduction : reductions) {
+    if (!reduction.isCopy()) continue;
+    Type scalar = ir::getScalar(reduction.element);
+    llvm::Constant *identity = body->getIdentity(reduction.kind, scalar);
+    Tensor target = body->getTensor(reduction.getTarget()), copy = body->getTensor(reduction.op->getResult(0));
+    forEachScalar(*body, *threads, blockSize, reduction, copy, [&](llvm::Value *element, unsigned component, llvm::Value *pointer) {
+      llvm::Value *value = body->loadPacked(scalar, pointer, /*invariant=*/false)[0].value;
+      llvm::Value *isIdentity =
+          value->getType()->isFloatingPointTy() ? at.CreateFCmpOEQ(value, identity) : at.CreateICmpEQ(value, identity);
+      body->emitWhen(at.CreateNot(isIdentity), "merge", [&] {
+        Place place = getElementAt(*body, target, {element});
+        llvm::Value *to = body->offsetBy(place.base, int64_t(component) * place.componentStride);
+        body->emitAtomicAt(reduction.kind, scalar, to, value, place);
+      });
+    });
+  }
+}
+
+} // namespace qd::codegen

@@ -1,0 +1,29 @@
+// sites.h: what a thread of a grid leaves for the host (runtime/kernel_abi.h)
+#pragma once
+
+#include "runtime/kernel_abi.h"
+
+namespace qd::devlib {
+
+/// The first thread of the stream whose check fails says where and why; every one stops the tasks that follow.
+inline void leaveFailure(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
+  QdGpuFailure *failure = launch->failure;
+  if (__atomic_exchange_n(&failure->claimed, 1u, __ATOMIC_RELAXED) == 0) {
+    constexpr uint32_t most = sizeof(failure->values) / sizeof(failure->values[0]);
+    failure->site = site;
+    for (uint32_t i = 0; i < count && i < most; ++i) failure->values[i] = values[i];
+    __atomic_store_n(&failure->failed, 1u, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&launch->state->failed, 1u, __ATOMIC_RELAXED);
+}
+
+/// Appends a record where there is room for it.
+inline void leavePrint(const QdGpuLaunch *launch, int32_t site, const uint64_t *values, uint32_t count) {
+  QdGpuPrints *prints = launch->prints;
+  uint64_t length = count + uint64_t(1), at = __atomic_fetch_add(&prints->used, length, __ATOMIC_RELAXED);
+  if (at + length > prints->capacity) return;
+  prints->words[at] = static_cast<uint64_t>(site);
+  for (uint32_t i = 0; i < count; ++i) prints->words[at + 1 + i] = values[i];
+}
+
+} // namespace qd::devlib

@@ -1,0 +1,111 @@
+// RUN: qd-opt %s --pipeline --emit=llvm --target=cuda --split-input-file | FileCheck %s
+// RUN: qd-opt %s --pipeline --emit=asm --target=cuda --split-input-file | FileCheck %s --check-prefix=PTX
+
+// Each thread takes four iterations at a time, a block apart, so that it waits for several loads at once; the rest goes under a mask. What no
+// task writes is read through the read-only cache.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0(ptr {{.*}}byval([11 x i64]) align 8 "nvvm.grid_constant"
+// CHECK: strides:
+// CHECK-COUNT-4: load float, {{.*}} !invariant.load
+// CHECK: fmul {{.*}} <4 x float>
+// CHECK-COUNT-4: store float
+// CHECK: masked:
+// PTX-LABEL: .visible .entry qd_task_0(
+// PTX: .maxntid 128
+// PTX: ld.global.nc.b32 %r{{[0-9]+}}, [%rd[[FROM:[0-9]+]]+{{-?[0-9]+}}]
+// PTX: st.global.b32
+qd.kernel @scale [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [65536], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [65536], [4], 4>
+  %a = qd.argument 16 : f32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 65536 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [65536], [4], 4>, si32 -> !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [65536], [4], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    %scaled = qd.binary mul %value, %a : f32, f32 -> f32
+    qd.store %scaled, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A sum goes through registers, warps and blocks; the last block adds up what the others have left.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: fadd {{.*}} <4 x float>
+// CHECK: llvm.nvvm.shfl.sync.down.i32
+// CHECK: llvm.nvvm.barrier.cta.sync.aligned.all
+// CHECK: fence syncscope("device") acq_rel
+// CHECK: atomicrmw add {{.*}} syncscope("device") monotonic
+// CHECK: last:
+// CHECK: fence syncscope("device") acq_rel
+// PTX: shfl.sync.down.b32
+// PTX: fence.acq_rel.gpu
+// PTX: atom.global.add.u32
+// PTX: fence.acq_rel.gpu
+qd.kernel @sum [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [1024], [4], 4>
+  %s = qd.tensor_argument field "s" at 8 position 1 : !qd.tensor<f32, [], [], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 1024 : si32
+  %target = qd.element %s[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<f32, [1024], [4], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %place : !qd.ref<f32>
+    %old = qd.atomic add %target, %value : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A table that fits into shared memory is filled there, block by block; one whose size only the launch knows has both ways.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: copies:
+// CHECK: merge:
+// PTX: atom.shared.add.u32
+// PTX: atom.global.add.u32
+qd.kernel @histogram [] attributes {argument_bytes = 24 : i32} {
+  %keys = qd.tensor_argument field "keys" at 0 position 0 : !qd.tensor<si32, [100000], [4], 4>
+  %bins = qd.tensor_argument "bins" at 8 position 1 : !qd.tensor<si32, [?], [4], 4>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 100000 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %keys[%i] : !qd.tensor<si32, [100000], [4], 4>, si32 -> !qd.ref<si32>
+    %key = qd.load %place : !qd.ref<si32>
+    %bin = qd.element %bins[%key] : !qd.tensor<si32, [?], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.atomic add %bin, %one : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Serial statements are a thread; a return among them is a slot that later tasks look at.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: store i32 0, ptr
+// CHECK: store i32 1, ptr
+// CHECK-LABEL: define ptx_kernel void @qd_task_1
+// CHECK: icmp ne i32
+// CHECK: select i1 {{.*}}, i64 0, i64 64
+qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %n = qd.argument 8 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  %negative = qd.binary lt %n, %zero : si32, si32 -> i1
+  qd.if %negative {
+    qd.return %n : si32
+  }
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %place : !qd.ref<si32>
+    qd.yield
+  }
+}

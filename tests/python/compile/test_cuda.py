@@ -1,0 +1,246 @@
+"""PTX for kernels of every kind, made without a device. `pytest --assemble=sm_90` does the same with every kernel of the suite."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from assembling import assemble, make_ptx
+
+import quadrants as qd
+
+
+@pytest.fixture(autouse=True)
+def _cpu() -> Iterator[None]:
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+def copy_between_arrays() -> Any:
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)) -> None:
+        for i in x:
+            y[i] = x[i]
+
+    return make_ptx(kernel, qd.ndarray(qd.f32, 100), qd.ndarray(qd.f32, 100))
+
+
+def copy_between_fields() -> Any:
+    x, y = qd.field(qd.f32, 1000), qd.field(qd.f32, 1000)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            y[i] = x[i]
+
+    return make_ptx(kernel)
+
+
+def sums_of_every_type() -> Any:
+    fields = [qd.field(dtype, 100) for dtype in (qd.f16, qd.f32, qd.f64, qd.i32, qd.i64, qd.u8, qd.u64)]
+    sums = [qd.field(field.dtype, ()) for field in fields]
+    vectors, vector = qd.Vector.field(3, qd.f32, 100), qd.Vector.field(3, qd.f32, ())
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in vectors:
+            for k in qd.static(range(len(fields))):
+                sums[k][None] += fields[k][i]
+            vector[None] += vectors[i]
+
+    return make_ptx(kernel)
+
+
+def histogram() -> Any:
+    bins = qd.field(qd.i32, 256)
+
+    @qd.kernel
+    def kernel(keys: qd.types.ndarray(qd.u8, 1), sizes: qd.types.ndarray(qd.f32, 2)) -> None:
+        for i in keys:
+            bins[qd.i32(keys[i])] += 1
+            qd.atomic_max(sizes[qd.i32(keys[i]) % 4, 0], 1.5)
+
+    return make_ptx(kernel, qd.ndarray(qd.u8, 10000), qd.ndarray(qd.f32, (4, 4)))
+
+
+def atomics() -> Any:
+    cells = [qd.field(dtype, 16) for dtype in (qd.i8, qd.u16, qd.i32, qd.u64, qd.f16, qd.f32, qd.f64)]
+    old = qd.field(qd.i32, 100)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in range(100):
+            for k in qd.static(range(len(cells))):
+                qd.atomic_add(cells[k][i % 7], 1)
+                qd.atomic_min(cells[k][i % 5], 1)
+                qd.atomic_mul(cells[k][i % 3], 2)
+            old[i] = qd.atomic_or(cells[2][i % 2], 8)
+
+    return make_ptx(kernel)
+
+
+def serial_statements_and_returns() -> Any:
+    x = qd.field(qd.i32, 10)
+
+    @qd.kernel
+    def kernel(n: qd.i32) -> qd.i32:
+        total = 0
+        if n < 0:
+            return -1
+        for i in range(n):
+            x[i] = i
+        bound = x[3]
+        for i in range(bound):
+            x[i] += 1
+        total = x[0] + x[1]
+        return total
+
+    return make_ptx(kernel, 5)
+
+
+def checks_and_prints() -> Any:
+    qd.init(arch=qd.cpu, offline_cache=False, debug=True, log_level="error")
+    x = qd.field(qd.f32, 10)
+
+    @qd.kernel
+    def kernel(n: qd.i32) -> None:
+        for i in range(n):
+            x[i] = qd.f32(i * n)
+            assert x[i] < 5, "too large"
+        for i in x:
+            print(i, x[i], qd.Vector([i, 2 * i]))
+
+    return make_ptx(kernel, 5)
+
+
+def random_numbers_and_functions() -> Any:
+    x = qd.field(qd.f32, (20, 30))
+
+    @qd.kernel
+    def kernel() -> None:
+        for i, j in x:
+            r = qd.random() * qd.random(qd.f64)
+            x[i, j] = qd.f32(qd.sin(r) + qd.exp(qd.log(r) ** 2) + qd.tan(r) + qd.atan2(r, 2.0) + qd.pow(r, 0.3)) / qd.sqrt(qd.f32(r))
+            x[i, j] += qd.f32(i // (j - 3) + i % (j - 4)) + qd.round(r) + qd.tanh(qd.f32(r))
+
+    return make_ptx(kernel)
+
+
+def control_flow() -> Any:
+    x = qd.field(qd.i64, 100)
+
+    @qd.func
+    def collatz(n: qd.i64) -> qd.i32:
+        steps = 0
+        while n > 1:
+            if steps > 1000:
+                break
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            steps += 1
+        return steps
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            if i % 3 == 0:
+                continue
+            for j in range(i):
+                x[i] += collatz(i + j)
+
+    return make_ptx(kernel)
+
+
+def recursion() -> Any:
+    x = qd.field(qd.i32, 20)
+
+    @qd.real_func
+    def fibonacci(n: qd.i32) -> qd.i32:
+        result = n
+        if n > 1:
+            result = fibonacci(n - 1) + fibonacci(n - 2)
+        return result
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            x[i] = fibonacci(i)
+
+    return make_ptx(kernel)
+
+
+def many_arguments() -> Any:
+    x = qd.field(qd.f32, 40)
+
+    @qd.kernel
+    def kernel(a: qd.types.matrix(40, 40, qd.f32)) -> None:
+        for i in range(40):
+            x[i] = a[i, i]
+
+    return make_ptx(kernel, qd.Matrix([[1.0] * 40] * 40))
+
+
+SAMPLES = (
+    copy_between_arrays,
+    copy_between_fields,
+    sums_of_every_type,
+    histogram,
+    atomics,
+    serial_statements_and_returns,
+    checks_and_prints,
+    random_numbers_and_functions,
+    control_flow,
+    recursion,
+    many_arguments,
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
+def test_ptxas_takes_what_kernels_become(sample: Any, tmp_path: Path) -> None:
+    ptx = sample()
+    assert ".visible .entry qd_task_0" in ptx
+    assert "unreachable" not in ptx
+    assemble(ptx, tmp_path)
+
+
+def test_memory_is_accessed_as_global_memory_and_read_only_where_nothing_writes() -> None:
+    ptx = copy_between_fields()
+    assert "ld.global.nc.b32" in ptx
+    assert "st.global.b32" in ptx
+    # Two arrays may be one.
+    assert "ld.global.nc" not in copy_between_arrays()
+
+
+def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
+    assert "shfl.sync.down" in sums_of_every_type()
+    assert "atom.shared.add.u32" in histogram()
+
+
+def test_strict_arithmetic_rounds_every_operation() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, fast_math=False, log_level="error")
+    x = qd.field(qd.f32, 100)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            x[i] = qd.sqrt(x[i] * x[i] + 2.0) / x[i]
+
+    ptx = make_ptx(kernel)
+    for exact in ("mul.rn.f32", "add.rn.f32", "sqrt.rn.f32", "div.rn.f32"):
+        assert exact in ptx
+    for loose in ("fma.", "approx", "mul.f32", "add.f32"):
+        assert loose not in ptx
+
+
+def test_code_for_other_devices(tmp_path: Path) -> None:
+    x = qd.field(qd.f16, 100)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            x[i] = x[i] * x[i]
+
+    for capability in ("sm_75", "sm_80", "sm_100"):
+        ptx = make_ptx(kernel, target=f"cuda:{capability}")
+        assert f".target {capability}" in ptx
+        assemble(ptx, tmp_path, capability)

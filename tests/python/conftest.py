@@ -1,0 +1,43 @@
+"""Options of the whole suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
+
+
+@pytest.fixture(autouse=True)
+def _assemble_every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With --assemble: what a test compiles for the processor, it compiles for the device, too."""
+    capability = request.config.getoption("--assemble")
+    if not capability:
+        yield
+        return
+    from assembling import assemble, find_ptx
+
+    from quadrants import _compiler  # type: ignore[attr-defined]
+
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("assembled")
+    compile_plain = _compiler.compile
+    problems = []
+
+    def compile_twice(*arguments: Any) -> Any:
+        *rest, options, _, _ = arguments
+        made = compile_plain(*arguments)
+        try:
+            artifact, _ = compile_plain(*rest, {**options, "dump": ""}, f"cuda:{capability}")
+            assemble(find_ptx(artifact), folder, capability)
+        except Exception as problem:  # Ctrl-C and the like go on
+            problems.append(problem)
+        return made
+
+    monkeypatch.setattr(_compiler, "compile", compile_twice)
+    yield
+    if problems:
+        raise problems[0]
