@@ -159,8 +159,8 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
-  if (session.python.isInstance(annotation, session.python.arrayType) && !object.is_none() && !session.python.isTensor(object))
-    return makeArrayArgument(annotation, object, path);
+  bool hasOwnType = object.is_none() || session.python.isTensor(object) || session.python.isInstance(object, session.python.structField);
+  if (session.python.isInstance(annotation, session.python.arrayType) && !hasOwnType) return makeArrayArgument(annotation, object, path);
   if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path);
   Value value = makeObject(object, path);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);

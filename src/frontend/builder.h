@@ -199,6 +199,7 @@ private:
   std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
   std::pair<mlir::Value, mlir::Value> findBounds(const Value &tensor, size_t axis);
   size_t countTargets(nb::handle target);
+  Value leafTensor(Value container); ///< of a container of structs the first array with numbers
   bool isContainer(const Value &value);
   void checkIndices(const Box &box, nb::handle target);
   /// Whether loops under an `if` may become tasks: nothing stands between them, and what they loop over can be read in any case.

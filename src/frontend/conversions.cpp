@@ -39,7 +39,7 @@ nb::object FunctionBuilder::toPython(const Value &value) {
     return dict;
   }
   case Kind::Method:
-    if (!value.aggregate || value.aggregate->items.empty() || !value.aggregate->items[0].isObject()) return {};
+    if (!PyUnicode_Check(value.object.ptr()) || !value.aggregate->items[0].isObject()) return {}; // a func with what it captures
     return findAttribute(value.aggregate->items[0].object, value.object);
   default: return {};
   }

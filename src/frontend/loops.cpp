@@ -137,16 +137,23 @@ std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode
 
 void FunctionBuilder::visitFor(nb::handle at) {
   nb::object iterNode = getAttribute(at, names().iter), target = getAttribute(at, names().target);
-  if (kindOf(iterNode) == NodeKind::Subscript) {
-    Value base = visit(getAttribute(iterNode, names().value));
-    if (isTensor(base)) return loopOver(at, boxOfSlice(toTensor(base), visitIndices(getAttribute(iterNode, names().slice)), target));
-  }
   Value iterable;
+  if (kindOf(iterNode) == NodeKind::Subscript) {
+    Value base = visit(getAttribute(iterNode, names().value)), leaf = leafTensor(base);
+    if (isTensor(leaf)) {
+      Value tensor = toTensor(leaf);
+      std::vector<Value> indices = visitIndices(getAttribute(iterNode, names().slice));
+      bool isElement = isTensor(base) && int64_t(indices.size()) == mlir::cast<ir::TensorType>(tensor.type).getRank() &&
+                       llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+      if (!isElement) return loopOver(at, boxOfSlice(tensor, indices, target));
+      iterable = load(subscriptTensor(tensor, indices));
+    }
+  }
   if (kindOf(iterNode) == NodeKind::IfExp) {
     Value test = visit(getAttribute(iterNode, names().test));
     if (!isConstant(test) && !test.isStatic) iterable = chooseRange(iterNode, truth(test, "if"));
   }
-  if (!iterable.is(Kind::Range)) iterable = visit(iterNode);
+  if (!iterable.isGiven()) iterable = visit(iterNode);
   if (std::optional<Box> box = findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
   unroll(at, iterable);
 }
@@ -316,16 +323,20 @@ std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &ten
   return {constant(first, last.getType()), last};
 }
 
+Value FunctionBuilder::leafTensor(Value container) {
+  while (container.isObject() && session.python.isInstance(container.object, session.python.structField)) {
+    nb::object fields = getAttribute(container.object, names().field_dict);
+    auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
+    container = structFieldMember(container, name, field);
+  }
+  return container;
+}
+
 FunctionBuilder::Box FunctionBuilder::boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target) {
   Box box;
   box.isGrouped = isGrouped;
   for (const auto &[number, container] : llvm::enumerate(containers)) {
-    Value tensor = container;
-    while (tensor.isObject() && session.python.isInstance(tensor.object, session.python.structField)) {
-      nb::object fields = getAttribute(tensor.object, names().field_dict);
-      auto [name, field] = *nb::borrow<nb::dict>(fields).begin();
-      tensor = structFieldMember(tensor, name, field);
-    }
+    Value tensor = leafTensor(container);
     if (isView(tensor)) tensor = toView(tensor);
     if (!isTensor(tensor) && !tensor.is(Kind::View))
       fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");

@@ -352,6 +352,8 @@ class Evaluator:
         if tensor is None:
             return self.iterate(self.read(self.element(base, index)), count)
         given = [*(index if isinstance(index, tuple) else (index,))]
+        if len(given) == len(tensor.shape) and not any(isinstance(part, builtins.slice) for part in given):
+            return self.iterate(self.read(self.element(base, index)), count)
         given += [builtins.slice(None)] * (len(tensor.shape) - len(given))
         ends = [(part.start, part.stop, part.step) for part in given if isinstance(part, builtins.slice)]
         sizes = [size for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, builtins.slice)]
@@ -473,6 +475,8 @@ def _is_real(value: Any) -> bool:
 
 def _unify(chosen: Any, other: Any) -> Any:
     """`chosen`, in the common type of both."""
+    if isinstance(chosen, np.generic) and isinstance(other, np.generic):
+        return _common(chosen, other)
     if not (is_runtime(chosen) or is_runtime(other)) or isinstance(chosen, StructValue):
         return chosen
     chosen, other = values.as_vector(chosen), values.as_vector(other)

@@ -11,7 +11,7 @@ import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
-from quadrants._dtypes import to_numpy_dtype
+from quadrants._dtypes import DATA_TYPES, to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
 from quadrants._source import get_source
@@ -24,6 +24,7 @@ from .values import StructValue, Tensor, Vec, new_place, read, write
 
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
 TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a typed value when called
+_NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
 _MAX_DEPTH = 200
 _rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
 _depth = 0
@@ -32,8 +33,10 @@ _ROLES = {"template": "place", "struct": "value"}
 
 def dtype_of(kind: Any) -> np.dtype | None:
     """The NumPy dtype of a data type of the language, or None."""
-    found = _types.find_dtype(kind)
-    return None if found is None else to_numpy_dtype(found)
+    if isinstance(kind, _types.DataType):
+        return _NUMPY_DTYPES[kind]
+    found = None if isinstance(kind, TYPES) else _types.find_dtype(kind)
+    return None if found is None else _NUMPY_DTYPES[found]
 
 
 def check_dtype(kind: Any) -> np.dtype:

@@ -250,11 +250,15 @@ def elementwise(function: Callable[..., Any], symbol: str, *operands: Any) -> An
 def as_type_of(target: Any, symbol: str, value: Any) -> Any:
     """A value converted to the type of the components of `target`."""
     dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
+    if isinstance(value, np.generic):
+        return cast(value, dtype)
     return elementwise(lambda x: cast(x, dtype), symbol, typed(value, dtype) if scalars.is_number(value) else value)
 
 
 def unary(name: str, value: Any) -> Any:
     """A unary row of the operator table on any run-time value."""
+    if isinstance(value, np.generic):
+        return scalars.unary(name, value)
     return elementwise(lambda operand: scalars.unary(name, operand), name, value)
 
 

@@ -1,6 +1,7 @@
 """Ndarrays and tensors of structs, and struct members whose components are members of their own."""
 
 import copy
+import dataclasses
 import pickle
 
 import numpy as np
@@ -38,6 +39,28 @@ def test_ndarrays_of_structs_in_kernels_and_from_python(layout):
     assert other[5].mass == 5 and list(other[5].pos) == [5, 5, 5]
     for twin in (copy.deepcopy(other), pickle.loads(pickle.dumps(other))):
         assert isinstance(twin, type(other)) and twin[5].to_dict() == other[5].to_dict()
+
+
+@dataclasses.dataclass
+class Crowd:
+    bodies: qd.types.ndarray(dtype=BODY, ndim=1)
+    by: qd.f32
+
+
+def test_ndarrays_of_structs_are_members_of_dataclasses_and_looped_over_in_part():
+    crowd = Crowd(BODY.ndarray(5), 2.0)
+
+    @qd.kernel
+    def move(crowd: Crowd):
+        for i in crowd.bodies[1:4]:
+            crowd.bodies[i].mass += i
+            for x in crowd.bodies[i].pos:
+                crowd.bodies[i].mass += x
+            crowd.bodies[i].pos += crowd.by
+
+    move(crowd)
+    move(crowd)
+    assert crowd.bodies.to_numpy()["mass"].tolist() == [0, 2 + 6, 4 + 6, 6 + 6, 0]
 
 
 def test_cells_of_struct_ndarrays_are_packed():

@@ -19,10 +19,14 @@ BITS = {name: 1 if name == "u1" else int(name[1:]) for name in ("u1", *INTEGERS,
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: a scalar, or a vector or matrix when it has a shape; `struct` for the program's struct."""
+    """A type: a scalar, a vector or matrix when it has a shape, or a struct of the program."""
 
     dtype: str
     shape: tuple[int, ...] = ()
+
+    @property
+    def is_struct(self) -> bool:
+        return self in (STRUCT, INNER)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class Container:
     make: str = "field"
     text: str = ""
     offset: tuple[int, ...] = ()
-    use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic
+    use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic, none
+    parent: str = ""  # of a window: what it is of
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,10 @@ class Function:
     by_reference: list[bool]
     result: Kind | tuple[Kind, ...]
     constant: bool = False
+    depth: bool = False  # a real function that calls itself as often as its last argument says
 
 
-STRUCT = Kind("struct")
+STRUCT, INNER = Kind("S"), Kind("R")  # the second may be a member of the first
 
 
 class Generator:
@@ -85,11 +91,14 @@ class Generator:
     def __init__(self, seed: int, options: dict[str, str]) -> None:
         self.random = random.Random(seed)
         self.options = options
+        self.uses_torch = seed % 200 < 25
         self.program = Program(options)
         self.scopes: list[list[Variable]] = [[]]
         self.containers: list[Container] = []
         self.functions: list[Function] = []
-        self.members: dict[str, Kind] = {}
+        self.local_functions: list[list[Function]] = [[]]  # of each scope
+        self.structs: dict[Kind, dict[str, Kind]] = {}
+        self.first_writable = 0  # scope: inside a lambda or inner function only its own variables can be written, and no element
         self.names = 0
         self.own_index: str | None = None  # set in parallel loops
         self.own_shape: tuple[int, ...] = ()
@@ -124,19 +133,32 @@ class Generator:
         return Kind(self.any_dtype(), self.random.choice(((2, 2), (2, 3), (3, 3))))
 
     def annotation(self, kind: Kind) -> str:
-        if kind == STRUCT:
-            return "S"
+        if kind.is_struct:
+            return kind.dtype
         if not kind.shape:
             return f"qd.{kind.dtype}"
         word = "vector" if len(kind.shape) == 1 else "matrix"
         return f"qd.types.{word}({', '.join(map(str, kind.shape))}, qd.{kind.dtype})"
+
+    def members_of(self, kind: Kind) -> list[tuple[str, Kind]]:
+        """Paths of the members of a struct and of its structs, with their types."""
+        return [
+            (path, member)
+            for name, own in self.structs[kind].items()
+            for path, member in [(name, own), *((f"{name}.{path}", deep) for path, deep in (self.members_of(own) if own.is_struct else []))]
+        ]
+
+    def leaf_of(self, text: str, kind: Kind) -> Expression:
+        """A member that is no struct."""
+        path, member = self.random.choice([(path, member) for path, member in self.members_of(kind) if not member.is_struct])
+        return Expression(f"{text}.{path}", member)
 
     def fresh(self, prefix: str) -> str:
         self.names += 1
         return f"{prefix}{self.names}"
 
     def visible(self, writable: bool = False) -> list[Variable]:
-        every = [variable for scope in self.scopes for variable in scope]
+        every = [variable for scope in self.scopes[self.first_writable if writable else 0 :] for variable in scope]
         if writable:
             return [variable for variable in every if variable.writable and not (variable.shared and self.own_index)]
         reduced = self.own_index is not None
@@ -189,21 +211,21 @@ class Generator:
         make = self.random.choice(
             (self.arithmetic, self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.unary, self.conversion,
              self.choice, self.logic, self.of_vector, self.of_vector, self.extreme, self.call, self.power, self.counting,
-             self.in_python, self.truncating)
+             self.in_python, self.truncating, self.python_form)
         )  # fmt: skip
         return make(depth - 1)
 
     def leaf(self) -> Expression:
-        variables = [variable for variable in self.visible() if variable.kind != STRUCT]
+        variables = [variable for variable in self.visible() if not variable.kind.is_struct]
         roll = self.random.random()
         if roll < 0.5 and variables:
             variable = self.random.choice(variables)
             return self.component(Expression(variable.name, variable.kind, literal=variable.static))
         if roll < 0.62:
-            structs = [variable for variable in self.visible() if variable.kind == STRUCT]
+            structs = [variable for variable in self.visible() if variable.kind.is_struct]
             if structs:
-                name, kind = self.random.choice(list(self.members.items()))
-                return self.component(Expression(f"{self.random.choice(structs).name}.{name}", kind))
+                struct = self.random.choice(structs)
+                return self.component(self.leaf_of(struct.name, struct.kind))
         if roll < 0.8:
             element = self.element()
             if element is not None:
@@ -220,6 +242,10 @@ class Generator:
 
     def of_vector(self, depth: int) -> Expression:
         """A scalar of vectors."""
+        raise NotImplementedError
+
+    def python_form(self, depth: int) -> Expression:
+        """A scalar by Python's own means."""
         raise NotImplementedError
 
     def component(self, expression: Expression) -> Expression:
@@ -247,10 +273,7 @@ class Generator:
         if not allowed:
             return None
         text, kind = self.whole_element(self.random.choice(allowed))
-        if kind != STRUCT:
-            return Expression(text, kind)
-        name, kind = self.random.choice(list(self.members.items()))
-        return Expression(f"{text}.{name}", kind)
+        return self.leaf_of(text, kind) if kind.is_struct else Expression(text, kind)
 
     def whole_element(self, container: Container) -> tuple[str, Kind]:
         """Text and type of an element of a container."""
@@ -266,6 +289,8 @@ class Generator:
         return [self.whole_element(c)[0] for c in self.containers if c.kind == STRUCT and self.may_access(c, write)]
 
     def may_access(self, container: Container, write: bool) -> bool:
+        if write and self.first_writable:
+            return False
         if self.own_index is None:
             return container.use == "free"
         return container.use == "own" if write else container.use in ("own", "read")
@@ -394,8 +419,8 @@ class Generator:
         """A call of a func with a scalar result."""
         callable_ = [
             f
-            for f in self.functions
-            if isinstance(f.result, Kind) and not f.result.shape and f.result != STRUCT and not any(f.by_reference)
+            for f in [*self.functions, *(f for scope in self.local_functions for f in scope)]
+            if isinstance(f.result, Kind) and not f.result.shape and not f.result.is_struct and not any(f.by_reference)
         ]
         if not callable_:
             return self.arithmetic(depth)
@@ -405,19 +430,22 @@ class Generator:
     def arguments_of(self, function: Function, depth: int) -> list[str]:
         """Arguments of a func that takes all by value, some by name."""
         given = [self.of_kind(parameter, depth) for parameter in function.kinds]
-        if function.constant:
+        if function.constant or function.depth:
             return [*given, str(self.random.randrange(4))]
-        if self.random.random() < 0.15:
+        if self.random.random() < 0.15 and function in self.functions:
             given[-1] = f"p{len(given) - 1}={given[-1]}"
         return given
 
     def of_kind(self, kind: Kind, depth: int) -> str:
         """Text of a value of this type."""
-        if kind == STRUCT:
+        if kind.is_struct:
             structs = [variable.name for variable in self.visible() if variable.kind == STRUCT] + self.struct_elements()
+            if kind == INNER:
+                structs = [f"{name}.r" for name in structs] if INNER in self.structs[STRUCT].values() else []
+                structs += [variable.name for variable in self.visible() if variable.kind == INNER]
             if structs and self.random.random() < 0.6:
                 return self.random.choice(structs)
-            return f"S({', '.join(self.of_kind(member, min(depth, 1)) for member in self.members.values())})"
+            return f"{kind.dtype}({', '.join(self.of_kind(member, min(depth, 1)) for member in self.structs[kind].values())})"
         if kind.shape:
             made = self.vector(depth, kind.shape)
             return made.text if made.dtype == kind.dtype else self.to_dtype(made, kind.dtype).text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .generator import INTEGERS, STRUCT, Function, Kind, Variable
+from .generator import INNER, INTEGERS, STRUCT, Container, Function, Kind, Variable
 from .program import Statement
-from .vectors import VectorGenerator
+from .python_forms import PythonGenerator
 
 
-class StatementGenerator(VectorGenerator):
+class StatementGenerator(PythonGenerator):
     """Adds assignments and control flow."""
 
     # statements
@@ -15,7 +15,9 @@ class StatementGenerator(VectorGenerator):
     def block(self, count: int, depth: int, *variables: Variable) -> list[Statement]:
         """Statements in a scope of their own."""
         self.scopes.append(list(variables))
+        self.local_functions.append([])
         out = [statement for _ in range(count) for statement in self.statement(depth)]
+        self.local_functions.pop()
         self.scopes.pop()
         return out
 
@@ -23,6 +25,7 @@ class StatementGenerator(VectorGenerator):
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
         simple += [self.several_targets, self.part_of_vector]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
+        nested += [self.match, self.items_loop, self.container_loop, self.local_function]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
 
     def joined(self, depth: int) -> list[Statement]:
@@ -44,7 +47,10 @@ class StatementGenerator(VectorGenerator):
         name = self.fresh("y")
         roll = self.random.random()
         if roll < 0.15:
-            text, kind = self.of_kind(STRUCT, 2), STRUCT
+            kind = self.random.choice((STRUCT, STRUCT, INNER))
+            text = self.of_kind(kind, 2)
+            if self.random.random() < 0.15:
+                text = f"({text} {self.random.choice('+-*')} {self.of_kind(kind, 1)})"
         elif roll < 0.4:
             made = self.vector(2, self.random.choice((None, None, (2, 2), (2, 3))))
             text, kind = made.text, made.kind
@@ -67,7 +73,7 @@ class StatementGenerator(VectorGenerator):
             self.scopes[-1] += [Variable(name, made.kind) for name in names]
             return [Statement(f"{names[0]} = {names[1]} = {made.text}")]
         if roll < 0.45:
-            scalars = [v for v in self.visible(writable=True) if v.kind != STRUCT and not v.kind.shape]
+            scalars = [v for v in self.visible(writable=True) if not v.kind.is_struct and not v.kind.shape]
             pairs = [(a.name, b.name) for a in scalars for b in scalars if a.name < b.name and a.kind == b.kind]
             if pairs:
                 left, right = self.random.choice(pairs)
@@ -91,7 +97,7 @@ class StatementGenerator(VectorGenerator):
 
     def part_of_vector(self, depth: int) -> list[Statement]:
         """Stores to some components: by letters, or to a slice."""
-        places = [(target, kind) for target, kind in self.targets() if kind != STRUCT and len(kind.shape) == 1]
+        places = [(target, kind) for target, kind in self.targets() if not kind.is_struct and len(kind.shape) == 1]
         if not places:
             return self.declare(depth)
         target, kind = self.random.choice(places)
@@ -109,7 +115,7 @@ class StatementGenerator(VectorGenerator):
     def targets(self) -> list[tuple[str, Kind]]:
         """Places that may be written here."""
         places = [(variable.name, variable.kind) for variable in self.visible(writable=True)]
-        places += [(f"{name}.{member}", kind) for name, owner in places if owner == STRUCT for member, kind in self.members.items()]
+        places += [(f"{name}.{path}", kind) for name, owner in places if owner.is_struct for path, kind in self.members_of(owner)]
         element = self.element(write=True)
         if element is not None:
             places.append((element.text, element.kind))
@@ -123,8 +129,8 @@ class StatementGenerator(VectorGenerator):
         elements = self.struct_elements(write=True)
         if elements and self.random.random() < 0.2:
             target, kind = self.random.choice(elements), STRUCT
-        if kind == STRUCT:
-            return [Statement(f"{target} = {self.of_kind(STRUCT, 2)}")]
+        if kind.is_struct:
+            return [Statement(f"{target} = {self.of_kind(kind, 2)}")]
         if kind.shape and self.random.random() < 0.6:
             return [Statement(f"{target} = {self.assignable(self.vector(2, kind.shape), kind.dtype).text}")]
         if len(kind.shape) == 1 and self.random.random() < 0.3:
@@ -143,7 +149,7 @@ class StatementGenerator(VectorGenerator):
         return [Statement(f"{element.text} = {self.assignable(self.scalar(3), element.dtype).text}")]
 
     def augment(self, depth: int) -> list[Statement]:
-        places = [(target, kind) for target, kind in self.targets() if kind != STRUCT]
+        places = [(target, kind) for target, kind in self.targets() if not kind.is_struct]
         if not places:
             return self.declare(depth)
         target, kind = self.random.choice(places)
@@ -163,11 +169,11 @@ class StatementGenerator(VectorGenerator):
         structs += self.struct_elements(write=True)
         if roll < 0.3 and structs:
             name = self.fresh("y")
-            numeric = self.promote(self.members["v"].dtype, self.members["v"].dtype)
-            argument = self.scalar(1, self.members["a"].dtype).text
+            numeric = self.promote(*[self.structs[STRUCT]["v"].dtype] * 2)
+            argument = self.scalar(1, self.structs[STRUCT]["a"].dtype).text
             self.scopes[-1].append(Variable(name, Kind(numeric)))
             return [Statement(f"{name} = {self.random.choice(structs)}.grow({argument})")]
-        writers = [f for f in self.functions if any(f.by_reference) and isinstance(f.result, Kind) and f.result != STRUCT]
+        writers = [f for f in self.functions if any(f.by_reference) and isinstance(f.result, Kind) and not f.result.is_struct]
         if roll < 0.6 and writers:
             return self.call_writer(self.random.choice(writers)) or self.assign(depth)
         places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS]
@@ -221,7 +227,7 @@ class StatementGenerator(VectorGenerator):
         if roll < 0.2 and self.loops:
             return [Statement("continue" if self.loops[-1] == "parallel" or roll < 0.1 else "break")] if self.loops[-1] != "static" else []
         if roll > 0.85 and self.returns is not None:
-            if self.returns.shape or self.returns == STRUCT or roll > 0.95:
+            if self.returns.shape or self.returns.is_struct or roll > 0.95:
                 return [Statement(f"return {self.of_kind(self.returns, 1)}")]
             made = self.scalar(1)
             self.returned.append(made.dtype)
@@ -234,10 +240,17 @@ class StatementGenerator(VectorGenerator):
         serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
         bounds = self.random.choice(("4", "2, 5", "6, 0, -2", "3", "-2, 2", "{}", "{}, 3"))
         bounds = bounds.format(f"qd.cast({self.integer(1).text} & 3, qd.i32)")
+        values = f"range({bounds})"
+        if self.random.random() < 0.15:
+            values = f"(range({self.random.choice(('2', '1, 3'))}) if {self.comparison(1).text} else {values})"
         self.loops.append("sequential")
         body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
         self.loops.pop()
-        return [*serial, Statement(f"for {name} in range({bounds}):", body)]
+        return [*serial, Statement(f"for {name} in {values}:", body), *self.otherwise(depth)]
+
+    def otherwise(self, depth: int) -> list[Statement]:
+        """Sometimes an `else` of a loop."""
+        return [Statement("else:", self.block(1, depth - 1))] if self.random.random() < 0.15 else []
 
     def while_loop(self, depth: int) -> list[Statement]:
         name = self.fresh("w")
@@ -247,8 +260,61 @@ class StatementGenerator(VectorGenerator):
         head, limit = [Statement(f"{name} += 1")], self.random.choice((2, 4))
         if self.random.random() < 0.3:
             head.append(Statement(f"if {name} > {limit}:", [Statement("break")]))
-            return [Statement(f"{name}: qd.i32 = 0"), Statement("while True:", [*head, *body])]
-        return [Statement(f"{name}: qd.i32 = 0"), Statement(f"while {name} < {limit} and {self.comparison(1).text}:", [*head, *body])]
+            return [Statement(f"{name}: qd.i32 = 0"), Statement("while True:", [*head, *body]), *self.otherwise(depth)]
+        header = Statement(f"while {name} < {limit} and {self.comparison(1).text}:", [*head, *body])
+        return [Statement(f"{name}: qd.i32 = 0"), header, *self.otherwise(depth)]
+
+    def match(self, depth: int) -> list[Statement]:
+        """A choice by the value of an integer, or of two."""
+        pair = self.random.random() < 0.3
+        subject = f"{self.integer(2).text}, {self.integer(1).text}" if pair else self.integer(2).text
+        cases = []
+        for _ in range(self.random.choice((1, 2, 3))):
+            number, other = (self.random.choice(("0", "1", "3", "7", "-1", "100")) for _ in range(2))
+            pattern = f"({number}, {self.random.choice(('_', other))})" if pair else self.random.choice((number, f"{number} | {other}"))
+            guard = f" if {self.comparison(1).text}" if self.random.random() < 0.3 else ""
+            cases.append(Statement(f"case {pattern}{guard}:", self.block(1, depth - 1) + self.leave()))
+        if self.random.random() < 0.6:
+            cases.append(Statement("case _:", self.block(1, depth - 1)))
+        return [Statement(f"match {subject}:", cases)]
+
+    def items_loop(self, depth: int) -> list[Statement]:
+        """A loop over the items of vectors and lists, which is unrolled."""
+        names = [self.fresh("i") for _ in range(2)]
+        first, second = self.vector(1, (self.random.choice((2, 3)),)), self.vector(1, (3,))
+        one, other = (Variable(name, Kind(vector.dtype), writable=False) for name, vector in zip(names, (first, second), strict=True))
+        number = Variable(names[0], Kind(self.options["default_ip"]), writable=False, static=True)
+        forms = [
+            (f"for {names[0]} in {first.text}:", [one]),
+            (f"for {names[0]}, {names[1]} in zip({first.text}, {second.text}):", [one, other]),
+            (f"for {names[0]}, {names[1]} in enumerate({second.text}):", [number, other]),
+            (f"for {names[0]} in reversed(range(3)):", [number]),
+            (
+                f"for {names[0]}, {names[1]} in qd.static(qd.ndrange(2, (1, 3))):",
+                [number, Variable(names[1], number.kind, False, False, True)],
+            ),
+            (f"for {names[0]} in [{self.runtime(1).text}]:", []),
+        ]
+        header, variables = self.random.choice(forms)
+        self.loops.append("static")
+        body = self.block(self.random.choice((1, 2)), depth - 1, *variables)
+        self.loops.pop()
+        return [Statement(header, body)]
+
+    def container_loop(self, depth: int) -> list[Statement]:
+        """A loop over a container, or a part of one, that runs in order inside another loop."""
+        known = [c for c in self.containers if 0 < len(c.shape) < 3 and c.use in ("read", "own") and c.make != "numpy" and c.shape[0] < 17]
+        if not known or self.own_index is None:
+            return self.counted_loop(depth)
+        container = self.random.choice(known)
+        names = [self.fresh("i") for _ in container.shape]
+        part = (
+            f"[{', '.join(['1:3'] * len(names))}]" if not (container.offset or container.make == "view" or container.kind.is_struct) else ""
+        )
+        self.loops.append("sequential")
+        body = self.block(1, depth - 1, *(Variable(name, Kind("i32"), writable=False) for name in names))
+        self.loops.pop()
+        return [Statement(f"for {', '.join(names)} in {container.text}{part}:", body)]
 
     def nested_ndrange(self, depth: int) -> list[Statement]:
         """A product of ranges that runs in order, and its forms."""
@@ -288,6 +354,7 @@ class StatementGenerator(VectorGenerator):
             same = (container.shape, container.offset) == (driver.shape, driver.offset)
             integer = container.kind.dtype in INTEGERS  # of structs nothing is shared
             container.use = self.random.choice(("own", "own", "read") if same else ("read", "atomic") if integer else ("read",))
+        self.separate_windows(driver)
         starts = driver.offset or (0,) * rank
         ranges = ", ".join(f"({start}, {start + extent})" for start, extent in zip(starts, driver.shape, strict=True))
         sizes = ranges if driver.offset else ", ".join(map(str, driver.shape))
@@ -299,9 +366,14 @@ class StatementGenerator(VectorGenerator):
             "grouped ndrange": f"for {names[0]} in qd.grouped(qd.ndrange({sizes})):",
             "turned ndrange": f"for {', '.join(names)} in qd.ndrange({ranges}, axes=(1, 0)):",
         }
+        if rank == 1 and not driver.offset and driver.make not in ("field", "view"):
+            forms["slice"] = f"for {names[0]} in {driver.text}[{self.random.choice(('1:', ':4', '2:9', '::2'))}]:"
+        twins = [c.text for c in self.containers if (c.shape, c.offset, c.use) == (driver.shape, (), "own") and c.make != "numpy"]
+        if len(twins) > 1:
+            forms["zip"] = f"for {', '.join(names)} in qd.zip({', '.join(twins[:2])}):"
         left_out = {"range"} if rank == 2 else {"turned ndrange"} if rank == 1 else {"range", "turned ndrange"}
         if driver.make == "numpy":
-            left_out |= {"struct", "grouped"}
+            left_out |= {"struct", "grouped", "zip"}
         form = self.random.choice([form for form in forms if form not in left_out])
         grouped = form.startswith("grouped")
         kind = Kind("i32", (rank,)) if grouped else Kind("i32")
@@ -312,18 +384,50 @@ class StatementGenerator(VectorGenerator):
             variable.shared = True
         self.own_index = variables[0].name if grouped else ", ".join(names)
         self.loops.append("parallel")
+        outer_functions, self.local_functions = self.local_functions, [[]]  # they may read what is shared
         body = self.block(self.random.choice((1, 2, 3)), 2, *variables)
         self.scopes.append(variables)
         body.append(self.reduction(total))
         self.scopes.pop()
         self.loops.pop()
+        self.local_functions = outer_functions
         self.own_index = None
         for variable in shared:
             variable.shared = False
         for container in self.containers:
             container.use = "free"
         self.scopes[-1].append(total)
-        return [Statement(f"{total.name} = qd.{total.kind.dtype}(0)"), Statement(forms[form], body)]
+        loop = Statement(forms[form], body)
+        if self.random.random() < 0.1:  # a condition that can be read beforehand
+            loop = Statement(f"if {total.name} {self.random.choice(('==', '>', '<='))} 0:", [loop])
+        return [Statement(f"{total.name} = qd.{total.kind.dtype}(0)"), loop]
+
+    def separate_windows(self, driver: Container) -> None:
+        """In a parallel loop one memory is accessed by one name, or only read."""
+        for container in self.containers:
+            if not container.parent:
+                continue
+            family = [c for c in self.containers if container.parent in (c.name, c.parent)]
+            if driver in family:
+                keep = driver
+            elif all(c.use in ("own", "read") for c in family) and self.random.random() < 0.6:
+                keep = None
+            else:
+                keep = self.random.choice(family)
+            for member in family:
+                member.use = ("read" if member.use != "none" else "none") if keep is None else member.use if member is keep else "none"
+
+    def take_window(self) -> list[Statement]:
+        """A part of an array, under a name of its own."""
+        arrays = [c for c in self.containers if c.make in ("ndarray", "numpy", "torch") and self.is_line(c) and c.shape[0] > 4]
+        if not arrays:
+            return []
+        array, name, first = self.random.choice(arrays), self.fresh("v"), self.random.randrange(3)
+        count = self.random.randrange(2, array.shape[0] - first + 1)
+        window = Container(name, array.kind, (count,), "view", name, parent=array.name)
+        self.containers.append(window)
+        bounds = self.random.choice((f"[{first}:{first + count}]", f"[{first}:][:{count}]"))
+        return [Statement(f"{name} = {array.text}{bounds}")]
 
     def reduction(self, total: Variable) -> Statement:
         """What all iterations combine: into a variable, or into some element."""

@@ -263,3 +263,17 @@ def test_loops_alone_under_an_if_run_when_its_condition_holds(n, expected):
 
     work(n)
     assert x.to_numpy().tolist() == expected
+
+
+def test_an_element_that_is_a_vector_is_looped_over_by_its_components():
+    v = qd.Vector.field(3, qd.i32, shape=(2, 2))
+    v[1, 0] = [3, 4, 5]
+
+    @qd.kernel
+    def work(n: qd.i32) -> qd.i32:
+        s = 0
+        for x in v[n, 0]:
+            s = s * 10 + x
+        return s
+
+    assert work(1) == 345
