@@ -341,7 +341,9 @@ class StatementGenerator(PythonGenerator):
         body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, kind, writable=False, static=True))
         self.loops.pop()
         if self.random.random() < 0.3:
-            body.append(Statement(f"if qd.static({name} % 2 == 0):", self.block(1, 0)))
+            leave = [Statement(self.random.choice(("break", "continue")))] if self.random.random() < 0.4 else []
+            condition = Statement(f"if qd.static({name} % 2 == 0):", self.block(1, 0) + leave)
+            body.insert(self.random.randrange(len(body) + 1) if leave else len(body), condition)
         items = self.random.choice(("range(2)", "range(3)", "(3, 1)", "[0, 5, 2]", "range(4, 0, -2)"))
         return [Statement(f"for {name} in qd.static({items}):", body)]
 

@@ -105,8 +105,23 @@ class VectorGenerator(Generator):
 
     def sliced(self, depth: int, shape: tuple[int, ...]) -> Expression:
         extent = shape[0] + self.random.choice((0, 1, 2))
+        if self.random.random() < 0.3:
+            return self.row(depth, shape)
         made, first = self.named_vector(depth, extent), self.random.randrange(extent - shape[0] + 1)
+        integers = [v.name for v in self.visible() if v.kind.dtype in INTEGERS and not v.kind.shape and not v.static]
+        if integers and self.random.random() < 0.4:  # it begins where run time says
+            first = f"{self.random.choice(integers)} % {extent - shape[0] + 1}"
+            return Expression(f"{made.text}[{first} : {first} + {shape[0]}]", Kind(made.dtype, shape))
         return Expression(f"{made.text}[{first}:{first + shape[0]}]", Kind(made.dtype, shape))
+
+    def row(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        """A row or column of a matrix."""
+        extent, is_row = self.random.choice((2, 3)), self.random.random() < 0.6
+        made = self.vector(depth, (extent, *shape) if is_row else (*shape, extent))
+        if made.text[-1] == ")" and not made.text.startswith("qd.Matrix("):
+            made = self.fresh_vector(depth, made.kind.shape)
+        index = self.index(extent) if is_row else f":, {self.random.randrange(extent)}"
+        return Expression(f"{made.text}[{index}]", Kind(made.dtype, shape))
 
     def matrix_times_vector(self, depth: int, shape: tuple[int, ...]) -> Expression:
         inner = self.random.choice((2, 3))
