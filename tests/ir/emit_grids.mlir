@@ -41,6 +41,7 @@ qd.kernel @scale [] attributes {argument_bytes = 24 : i32} {
 // CHECK: atomicrmw add {{.*}} syncscope("device") monotonic
 // CHECK: last:
 // CHECK: fence syncscope("device") acq_rel
+// PTX-LABEL: .visible .entry qd_task_0(
 // PTX: shfl.sync.down.b32
 // PTX: fence.acq_rel.gpu
 // PTX: atom.global.add.u32
@@ -66,6 +67,7 @@ qd.kernel @sum [] attributes {argument_bytes = 16 : i32} {
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: copies:
 // CHECK: merge:
+// PTX-LABEL: .visible .entry qd_task_0(
 // PTX: atom.shared.add.u32
 // PTX: atom.global.add.u32
 qd.kernel @histogram [] attributes {argument_bytes = 24 : i32} {
@@ -88,6 +90,8 @@ qd.kernel @histogram [] attributes {argument_bytes = 24 : i32} {
 
 // Serial statements are a thread; a return among them is a slot that later tasks look at.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
+// PTX-LABEL: .visible .entry qd_task_0(
+// PTX: .maxntid 1{{$}}
 // CHECK: store i32 0, ptr
 // CHECK: store i32 1, ptr
 // CHECK-LABEL: define ptx_kernel void @qd_task_1
@@ -106,6 +110,43 @@ qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
   ^body(%i: si32):
     %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
     qd.store %i, %place : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A thread takes several rounds of a long loop at a time.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: br label %for{{.*}}, !llvm.loop [[ROUNDS:![0-9]+]]
+// CHECK: [[ROUNDS]] = distinct !{[[ROUNDS]], [[COUNT:![0-9]+]]}
+// CHECK: [[COUNT]] = !{!"llvm.loop.unroll.count", i32 4}
+// PTX-LABEL: .visible .entry qd_task_0(
+// PTX-COUNT-5: fma.rn.f32
+qd.kernel @dot [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [64], [4], 4>
+  %n = qd.argument 16 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %sum = qd.local : !qd.ref<f32>
+    %none = qd.constant 0.0 : f32
+    qd.store %none, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%n) : (si32) to (si32) {
+    ^inner(%j: si32):
+      %place = qd.element %x[%j] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+      %value = qd.load %place : !qd.ref<f32>
+      %square = qd.binary mul %value, %value : f32, f32 -> f32
+      %old = qd.load %sum : !qd.ref<f32>
+      %new = qd.binary add %old, %square : f32, f32 -> f32
+      qd.store %new, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %result = qd.load %sum : !qd.ref<f32>
+    %to = qd.element %y[%i] : !qd.tensor<f32, [64], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %result, %to : !qd.ref<f32>
     qd.yield
   }
 }

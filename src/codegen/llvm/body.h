@@ -109,6 +109,8 @@ public:
 
   /// One iteration of a loop: `next` is where `continue` goes.
   void emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
+  /// Tells the loop that the branch closes how many rounds to take at a time.
+  void setUnrolling(llvm::Instruction *back, unsigned rounds);
   /// A scalar loop over 0 … count - 1.
   void emitCountedLoop(llvm::Value *count, llvm::function_ref<void(llvm::Value *i)> emitRound);
 
@@ -145,6 +147,7 @@ private:
   // control.cpp
   void emitIf(ir::IfOp op);
   void emitFor(ir::ForOp op);
+  bool isWorthUnrolling(ir::ForOp op);
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   void emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);

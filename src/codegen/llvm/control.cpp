@@ -14,6 +14,10 @@ namespace qd::codegen {
 /// Components that a region may compute under an empty mask before it is cheaper to jump over it.
 constexpr int64_t kCheapComponents = 12;
 
+/// Loops of bodies no larger than this take several rounds at a time.
+constexpr int64_t kUnrolledSize = 64;
+constexpr unsigned kUnrolledRounds = 4;
+
 //--- Masks ---
 
 void BodyEmitter::branchTo(llvm::BasicBlock *target) {
@@ -197,6 +201,30 @@ void BodyEmitter::emitFor(ir::ForOp op) {
   narrowAfter(op, before);
 }
 
+void BodyEmitter::setUnrolling(llvm::Instruction *back, unsigned rounds) {
+  auto name = [&](llvm::StringRef text) { return llvm::MDString::get(module.ctx, text); };
+  llvm::MDNode *hint =
+      rounds == 1
+          ? llvm::MDNode::get(module.ctx, name("llvm.loop.unroll.disable"))
+          : llvm::MDNode::get(module.ctx, {name("llvm.loop.unroll.count"), llvm::ConstantAsMetadata::get(builder.getInt32(rounds))});
+  llvm::MDNode *hints = llvm::MDNode::getDistinct(module.ctx, {nullptr, hint});
+  hints->replaceOperandWith(0, hints);
+  back->setMetadata(llvm::LLVMContext::MD_loop, hints);
+}
+
+/// Long loops of a short body, on targets whose threads have nothing else to do while they wait. Short ones are unrolled altogether.
+bool BodyEmitter::isWorthUnrolling(ir::ForOp op) {
+  if (!module.traits.hasGrids || module.getSize(op.getBody()) > kUnrolledSize) return false;
+  std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
+  if (lower && upper && *upper - *lower <= kUnrolledSize) return false;
+  return !op.getBody()
+              .walk([](Operation *inner) {
+                return isa<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>(inner) ? WalkResult::interrupt()
+                                                                                                 : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
 void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) {
   Type type = op.getLower()[axis].getType();
   llvm::Type *llvmType = module.getType(type);
@@ -254,7 +282,8 @@ void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *don
     next = builder.CreateSelect(builder.CreateICmpULE(distance, length), end, next);
   }
   builder.CreateStore(next, slot);
-  builder.CreateBr(header);
+  llvm::Instruction *back = builder.CreateBr(header);
+  if (axis + 1 == op.getRank() && isWorthUnrolling(op)) setUnrolling(back, kUnrolledRounds);
   mask = before;
 }
 

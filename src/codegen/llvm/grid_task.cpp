@@ -193,11 +193,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   emitIteration(flat);
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // The body is as long as it should be: `chooseLanes` has seen to that.
-  llvm::Instruction *back = at.CreateBr(header);
-  llvm::MDNode *keep = llvm::MDNode::get(module.ctx, llvm::MDString::get(module.ctx, "llvm.loop.unroll.disable"));
-  llvm::MDNode *hints = llvm::MDNode::getDistinct(module.ctx, {nullptr, keep});
-  hints->replaceOperandWith(0, hints);
-  back->setMetadata(llvm::LLVMContext::MD_loop, hints);
+  body->setUnrolling(at.CreateBr(header), 1);
   body->moveTo(rest);
   if (lanes > 1) {
     llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
