@@ -68,6 +68,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkOverflow = overflow != "ignore";
   result.reportOverflow = overflow == "print";
   result.checkBounds = result.debug || options.getBool(Option::check_out_of_bound);
+  result.checkNans = options.getBool(Option::check_nan);
   result.privatise = options.getBool(Option::make_thread_local);
   result.verify = options.getBool(Option::verify);
   return result;
@@ -115,8 +116,9 @@ public:
   CodeCache(mlir::ModuleOp module, llvm::StringRef scope, const support::Options &options) : cache(artifact::readCacheOptions(options)) {
     std::string text = scope.str();
     llvm::raw_string_ostream output(text);
-    // Texts of failed checks name places; where accesses are checked, every operation has such a text.
-    bool isChecked = makePipelineOptions(options).checkBounds;
+    // Texts of failed checks name places; where accesses or results are checked, every operation has such a text.
+    passes::PipelineOptions checks = makePipelineOptions(options);
+    bool isChecked = checks.checkBounds || checks.checkNans;
     module.print(output, isChecked ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
     module.walk([&](mlir::Operation *op) {
       if (mlir::isa<ir::PrintOp, ir::AssertOp>(op)) output << op->getLoc();

@@ -28,10 +28,10 @@ def make_stub() -> str:
     imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|([^(#\n]*))", source, re.M)
     lines = ["# Written by tools/write_stub.py.", "# ruff: noqa", "from . import _runtime as _runtime"]
     lines += ["from ._builtins import Builtin", "from ._options import Config"]
-    lines += [f"from ._dtypes import {name} as {name}" for name in _dtypes.__all__]
+    lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
-        public = [f"{name} as {name}" for name in names if name in qd.__all__]
+        public = [f"{name} as {name}" for name in names if name in qd.__all__ and name not in ("Template", "template")]
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]
     lines += [f"from .{module} import {name} as {name}" for name, module in sorted(qd._LAZY.items())]
@@ -39,6 +39,40 @@ def make_stub() -> str:
     lines += [f"{arch.name}: Arch" for arch in qd.Arch] + ["x86_64: Arch", "cfg: Config | None"]
     lines += [f"{name}: Builtin" for name in TABLE if isinstance(getattr(qd, name, None), Builtin)]
     return "\n".join(lines) + "\n"
+
+
+# Data types and annotations as type checkers know them: a parameter of type f32 is a float, and an array is whatever can be indexed.
+ANNOTATIONS = """
+class NDArray(Protocol):
+    def __class_getitem__(cls, items: Any) -> Any: ...
+    @property
+    def shape(self) -> Any: ...
+    def __getitem__(self, index: Any, /) -> Any: ...
+    def __setitem__(self, index: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Any: ...
+    def __len__(self) -> int: ...
+Template: TypeAlias = Any
+def template(element_type: Any = ..., ndim: int | None = ...) -> Any: ...
+def ndarray(dtype: Any = ..., ndim: int | None = ..., element_dim: int | None = ..., element_shape: Any = ..., field_dim: int | None = ...,
+            needs_grad: bool | None = ..., boundary: str = ...) -> Any: ...
+"""
+
+
+def make_types_stub() -> str:
+    """The stub of `quadrants.types`."""
+    lines = [
+        "# Written by tools/write_stub.py.",
+        "# ruff: noqa",
+        "from types import SimpleNamespace",
+        "from typing import Any, Protocol, TypeAlias",
+    ]
+    for name in _dtypes.__all__:
+        dtype = getattr(_dtypes, name)
+        kind = "bool" if dtype is _dtypes.u1 else "float" if dtype.is_real else "int"
+        lines.append(f"{name}: TypeAlias = {kind}")
+    for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "template"}):
+        lines.append(f"from {getattr(qd.types, name).__module__.removeprefix('quadrants')} import {name} as {name}")
+    return "\n".join([*lines, "primitive_types: SimpleNamespace"]) + ANNOTATIONS
 
 
 def make_library_stub(name: str) -> str:
@@ -59,7 +93,11 @@ def make_library_stub(name: str) -> str:
 
 def main() -> int:
     """Writes or compares."""
-    stubs = {PACKAGE / "__init__.pyi": make_stub(), **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in ("linalg", "math")}}
+    stubs = {
+        PACKAGE / "__init__.pyi": make_stub(),
+        PACKAGE / "types.pyi": make_types_stub(),
+        **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in ("linalg", "math")},
+    }
     if "--check" in sys.argv:
         return int(any(not path.exists() or path.read_text() != text for path, text in stubs.items()))
     for path, text in stubs.items():

@@ -153,7 +153,7 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("global_thread_idx", None, "Number of the thread that runs."),
 ]
 
-_SPECIAL = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
+_SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
 _NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 floor ceil round trunc isnan isinf popcnt clz ffs pow
     atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
 

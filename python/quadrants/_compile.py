@@ -194,7 +194,7 @@ def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
 def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) -> np.ndarray:
     name = parameter.name
     given = element_dtype(array, name)
-    wanted = annotation.dtype if annotation is not None else None
+    wanted: Any = annotation.dtype if annotation is not None else None
     scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
     head = f"Invalid value for argument {name} - required array has"
     if scalar is not None and to_dtype(scalar) is not given:

@@ -72,6 +72,7 @@ class ContainerMethods(InteropMethods, Companions):
     """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
 
     _element_type: Any
+    _offset: tuple[int, ...] | None
     _order: tuple[int, ...] | None = None
     _needs_grad = False  # declared so, before there is memory
     _is_soa = False  # components in blocks of their own

@@ -78,7 +78,7 @@ def to_numpy_dtype(dtype: Any) -> np.dtype:
     return _NUMPY[found] if found is not None else np.dtype(dtype)
 
 
-def from_numpy_dtype(dtype: np.dtype) -> DataType | None:
+def from_numpy_dtype(dtype: np.dtype) -> Any:
     """The data type of the elements of a NumPy array, or None when kernels have no such type."""
     return _FROM_NUMPY.get(dtype)
 

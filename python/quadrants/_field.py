@@ -38,7 +38,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         """What `shape` is before the tree is finalised: asking does not end the building of the tree."""
         if self._leaf is None:
             _snode.require_memory(self)
-        return self._leaf.shape
+        return self._leaf.shape  # type: ignore[union-attr]
 
     def _why_unplaced(self) -> str:
         if self._primal is not None:
@@ -198,7 +198,7 @@ def _declare(element: Any, name: str, order: str | None, layout: Layout, kinds: 
         made._type = element
         return made
     dtype, element_shape = scalar_dtype(element), element_shape_of(element)
-    kind = kinds[len(element_shape)]
+    kind: Any = kinds[len(element_shape)]
     made = kind.__new__(kind)
     (_runtime.FieldBase if issubclass(kind, Field) else _runtime.NdarrayBase).__init__(made, dtype, element_shape, None)
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"

@@ -58,7 +58,7 @@ class LocalFunc(Func):
 
     def __init__(self, outer: FunctionSource, node: Any, captured: list[str]):
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
-        body = [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
+        body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
         returns = None if isinstance(node, ast.Lambda) else node.returns
         shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
         self.function, self.is_real_function = outer.function, False

@@ -6,7 +6,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -22,13 +22,32 @@ Kernel = _runtime.Kernel
 __all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from typing import Concatenate, ParamSpec, Protocol
+
+    P = ParamSpec("P")
+    Q = ParamSpec("Q")
+    R = TypeVar("R", covariant=True)
+
+    class TypedKernel(Protocol[P, R]):
+        """A kernel for type checkers: it keeps the signature of its function, as a method too."""
+
+        grad: Callable[P, None]
+
+        def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R: ...
+        def specializations(self) -> list[dict[str, str]]: ...
+        @overload
+        def __get__(self, instance: None, owner: Any) -> TypedKernel[P, R]: ...
+        @overload
+        def __get__(self: TypedKernel[Concatenate[Any, Q], R], instance: object, owner: Any) -> TypedKernel[Q, R]: ...
 
 
 @overload
-def kernel(fn: F) -> F: ...
+def kernel(fn: Callable[P, R]) -> TypedKernel[P, R]: ...
 @overload
-def kernel(*, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Callable[[F], F]: ...
+def kernel(
+    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False
+) -> Callable[[Callable[P, R]], TypedKernel[P, R]]: ...
 def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Any:
     """Mark a function as a kernel: compiled at its first call, its outermost loops run in parallel.
 
@@ -86,6 +105,13 @@ def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
     return next(scalars)
 
 
+C = TypeVar("C", bound=type)
+
+
+@overload
+def data_oriented(cls: C) -> C: ...
+@overload
+def data_oriented(*, template_primitives: bool = True) -> Callable[[C], C]: ...
 def data_oriented(cls: type | None = None, *, template_primitives: bool = True) -> Any:
     """Mark a class whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured."""
 

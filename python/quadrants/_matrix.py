@@ -405,11 +405,11 @@ def _matmul(lhs: Any, rhs: Any) -> Any:
 
 def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def apply(matrix: Matrix, other: Any, swapped: bool) -> Any:
-        value = np.asarray(other) if isinstance(other, (list, tuple)) else unwrap(other)
+        value: Any = np.asarray(other) if isinstance(other, (list, tuple)) else unwrap(other)
         if not isinstance(value, (np.ndarray, np.generic, int, float)):
             return NotImplemented
-        if np.ndim(value) and value.shape != matrix.shape:
-            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {matrix.shape} and {value.shape} do not go together")
+        if np.shape(value) not in ((), matrix.shape):
+            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {matrix.shape} and {np.shape(value)} do not go together")
         with np.errstate(all="ignore"):
             return wrap(ufunc(value, matrix._array) if swapped else ufunc(matrix._array, value), matrix, other)
 

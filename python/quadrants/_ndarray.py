@@ -22,8 +22,8 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 
     _noun = "ndarray"
     _sliced: Any  # a view of a part of the only axis: `_buffer_view`, which needs this class, fills it in
-    grad: Ndarray | None = None
-    dual: Ndarray | None = None
+    grad: Any = None  # an ndarray of the same shape, where there is one
+    dual: Any = None
 
     @property
     def element_type(self) -> Any:
@@ -203,12 +203,9 @@ def unpickle(payload: dict[str, Any]) -> Any:
             f"a pickled ndarray of version {payload.get('version')} with elements {payload.get('element_type')!r} cannot be read"
         )
     extents = payload["element_shape"]
-    element = (dtype, _types.vector, _types.matrix)[len(extents)]
-    made = make_ndarray(
-        element(*extents, dtype) if extents else dtype,
-        payload["shape"],
-        *(payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual")),
-    )
+    element: Any = (dtype, _types.vector, _types.matrix)[len(extents)]
+    rest: Any = [payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual")]
+    made = make_ndarray(element(*extents, dtype) if extents else dtype, payload["shape"], *rest)
     made.from_numpy(payload["data"])
     return made
 

@@ -18,7 +18,7 @@ class Operator(NamedTuple):
     name: str
     operand: str
     result: str
-    compute: Callable[..., Any] | None
+    compute: Any
     doc: str
 
 

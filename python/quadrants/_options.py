@@ -84,7 +84,8 @@ def _parse(name: str, kind: str, default: Any, variable: str, text: str) -> Any:
 
 def check(name: str, value: Any) -> Any:
     """The value as it is kept; raises `TypeError` or `ValueError` when it does not suit the option."""
-    kind, default, *_ = _ROWS[name]
+    kind = _ROWS[name][0]
+    default: Any = _ROWS[name][1]
     if name in _DATA_TYPES:
         legal = _DATA_TYPES[name][1]
         found = {int: _runtime.i32, float: _runtime.f32}.get(value, value) if isinstance(value, type) else value
@@ -98,9 +99,9 @@ def check(name: str, value: Any) -> Any:
         raise TypeError(f"option {name} takes a value of type {type(default).__name__}, got {value!r}")
     if "|" in kind and value not in kind.split("|"):
         raise ValueError(f"option {name} is one of {', '.join(kind.split('|'))}, got {value!r}")
-    if type(default) is int and name != "random_seed" and value < 0:
+    if type(default) is int and name != "random_seed" and value < 0:  # type: ignore[operator]
         raise ValueError(f"option {name} is a count, got {value!r}")
-    return type(default)(value)
+    return type(default)(value)  # type: ignore[arg-type]
 
 
 def warn_about_unknown_variables() -> None:

@@ -170,7 +170,7 @@ def record(
 ) -> Version:
     """Called by the launcher for each version that it makes; `stages` is None for one that was found on disk."""
     code = kernel.function.__code__
-    named = {_name(kernel, path): _describe(*read) for path, *read in reads}
+    named = {_name(kernel, path): _describe(kind, value, digest) for path, kind, value, digest in reads}
     miss = "" if stages is None else _with_names(kernel, miss)
     made = [Loop(f"{file}:{line}", *rest) for file, line, *rest in loops]
     place = f"{code.co_filename}:{code.co_firstlineno}"

@@ -44,7 +44,7 @@ class MatrixType:
         return None if self._dtype is None else find_dtype(self._dtype)
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> tuple[Any, ...]:
         """(n,) of a vector, (n, m) of a matrix."""
         return (self.n,) if self.ndim == 1 else (self.n, self.m)
 
@@ -168,8 +168,8 @@ class NdarrayType:
             dtype = dtype if dtype in (int, float) else find_dtype(dtype)
         if shape or element_dim:
             rank = len(shape) if shape is not None else element_dim
-            extents = shape if shape is not None else (None,) * (rank or 0)
-            dtype = vector(extents[0], dtype) if rank == 1 else matrix(*extents, dtype)
+            extents: Any = shape if shape is not None else (None,) * (rank or 0)
+            dtype = vector(extents[0], dtype) if rank == 1 else matrix(extents[0], extents[1], dtype)
         self.dtype, self.ndim, self.needs_grad, self.boundary, self.layout = dtype, ndim, needs_grad, boundary, Layout.AOS
 
     def __class_getitem__(cls, items: Any) -> NdarrayType:

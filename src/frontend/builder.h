@@ -239,7 +239,7 @@ private:
   Value visitBinary(nb::handle node);
   Value chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second);
   /// Whether ops of this block may run when the branch is not taken.
-  static bool isSpeculatable(mlir::Block &block);
+  bool isSpeculatable(mlir::Block &block);
 
   //--- operators.cpp ---
   Value binary(ir::BinaryKind kind, Value lhs, Value rhs, llvm::StringRef symbol);

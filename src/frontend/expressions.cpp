@@ -178,7 +178,10 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
 }
 
 bool FunctionBuilder::isSpeculatable(Block &block) {
-  auto isCheap = [](Operation &op) {
+  // Passes put assertions beside arithmetic: what the program does not compute must not fail.
+  bool isChecked = session.options.debug || session.options.checksNans;
+  auto isCheap = [&](Operation &op) {
+    if (isChecked && isa<ir::BinaryOp, ir::UnaryOp, ir::CastOp>(op)) return ir::getScalar(op.getResult(0).getType()).isInteger(1);
     // Reads of variables cannot fail; elements, calls and integer division may, and a nested branch is not worth it.
     if (auto load = dyn_cast<ir::LoadOp>(op)) return load.getRef().getDefiningOp<ir::LocalOp>() != nullptr;
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) {

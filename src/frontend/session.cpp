@@ -48,6 +48,7 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   readFlag("debug", result.debug);
   readFlag("check_out_of_bound", result.checksBounds);
   result.checksBounds |= result.debug;
+  readFlag("check_nan", result.checksNans);
   readFlag("strict_conditions", result.strictConditions);
   readFlag("short_circuit_operators", result.shortCircuit);
   readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);

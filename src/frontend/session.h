@@ -36,6 +36,7 @@ struct LanguageOptions {
   support::ScalarType defaultInteger = support::ScalarType::I32;
   bool debug = false;
   bool checksBounds = false;
+  bool checksNans = false;
   bool strictConditions = false;
   bool shortCircuit = true;
   bool raiseOnTemplatedFloats = false;

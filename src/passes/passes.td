@@ -24,6 +24,10 @@ def CheckArithmetic : QdPass<"qd-check-arithmetic"> {
                  Option<"reports", "reports", "bool", "false", "Print overflows and go on">];
 }
 
+def CheckNans : QdPass<"qd-check-nans"> {
+  let summary = "x / y => x / y; assert(no NaN unless x or y is one). The same for all floating-point arithmetic.";
+}
+
 def SplitTasks : QdPass<"qd-split-tasks"> {
   let summary = "A parallel qd.task for each outermost parallel loop, a serial one for the statements between two loops.";
   let description = [{

@@ -21,6 +21,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // After the user's assertions are gone, before loops and bounds come apart.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
+  if (options.checkNans) pipeline.addPass(createCheckNans());
   if (options.checkBounds) pipeline.addPass(createCheckBounds());
 
   pipeline.addPass(createSplitTasks());

@@ -15,6 +15,7 @@ struct PipelineOptions {
   bool debug = false;          ///< user's assertions, division by zero, shift counts, conversions
   bool checkOverflow = false;  ///< sums, differences, products, shifts left, negations, quotients of integers; needs debug
   bool reportOverflow = false; ///< an overflow is printed, and the kernel goes on
+  bool checkNans = false;      ///< floating-point operations that make a NaN
   bool checkBounds = false;    ///< indices of containers and matrices
   bool privatise = true;       ///< reductions and small containers of a loop get private stand-ins
   bool verify = false;         ///< the verifier after each pass

@@ -42,7 +42,9 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
-        scalars.options.checks = Checks(_evaluator, str(_options.get("overflow"))) if scalars.options.debug else None
+        checks_nans = bool(_options.get("check_nan"))
+        is_checked = scalars.options.debug or checks_nans
+        scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
         vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))

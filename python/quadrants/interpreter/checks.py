@@ -1,4 +1,7 @@
-"""Debug mode: integer arithmetic that leaves the range of its type, as `src/passes/check_arithmetic.cpp` checks it in compiled kernels."""
+"""Integer arithmetic that leaves the range of its type, in debug mode, and NaNs that are made of numbers, with `check_nan`.
+
+As `src/passes/check_arithmetic.cpp` and `check_nans.cpp` check them in compiled kernels.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from quadrants import _format
 from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsAssertionError
 
+from .scalars import options, symbol_of
+
 _WORDS = {
     "add": ("Addition", "+"), "sub": ("Subtraction", "-"), "mul": ("Multiplication", "*"), "shl": ("Shift left", "<<"),
     "shr": ("Shift right", ">>"), "bit_shr": ("Shift right", ">>"), "floor_div": ("Division", "//"), "raw_div": ("Division", "//"),
@@ -25,15 +30,15 @@ _EXACT: dict[str, Callable[..., int]] = {
 
 
 class Checks:
-    """The checks of one launch. `evaluator` says what is computed for its type only; `overflow` is the option of that name."""
+    """The checks of one launch. `evaluator` says what is computed for its type only; `overflow` and `check_nan` are options."""
 
-    def __init__(self, evaluator: Any, overflow: str) -> None:
-        self.evaluator, self.overflow = evaluator, overflow
+    def __init__(self, evaluator: Any, overflow: str, check_nan: bool) -> None:
+        self.evaluator, self.overflow, self.check_nan = evaluator, overflow, check_nan
         self.reported: set[str] = set()
 
     def operation(self, name: str, *operands: Any) -> None:
         """Checks a row of the operator table on integers of one type, or on vectors of them."""
-        if self.evaluator.dry or name not in _WORDS or operands[0].dtype.kind not in "iu":
+        if not options.debug or self.evaluator.dry or name not in _WORDS or operands[0].dtype.kind not in "iu":
             return
         word, sign = _WORDS[name]
         shown = f" {sign} ".join(map(_show, operands))
@@ -49,11 +54,19 @@ class Checks:
             if not all(info.min <= _EXACT[name](*numbers) <= info.max for numbers in zip(*columns, strict=True)):
                 self.report(word, f"{shown} does not fit {from_numpy_dtype(dtype).name}")
 
+    def result(self, name: str, result: Any, *operands: Any) -> None:
+        """Checks that a row makes no NaN of numbers."""
+        if self.evaluator.dry or not self.check_nan or result.dtype.kind != "f" or not np.isnan(result).any():
+            return
+        texts, sign = [_show(operand) for operand in operands], symbol_of(name)
+        shown = f" {sign} ".join(texts) if sign != name else f"{name}({', '.join(texts)})"
+        self.require(any(np.isnan(operand).any() for operand in operands), f"NaN from {shown}")
+
     def conversion(self, value: Any, dtype: np.dtype) -> None:
         """Checks a float that becomes an integer."""
         info = np.iinfo(dtype)
         isgood = all(number == number and info.min - 1 < number < info.max + 1 for number in np.ravel(value).tolist())
-        if not self.evaluator.dry and not isgood:
+        if options.debug and not self.evaluator.dry and not isgood:
             self.require(False, f"Conversion out of range of {from_numpy_dtype(dtype).name}: {_show(value)}")
 
     def require(self, holds: bool, text: str) -> None:

@@ -150,7 +150,7 @@ class Evaluator:
             return base.members[index]
         if is_place(base) or isinstance(base, (np.generic, int, float)):
             raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
-        item = base[index]
+        item = base[index]  # type: ignore[index]
         return item if is_runtime(item) else self.captured(item)
 
     def binary(self, name: str, left: Any, right: Any) -> Any:

@@ -31,7 +31,7 @@ _depth = 0
 _ROLES = {"template": "place", "struct": "value"}
 
 
-def dtype_of(kind: Any) -> np.dtype | None:
+def dtype_of(kind: Any) -> Any:
     """The NumPy dtype of a data type of the language, or None."""
     if isinstance(kind, _types.DataType):
         return _NUMPY_DTYPES[kind]
@@ -212,7 +212,7 @@ def is_func(value: Any) -> bool:
     return isinstance(value, (_func.Func, _func.BoundFunc))
 
 
-def bind(method: Any, struct: StructValue) -> Any:
+def bind(method: Any, struct: Any) -> Any:
     """A method of a struct type with its struct; what is static stays as it is."""
     if isinstance(method, staticmethod):
         return method.__func__
@@ -282,8 +282,8 @@ def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
 def _zero_result(results: list[Any] | None) -> Any:
     if results is None:
         return None
-    made = tuple(read(zero(kind)) for kind in results)
-    return made if len(made) > 1 else made[0]
+    made = [read(zero(kind)) for kind in results]
+    return tuple(made) if len(made) > 1 else made[0]
 
 
 def converted_result(value: Any, results: list[Any]) -> Any:
@@ -299,7 +299,7 @@ def converted_result(value: Any, results: list[Any]) -> Any:
 # arguments and results
 
 
-def cast_argument(value: Any, dtype: np.dtype) -> np.generic:
+def cast_argument(value: Any, dtype: np.dtype) -> Any:
     """A scalar argument in its parameter's type: integers wrap, floats are rounded."""
     if dtype.kind == "f" or dtype == scalars.U1:
         return dtype.type(value)

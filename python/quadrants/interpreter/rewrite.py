@@ -15,7 +15,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from quadrants._errors import QuadrantsNameError, QuadrantsSyntaxError
 from quadrants._source import FunctionSource
@@ -113,7 +113,7 @@ class Rewriter(ast.NodeTransformer):
         function = ast.Attribute(ast.Name("_qd", ast.Load()), name, ast.Load())
         return _place(ast.Call(function, list(arguments), keywords or []), at)
 
-    def fail(self, message: str, node: ast.AST, error: type[Exception] = QuadrantsSyntaxError) -> Any:
+    def fail(self, message: str, node: ast.AST, error: type[Exception] = QuadrantsSyntaxError) -> NoReturn:
         """Raises a mistake at `node`."""
         mistake: Any = error(message)
         place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
@@ -180,7 +180,7 @@ class Rewriter(ast.NodeTransformer):
         names = ast.Tuple([literal(_COMPARE[type(op)]) for op in node.ops], ast.Load())
         return self.helper("compare", names, *operands, at=node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
         if self.static_depth:
             return self.generic_visit(node)
@@ -191,7 +191,7 @@ class Rewriter(ast.NodeTransformer):
             result = self.helper("end_logic", literal(kind), left, self.if_reached(operand), at=node)
         return result
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if self.is_static_call(node.test) or self.static_depth:
             return self.generic_visit(node)
         arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.if_reached(node.body)]
@@ -410,7 +410,8 @@ class Rewriter(ast.NodeTransformer):
         if joined and not static and len(ways) == 2:
             out[:0] = [self.join(node, joined, blocks[way][0], originals[1 - way], ends) for way in (0, 1)]
         for name in joined:
-            roles = [names[name].settle(names, name) if isinstance(names[name], Joined) else names[name] for names in ways if name in names]
+            found: list[tuple[Any, Any]] = [(names, names[name]) for names in ways if name in names]
+            roles = [role.settle(names, name) if isinstance(role, Joined) else role for names, role in found]
             self.scopes[-1].setdefault(name, Joined(roles[0], [item for item in ends if item[0].targets[0].id == name]))
         return out
 
@@ -585,6 +586,7 @@ def rewrite(
         return None
     function: Any = source.function
     references: set[str] = set()
+    body: list[ast.stmt] = []
     known = -1
     while len(references) != known:  # once more when it turned out which locals need places
         known = len(references)
@@ -604,7 +606,7 @@ def rewrite(
     module = ast.fix_missing_locations(ast.Module([_place(outer, tree)], []))
     factory = next(item for item in compile(module, source.file, "exec", optimize=0).co_consts if isinstance(item, CodeType))
     code = next(item for item in factory.co_consts if isinstance(item, CodeType)).replace(co_name=tree.name)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     cells["_qd"] = CellType(evaluator)
     return FunctionType(code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars))
 

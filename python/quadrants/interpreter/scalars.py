@@ -22,7 +22,7 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 
 # The options of `qd.init` that change what a program means.
-options = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None)
+options: Any = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
@@ -165,10 +165,7 @@ def binary(name: str, left: Any, right: Any) -> Any:
     """One operator on two NumPy scalars or arrays."""
     row = OPERATORS[name]
     left_type, right_type = operand_types(row, left.dtype, right.dtype)
-    left, right = cast(left, left_type), cast(right, right_type)
-    if options.checks:
-        options.checks.operation(name, left, right)
-    return row.compute(left, right)
+    return _compute(row, cast(left, left_type), cast(right, right_type))
 
 
 def unary(name: str, value: Any) -> Any:
@@ -180,6 +177,14 @@ def unary(name: str, value: Any) -> Any:
         value = cast(value, as_float(value.dtype))
     elif row.operand == "Numeric":
         value = cast(value, without_u1(value.dtype))
-    if options.checks:
-        options.checks.operation(name, value)
-    return row.compute(value)
+    return _compute(row, value)
+
+
+def _compute(row: Operator, *operands: Any) -> Any:
+    checks = options.checks
+    if checks is None:
+        return row.compute(*operands)
+    checks.operation(row.name, *operands)
+    result = row.compute(*operands)
+    checks.result(row.name, result, *operands)
+    return result

@@ -318,7 +318,7 @@ def _keys(
     for position, (item, extent) in enumerate(zip(flat, shape, strict=True)):
         if not isinstance(item, (slice, bool, int, np.integer, np.bool_)):
             raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
-        number = item if isinstance(item, slice) else int(item) - (origin[position] if origin else 0)
+        number: Any = item if isinstance(item, slice) else int(item) - (origin[position] if origin else 0)
         if not isinstance(item, slice) and not 0 <= number < extent:
             if lenient:
                 number = 0

@@ -121,3 +121,37 @@ def test_division_by_zero_raises_in_debug_mode(on_every_backend):
     on_every_backend(debug=True)
     with pytest.raises(qd.QuadrantsAssertionError, match="zero"):
         run("return a // b", a=("qd.i32", 5), b=("qd.i32", 0))
+
+
+@pytest.mark.parametrize(
+    "body, operands, message",
+    [
+        ("return a / b", (0.0, 0.0), r"NaN from 0\.000000 / 0\.000000"),
+        ("return a - b", (float("inf"), float("inf")), "NaN from inf - inf"),
+        ("return qd.sqrt(a) + b", (-1.0, 1.0), r"NaN from sqrt\(-1\.000000\)"),
+        ("return qd.max(qd.acos(a), b)", (2.0, 1.0), r"NaN from acos\(2\.000000\)"),
+        ("return (qd.Vector([a, b]) * qd.Vector([b, a]))[0]", (float("inf"), 0.0), r"NaN from \[inf, 0\.000000\] \* \[0\.000000, inf\]"),
+    ],
+)
+def test_operations_that_make_a_nan_raise_with_check_nan(on_every_backend, body, operands, message):
+    on_every_backend(check_nan=True)
+    a, b = (("qd.f32", value) for value in operands)
+    with pytest.raises(qd.QuadrantsAssertionError, match=message) as caught:
+        run(body, "qd.f32", a=a, b=b)
+    assert body in str(caught.value)
+    on_every_backend()
+    assert run(body, "qd.f32", a=a, b=b) == 1.0 or "max" not in body
+
+
+def test_a_nan_that_comes_in_is_passed_on_with_check_nan(on_every_backend):
+    on_every_backend(check_nan=True)
+    nan = ("qd.f32", float("nan"))
+    assert run("return qd.math.isnan(a + 1.0) and qd.math.isnan(qd.sqrt(a))", "qd.u1", a=nan)
+    assert run("return b != 0.0 and a / b > 1.0", "qd.u1", a=("qd.f32", 0.0), b=("qd.f32", 0.0)) == 0
+
+
+@pytest.mark.parametrize("expression", ["n < 2147483647 and n + 1 > 5", "(n + 1 if n < 2147483647 else 0) > 5"])
+def test_what_and_or_a_ternary_skips_is_not_checked(on_every_backend, expression):
+    on_every_backend(debug=True, overflow="raise")
+    assert run(f"return {expression}", "qd.u1", n=("qd.i32", 2147483647)) == 0
+    assert run(f"return {expression}", "qd.u1", n=("qd.i32", 2147483646)) == 1

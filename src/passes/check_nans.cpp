@@ -1,0 +1,74 @@
+// check_nans.cpp: assertions behind floating-point operations that make a NaN
+//
+// In:   the frontend's IR.
+// Out:  a qd.assert behind each operation with a floating-point result: it is no NaN unless an operand was one.
+// Here: first, while every operation is one of the user's source.
+#include "passes/assert_text.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DEF_CHECKNANS
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// The operator as the user writes it, empty for a function.
+StringRef getSign(BinaryKind kind) {
+  switch (kind) {
+  case BinaryKind::add: return "+";
+  case BinaryKind::sub: return "-";
+  case BinaryKind::mul: return "*";
+  case BinaryKind::div: return "/";
+  case BinaryKind::floor_div: return "//";
+  case BinaryKind::mod: return "%";
+  case BinaryKind::pow: return "**";
+  default: return "";
+  }
+}
+
+/// Whether any component of a value is a NaN.
+Value hasNan(OpBuilder &builder, Location loc, Value value) {
+  Value isNan = UnaryOp::create(builder, loc, UnaryKind::isnan, value);
+  return isa<VectorType>(value.getType()) ? ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_or, isNan) : isNan;
+}
+
+AssertText describeOperation(Operation *op) {
+  AssertText text(op->getContext());
+  auto binary = dyn_cast<BinaryOp>(op);
+  if (StringRef sign = isa<MatmulOp>(op) ? "@" : binary ? getSign(binary.getBinaryKind()) : StringRef(); !sign.empty())
+    return text << "NaN from " << op->getOperand(0) << " " + sign + " " << op->getOperand(1);
+  std::string_view name = binary              ? getRow(binary.getBinaryKind()).name
+                          : isa<ReduceOp>(op) ? getRow(cast<ReduceOp>(op).getBinaryKind()).name
+                                              : getRow(cast<UnaryOp>(op).getUnaryKind()).name;
+  return text.list(op->getOperands(), ("NaN from " + StringRef(name) + "(").str(), ")");
+}
+
+struct CheckNansPass : impl::CheckNansBase<CheckNansPass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> found;
+    getOperation().walk([&](Operation *op) {
+      if (isa<BinaryOp, UnaryOp, ReduceOp, MatmulOp>(op) && isFloatScalar(getScalar(op->getResult(0).getType()))) found.push_back(op);
+    });
+    OpBuilder builder(&getContext());
+    for (Operation *op : found) {
+      builder.setInsertionPointAfter(op);
+      Location loc = op->getLoc();
+      // The first NaN is told of, not what is computed with it.
+      Value isGood = UnaryOp::create(builder, loc, UnaryKind::logical_not, hasNan(builder, loc, op->getResult(0)));
+      for (Value operand : op->getOperands())
+        if (isFloatScalar(getScalar(operand.getType())))
+          isGood = BinaryOp::create(builder, loc, BinaryKind::bit_or, isGood, hasNan(builder, loc, operand));
+      describeOperation(op).addAssert(builder, loc, isGood, artifact::Site::Kind::Assert);
+    }
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes
