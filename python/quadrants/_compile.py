@@ -69,8 +69,8 @@ def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
         return value
     try:
         number = int(value) if isinstance(value, np.bool_) else operator.index(value)
-    except TypeError as error:
-        raise _refuse(position, value, dtype, parameter) from error
+    except TypeError:
+        raise _refuse(position, value, dtype, parameter) from None
     if _options.get("debug") and dtype.name != "u1" and wrap_integer(number, dtype) != number:
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
     return value
@@ -80,8 +80,8 @@ def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
     kind: MatrixType = parameter.annotation
     try:
         array = np.asarray(unwrap(value))
-    except ValueError as error:
-        raise _refuse(position, value, kind, parameter) from error
+    except ValueError:
+        raise _refuse(position, value, kind, parameter) from None
     if isinstance(value, (str, bytes, Struct, ContainerMethods)) or array.dtype.kind not in "fiub" or array.ndim == 0:
         raise _refuse(position, value, kind, parameter)
     if kind.ndim == 1 and array.ndim == 2 and array.shape[1] == 1:

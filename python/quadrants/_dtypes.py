@@ -26,17 +26,17 @@ _FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
 
 
 def is_integral(dtype: Any) -> bool:
-    """Whether a data type is an integer type; `u1` is one."""
+    """Whether the data type `dtype` is an integer type; `u1` is one."""
     return to_dtype(dtype).is_integral
 
 
 def is_real(dtype: Any) -> bool:
-    """Whether a data type is a floating-point type."""
+    """Whether the data type `dtype` is a floating-point type."""
     return to_dtype(dtype).is_real
 
 
 def is_signed(dtype: Any) -> bool:
-    """Whether a data type has negative values."""
+    """Whether the data type `dtype` has negative values."""
     return to_dtype(dtype).is_signed
 
 

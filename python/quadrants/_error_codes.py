@@ -116,7 +116,8 @@ FAMILIES = tuple(
          r"^Missing argument|^Unexpected argument|^Multiple values|^Too many arguments|"
          r"^Cannot take|given twice|members, got|takes \d.* arguments?|takes no arguments|missing \d+ required|positional arguments? but",
          "the call must give every parameter once"),
-        ("QD702", "An argument of another type than the parameter", r"is not recognized|needs a dict",
+        ("QD702", "An argument of another type than the parameter", r"is not recognized|needs a dict|^Invalid (value|type) for argument|"
+         r"cannot be converted into required type|^Expect element type|an (instance|element) of .* is expected",
          "pass what the annotation of the parameter says"),
         ("QD703", "A kernel that calls a kernel", r"nested kernels are not allowed", "make the inner one a @qd.func"),
         ("QD704", "A func that calls itself", r"recursive", "use a loop, or @qd.real_func for recursion at run time"),

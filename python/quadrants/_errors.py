@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 from ._error_codes import find_family
@@ -145,6 +146,27 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
     error: Any = _with_place(_CLASSES.get(class_name, QuadrantsCompilationError)(text), of_user)
     error.code, error.summary, error.others = family.code if family else None, summary, list(others)
     return error
+
+
+def finish_call_error(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback of an error that leaves the call of a kernel, without frames of this package: what a user did wrong is none of them.
+
+    Gives the error the attribute `code` when its message belongs to a family. Errors of other kinds, which may be a mistake of ours, and
+    what Python code of the user raises keep all their frames.
+    """
+    if not isinstance(error, (*_CLASSES.values(), ValueError, TypeError)):
+        return traceback
+    frames = []
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    for frame in reversed(frames):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    if not hasattr(error, "code"):
+        family = find_family(str(error))
+        error.code = family.code if family else None  # type: ignore[attr-defined]
+    return traceback
 
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:

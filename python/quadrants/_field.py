@@ -127,7 +127,7 @@ def field(
     needs_dual: bool = False,
     layout: Layout = Layout.AOS,
 ) -> Any:
-    """A zero-filled field of scalars, vectors, matrices or structs.
+    """A zero-filled field of elements of type `dtype`: scalars, vectors, matrices or structs; messages call it `name`.
 
     Without `shape` it is only declared, and has to be placed in a tree (`qd.root`) before use. `order` lists the axes from the outermost in
     memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of

@@ -110,7 +110,7 @@ def func(fn: F) -> F: ...
 @overload
 def func(*, is_real_function: bool = False, requires_top_level: bool = False) -> Callable[[F], F]: ...
 def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
-    """Mark a function as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`.
+    """Mark a function `fn` as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`.
 
     With `requires_top_level` it may be called only where its loops are tasks of the kernel: not under a run-time `if`, `for` or `while`.
     """
@@ -125,12 +125,12 @@ def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: 
 
 
 def real_func(fn: F) -> F:
-    """Mark a function as callable from kernels and compiled on its own: recursion and early returns are allowed."""
+    """Mark a function `fn` as callable from kernels and compiled on its own: recursion and early returns are allowed."""
     return _make(Func, fn, True, 2)
 
 
 def pyfunc(fn: F) -> F:
-    """Mark a function as callable from kernels and, as it stands, from Python."""
+    """Mark a function `fn` as callable from kernels and, as it stands, from Python."""
     return _make(PyFunc, fn, False, 2)
 
 

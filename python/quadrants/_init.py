@@ -122,7 +122,7 @@ def dump_compile_config() -> None:
 
 
 def is_extension_enabled(ext: extension) -> bool:
-    """Whether the current processor has an ability."""
+    """Whether the current processor has the ability `ext`."""
     return ext in (extension.data64, extension.assertion)
 
 

@@ -49,9 +49,10 @@ def kernel(
     *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False
 ) -> Callable[[Callable[P, R]], TypedKernel[P, R]]: ...
 def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Any:
-    """Mark a function as a kernel: compiled at its first call, its outermost loops run in parallel.
+    """Mark a function `fn` as a kernel: compiled at its first call, its outermost loops run in parallel.
 
-    `fastcache` is accepted and changes nothing: every kernel is cached by what it reads.
+    `fastcache` (once `pure`) and `graph` are accepted and change nothing: every kernel is cached by what it reads. `checkpoints=True`
+    raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
     """
     if pure is not None:
         warnings.warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning, stacklevel=2)
@@ -113,7 +114,10 @@ def data_oriented(cls: C) -> C: ...
 @overload
 def data_oriented(*, template_primitives: bool = True) -> Callable[[C], C]: ...
 def data_oriented(cls: type | None = None, *, template_primitives: bool = True) -> Any:
-    """Mark a class whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured."""
+    """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured.
+
+    With `template_primitives=False` numbers among the members are read at each launch and never part of the code.
+    """
 
     def mark(target: type) -> type:
         target._data_oriented = True  # type: ignore[attr-defined]

@@ -120,7 +120,10 @@ _NEEDS_GRAD = ("ndarray with `needs_grad=True`", "Vector.ndarray with needs_grad
 
 
 def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Any:
-    """A zero-filled ndarray of scalars, vectors or matrices; `needs_grad` and `needs_dual` allocate adjoints and tangents."""
+    """A zero-filled ndarray of this shape with elements of type `dtype`: scalars, vectors or matrices.
+
+    `needs_grad` and `needs_dual` allocate adjoints and tangents.
+    """
     return make_ndarray(dtype, shape, None, False, needs_grad, needs_dual)
 
 

@@ -460,9 +460,10 @@ def struct(**members: Any) -> StructType:
 
 
 def dataclass(cls: type) -> StructType:
-    """Make a struct type of a class: annotated names are members, their values are defaults, functions are methods, the rest is constant.
+    """Make a struct type of a class `cls`: annotated names are members, their values are defaults, functions are methods.
 
-    Members of base classes come first. Raises `QuadrantsSyntaxError` for a default that the type of its member does not take.
+    The rest is constant, and members of base classes come first. Raises `QuadrantsSyntaxError` for a default that the type of its member
+    does not take.
     """
     members: dict[str, Any] = {}
     methods: dict[str, Any] = {}

@@ -168,7 +168,7 @@ _CLASSES = (Tensor, VectorTensor, MatrixTensor)
 
 
 def wrap(impl: Any) -> Tensor:
-    """The tensor with an existing container behind it: a `VectorTensor` of vectors, a `MatrixTensor` of matrices, else a `Tensor`."""
+    """The tensor with the existing container `impl` behind it: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`."""
     return _CLASSES[len(getattr(impl, "element_shape", ())) if isinstance(impl, ContainerMethods) else 0](impl)
 
 
@@ -183,10 +183,11 @@ def tensor(
     element_layout: str = "AOS",
     **more: Any,
 ) -> Tensor:
-    """A zero-filled tensor of scalars, vectors or matrices.
+    """A zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
 
     `backend` says whether a field or an ndarray is behind it; `layout` lists the axes from the outermost in memory to the innermost;
-    `element_layout` "SOA" puts the components of elements into blocks of their own. Fields also take `offset` and `name`.
+    `element_layout` "SOA" puts the components of elements into blocks of their own. `needs_grad` and `needs_dual` allocate
+    adjoints and tangents. Fields take `more`: `offset` and `name`.
     """
     if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
         raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")

@@ -21,7 +21,7 @@ class Layout(enum.Enum):
 
 
 def is_tensor(dtype: Any) -> bool:
-    """Whether a type is a vector or matrix type."""
+    """Whether `dtype` is a vector or matrix type."""
     return isinstance(dtype, MatrixType)
 
 

@@ -9,11 +9,11 @@ from ._struct import StructField, StructType
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> StructField:
-    """A zero-filled grid of structs with the members `field_dict` (name to type), of 1 to 12 axes."""
+    """A zero-filled grid of structs with the members `field_dict` (name to type), of this `shape`, 1 to 12 axes."""
     return field(StructType("struct", None, **field_dict), shape)
 
 
 def usage(grid: StructField) -> float:
-    """The part of the cells that is in use."""
+    """The part of the cells of a grid that is in use: 1.0, for every cell exists."""
     grid.shape  # noqa: B018 (a grid without memory is refused)
     return 1.0

@@ -149,7 +149,7 @@ def _frame_path(series_num: int, path: Any) -> str:
 
 
 def write_vtk(scalar_field: Any, filename: Any) -> None:
-    """Write a 2-D or 3-D scalar field as a legacy VTK image (`filename`.vtk), point data "Data", big-endian."""
+    """Write a 2-D or 3-D `scalar_field` as a legacy VTK image (`filename`.vtk), point data "Data", big-endian."""
     values = scalar_field.to_numpy()
     if values.ndim not in (2, 3):
         raise ValueError(f"The input field must be a 2D or 3D scalar field, got {values.ndim} axes")

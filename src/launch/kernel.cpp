@@ -100,8 +100,22 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
   return launchPrepared(kernel, bound.get());
 }
 
+/// Lets an error of a call show the user's lines: the frames of this package below the call say nothing to a user.
+static void hideOwnFrames() noexcept {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  bool isDone = guard(false, [&] {
+    Ref shown = call("quadrants._errors", "finish_call_error", "OO", value, traceback ? traceback : Py_None);
+    Py_XSETREF(traceback, shown.get() == Py_None ? nullptr : shown.release());
+    return true;
+  });
+  if (!isDone) PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+}
+
 static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t countAndFlag, PyObject *names) {
-  return guard([&]() -> PyObject * {
+  PyObject *result = guard([&]() -> PyObject * {
     KernelObject &kernel = kernelObject(self);
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
     if (!names && count == kernel.parameterCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
@@ -112,6 +126,8 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
     }
     return callGeneral(self, arguments, count, names);
   });
+  if (!result && !getState().options.getBool(support::Option::print_full_traceback)) hideOwnFrames();
+  return result;
 }
 
 //--- The type ---

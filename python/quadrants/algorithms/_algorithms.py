@@ -29,7 +29,7 @@ def _prefix_sum(field: _Array, scratch: _Array, length: qd.i32, depth: _Array):
 
 
 def parallel_sort(keys: Any, values: Any = None) -> None:
-    """Sort a 1-D field of i32, u32, f32, i64, u64 or f64 ascending, in place, and move the elements of the field `values` along.
+    """Sort `keys`, a 1-D field of i32, u32, f32, i64, u64 or f64 ascending, in place, and move the elements of the field `values` along.
 
     Deprecated: call `sort` in a kernel. Raises QuadrantsRuntimeTypeError for anything but fields, NotImplementedError for other types.
     """

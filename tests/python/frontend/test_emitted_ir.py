@@ -18,6 +18,17 @@ def count(pattern: str, text: str) -> int:
     return sum(bool(re.search(pattern, line)) for line in text.splitlines())
 
 
+def make_fill(x: Any) -> Any:
+    """A func with a loop over a container."""
+
+    @qd.func
+    def fill(value):
+        for i in x:
+            x[i] = value
+
+    return fill
+
+
 def test_outermost_loops_are_parallel_and_inner_ones_are_not(emit: Emit):
     @qd.kernel
     def k(n: qd.i32):
@@ -67,10 +78,7 @@ def test_loops_with_bounds_that_may_fail_stay_under_their_if(emit: Emit):
 def test_loops_of_funcs_in_an_unrolled_loop_are_parallel(emit: Emit):
     x = qd.field(qd.i32, shape=4)
 
-    @qd.func
-    def fill(value):
-        for i in x:
-            x[i] = value
+    fill = make_fill(x)
 
     @qd.kernel
     def k():
@@ -83,10 +91,7 @@ def test_loops_of_funcs_in_an_unrolled_loop_are_parallel(emit: Emit):
 def test_loops_of_a_func_called_at_the_top_level_are_parallel(emit: Emit):
     x = qd.field(qd.i32, shape=4)
 
-    @qd.func
-    def fill(value):
-        for i in x:
-            x[i] = value
+    fill = make_fill(x)
 
     @qd.kernel
     def k():

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from error_support import PREAMBLE
 from language_support import define, run
 
 import quadrants as qd
@@ -108,45 +109,18 @@ BODIES = [
     ("func2(n, c=2)", SYNTAX, "Unexpected argument 'c'."),
     ("func2(n, 1, a=2)", SYNTAX, "Multiple values for argument 'a'."),
     ("forever(n)", ANY, "recursive"),
-    ("import_math.sin(f)", TYPE, "Did you mean to use `qd.sin` instead of `math.sin`?"),
+    ("math.sin(f)", TYPE, "Did you mean to use `qd.sin` instead of `math.sin`?"),
     ("takes_vec3(qd.Vector([1, 2]))", TYPE, "is expected to be a Matrix with n 3, but got 2"),
     ("x = S(1, 2, 3)", SYNTAX, "S"),
     ("x = S(c=2)", SYNTAX, "c"),
     ("s = S(1)\nx = s.zz", ANY, "has no attribute 'zz'"),
 ]
 
-PREAMBLE = """
-import math as import_math
-captured = 1
-field1, field2, fieldf = fields
-
-@qd.kernel
-def other_kernel(n: qd.i32):
-    pass
-
-@qd.func
-def func2(a, b):
-    return a + b
-
-@qd.func
-def forever(n):
-    return forever(n) + 1
-
-@qd.func
-def takes_vec3(v: qd.types.vector(3, qd.i32)):
-    return v.sum()
-
-@qd.dataclass
-class S:
-    a: qd.i32
-"""
-
 
 @pytest.mark.parametrize("body, kind, text", BODIES, ids=[body.splitlines()[-1] for body, _, _ in BODIES])
 def test_mistake_is_refused_with_its_line(body, kind, text):
-    fields = (qd.field(qd.i32, shape=4), qd.field(qd.i32, shape=(4, 4)), qd.field(qd.f32, shape=4))
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    module = define(f"{PREAMBLE}\n@qd.kernel\ndef k(n: qd.i32, f: qd.f32):\n{lines}", fields=fields)
+    module = define(f"{PREAMBLE}\n@qd.kernel\ndef k(n: qd.i32, f: qd.f32):\n{lines}")
     with pytest.raises(kind, match=text) as caught:
         module["k"](1, 1.5)
     assert ", in k:" in str(caught.value) and "^" in str(caught.value)

@@ -1,0 +1,259 @@
+"""The acceptance list for containers and interop (spec 2 S25), a test for each row that a CPU can show; the names have the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+POINT = qd.types.struct(a=qd.f32, v=qd.types.vector(3, qd.f32))
+CONTAINERS = {
+    "field": lambda: qd.field(qd.f32, shape=(3, 4)),
+    "vector field": lambda: qd.Vector.field(3, qd.f32, shape=4),
+    "matrix field": lambda: qd.Matrix.field(3, 2, qd.f32, shape=4),
+    "ndarray": lambda: qd.ndarray(qd.f32, (3, 4)),
+    "vector ndarray": lambda: qd.Vector.ndarray(3, qd.f32, 4),
+    "matrix ndarray": lambda: qd.Matrix.ndarray(3, 2, qd.f32, 4),
+    "tensor": lambda: qd.tensor(qd.f32, (3, 4), layout=(1, 0)),
+}
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    yield
+    qd.reset()
+
+
+def take(container: Any, library: str, copy: bool | None) -> Any:
+    return container.to_numpy(copy=copy) if library == "numpy" else container.to_torch(copy=copy)
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def library(request: pytest.FixtureRequest) -> str:
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    return request.param
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_r25_1_every_container_takes_every_copy(library, kind):
+    container = CONTAINERS[kind]()
+    container.fill(1)
+    copied, viewed, either = (take(container, library, copy) for copy in (True, False, None))
+    container.fill(2)
+    assert [float(taken.min()) for taken in (copied, viewed, either)] == [1, 2, 2]
+
+
+def test_r25_1_members_of_structs_take_every_copy(library):
+    for layout in (qd.Layout.AOS, qd.Layout.SOA):
+        points = qd.Struct.field({"a": qd.f32, "v": qd.types.vector(3, qd.f32)}, shape=4, layout=layout)
+        taken = {copy: take(points.v, library, copy) for copy in (True, False, None)}
+        points.v.fill(2)
+        assert [float(taken[copy].min()) for copy in (True, False, None)] == [0, 2, 2]
+    assert set(points.to_numpy()) == {"a", "v"}
+
+
+def test_r25_2_default_results_stay_readable_after_reset_and_a_new_runtime(library):
+    for kind in CONTAINERS.values():
+        container = kind()
+        container.fill(3)
+        taken, viewed = take(container, library, True), take(container, library, None)
+        qd.reset()
+        qd.init(arch=qd.python)
+        assert float(taken.max()) == 3 and float(viewed.max()) == 3
+        qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+
+
+def test_r25_3_explicit_copies_are_clones_of_views(library):
+    for kind in CONTAINERS.values():
+        container = kind()
+        viewed, copied = take(container, library, False), take(container, library, True)
+        steps = (lambda array: array.strides) if library == "numpy" else (lambda tensor: tensor.stride())
+        assert copied.shape == viewed.shape and len(steps(copied)) == len(steps(viewed))
+        assert not np.shares_memory(np.asarray(copied), np.asarray(viewed))
+
+
+def test_r25_5_eligibility_needs_no_exception(monkeypatch):
+    field = qd.field(qd.f32, shape=4)
+    field.to_numpy(copy=False)
+    raised = []
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if event == "exception":
+            raised.append(argument)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        for copy in (None, True, False):
+            field.to_numpy(copy=copy)
+    finally:
+        sys.settrace(None)
+    assert raised == []
+
+
+def test_r25_6_reset_ends_containers_and_not_their_views():
+    made = [kind() for kind in CONTAINERS.values()]
+    views = [container.to_numpy(copy=None) for container in made]
+    qd.reset()
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    for container, view in zip(made, views, strict=True):
+        view[...] = 1
+        with pytest.raises(qd.QuadrantsRuntimeError):
+            container.to_numpy()
+
+
+def test_r25_7_numpy_never_loads_torch():
+    program = (
+        "import sys, quadrants as qd\n"
+        "qd.init(arch=qd.cpu, log_level='error')\n"
+        "for made in (qd.field(qd.f32, shape=4), qd.ndarray(qd.f32, 4)):\n"
+        "    for copy in (True, False, None): made.to_numpy(copy=copy)\n"
+        "print('torch' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_r25_9_members_of_aos_structs_are_views_with_true_strides(library):
+    points = POINT.field(shape=5)
+    view = take(points.v, library, False)
+    steps = view.strides if library == "numpy" else tuple(4 * step for step in view.stride())
+    assert steps == (16, 4)
+    view[...] = 7
+    assert points.a.to_numpy().max() == 0 and points.v.to_numpy().min() == 7
+
+
+def test_r25_9_errors_say_why_in_ascii():
+    with pytest.raises(ValueError, match="dtype") as caught:
+        qd.field(qd.f32, shape=3).to_numpy(dtype=np.float64, copy=False)
+    assert str(caught.value).isascii()
+
+
+def test_r25_10_another_device_is_named():
+    pytest.importorskip("torch")
+    field = qd.field(qd.f32, shape=3)
+    with pytest.raises(ValueError, match="copy=False is incompatible with device transfer.*cpu.*cuda|cuda.*cpu"):
+        field.to_torch(device="cuda:3", copy=False)
+    assert field.to_torch(device="cpu", copy=False).device.type == "cpu"
+
+
+def test_r25_12_one_version_serves_ndarrays_and_arrays():
+    @qd.kernel
+    def first(x: qd.types.ndarray(dtype=qd.types.vector(10, qd.i32), ndim=1)) -> qd.i32:
+        return x[0][0]
+
+    first(qd.Vector.ndarray(10, qd.i32, 5))
+    first(np.ones((6, 10), np.int32))
+    assert len(first.specializations()) == 1
+
+
+@qd.kernel
+def fill_view(view: qd.BufferView[qd.i32], value: qd.i32):
+    for i in range(view.size):
+        view[i] = value
+
+
+@qd.kernel
+def fill_slice(array: qd.types.NDArray[qd.i32, 1], begin: qd.i32, end: qd.i32, value: qd.i32):
+    for i in range(begin, end):
+        array[i] = value
+
+
+def test_r25_20_slices_follow_python_and_chains_check_against_their_parent():
+    array = qd.ndarray(qd.i32, 10)
+    view = array[2:8]
+    assert (view.offset, view.size, view.shape) == (2, 6, (6,))
+    assert (view[1:-1].offset, view[1:-1].size) == (3, 4) and view[5:2].size == 0
+    with pytest.raises(ValueError, match="subview out of range"):
+        view.subview(4, 3)
+    assert qd.BufferView(array, np.int64(1), 2.0).size == 2
+    assert qd.Vector.ndarray(2, qd.i32, 10)[3:5].size == 2
+
+
+def test_r25_21_temporaries_and_frozen_members_are_read_at_each_launch():
+    @dataclasses.dataclass(frozen=True)
+    class Window:
+        view: qd.BufferView
+
+    @qd.kernel
+    def fill_member(window: Window, value: qd.i32):
+        for i in range(window.view.size):
+            window.view[i] = value
+
+    array = qd.ndarray(qd.i32, 12)
+    for i in range(0, 6, 2):
+        fill_view(array[i : i + 2], i)
+        gc.collect()
+    for i in range(6, 12, 2):
+        fill_member(Window(array[i : i + 2]), i)
+        gc.collect()
+    assert array.to_numpy().tolist() == [0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10]
+    assert len(fill_view.specializations()) == len(fill_member.specializations()) == 1
+
+
+def test_r25_22_views_run_the_loop_of_an_offset():
+    array = qd.ndarray(qd.i32, 1000)
+    fill_view(array[10:900], 1)
+    fill_slice(array, 10, 900, 2)
+    lanes = [loop.lanes for version in qd.compile_report()[-2:] for loop in version.loops]
+    assert len(lanes) == 2 and lanes[0] == lanes[1] > 1
+
+
+def test_r25_23_boundaries_have_one_list_of_words():
+    with pytest.raises(ValueError, match="unsafe.*clamp"):
+        qd.types.BufferViewType(qd.f32, boundary="wrap")
+    with pytest.raises(ValueError, match="unsafe.*clamp"):
+        qd.types.ndarray(boundary="wrap")
+    assert "buffer_view" not in dir(qd)
+
+
+def test_r25_30_round_trips_keep_shapes(library):
+    field, array = qd.Matrix.field(3, 2, qd.f32, shape=4), qd.Matrix.ndarray(3, 2, qd.f32, 4)
+    values = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    for container in (field, array):
+        container.from_numpy(values)
+        assert np.array_equal(np.asarray(take(container, library, True)), values)
+        with pytest.raises(ValueError, match="shape"):
+            container.from_numpy(values.reshape(4, 2, 3))
+
+
+def test_r25_31_a_kernel_is_a_function_with_a_gradient_in_torch():
+    torch = pytest.importorskip("torch")
+
+    @qd.kernel
+    def square(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in range(32):
+            y[i] = x[i] * x[i]
+
+    @qd.kernel
+    def square_gradient(x: qd.types.ndarray(), dy: qd.types.ndarray(), dx: qd.types.ndarray()):
+        for i in range(32):
+            dx[i] = 2 * x[i] * dy[i]
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, x: Any) -> Any:
+            context.save_for_backward(x)
+            y = torch.zeros_like(x)
+            square(x, y)
+            return y
+
+        @staticmethod
+        def backward(context: Any, dy: Any) -> Any:
+            (x,) = context.saved_tensors
+            dx = torch.zeros_like(x)
+            square_gradient(x, dy.contiguous(), dx)
+            return dx
+
+    x = torch.full((32,), 2.0, requires_grad=True)
+    y = Square.apply(x)
+    y.sum().backward()
+    assert bool((y == 4).all()) and bool((x.grad == 4).all()) and x.grad.device == x.device
