@@ -1,0 +1,23 @@
+"""The exception classes under the path that programs import them from."""
+
+from .._errors import (
+    QuadrantsAssertionError,
+    QuadrantsCompilationError,
+    QuadrantsIndexError,
+    QuadrantsNameError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+)
+
+__all__ = [
+    "QuadrantsAssertionError",
+    "QuadrantsCompilationError",
+    "QuadrantsIndexError",
+    "QuadrantsNameError",
+    "QuadrantsRuntimeError",
+    "QuadrantsRuntimeTypeError",
+    "QuadrantsSyntaxError",
+    "QuadrantsTypeError",
+]
