@@ -88,15 +88,17 @@ from ._tensor import VectorTensor as VectorTensor
 from ._tensor import tensor as tensor
 from ._tensor import wrap as wrap
 from ._types import Layout as Layout
-from ._types import Template as Template
-from ._types import template as template
 from . import algorithms as algorithms
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory
 from . import sparse as sparse
 from . import tools as tools
+from ._streams import Event as Event
+from ._streams import Stream as Stream
 from ._reports import compile_report as compile_report
+from ._streams import create_event as create_event
+from ._streams import create_stream as create_stream
 from .linalg import eig as eig
 from ._reports import explain_recompiles as explain_recompiles
 from ._indices import get_addr as get_addr
@@ -108,6 +110,7 @@ from ._indices import rescale_index as rescale_index
 from .linalg import solve as solve
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
+from ._streams import use_stream as use_stream
 from ._snode import Axis
 i: list[Axis]
 j: list[Axis]
