@@ -223,7 +223,7 @@ def as_vector(value: Any) -> Any:
 def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
     """A vector of scalars, or a matrix of lists or vectors; the elements take their common type."""
     if isinstance(items, Vec):
-        return Vec(items.data.astype(dtype) if dtype is None else cast(items.data, dtype).copy())
+        return Vec((items.data if dtype is None else cast(items.data, dtype)).copy())
     rows = [make_vector(item, dtype).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), dtype) for item in items]
     if not rows:
         raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")

@@ -1,5 +1,7 @@
 """Vectors and matrices in kernels (spec 1 S14)."""
 
+import functools
+
 import numpy as np
 import pytest
 from language_support import evaluate, run
@@ -267,3 +269,13 @@ for i, j, k in qd.static(qd.ndrange(2, 2, 2)):
 d = a @ a
 return (abs(c - d)).sum()"""
     assert run(body, "qd.f32") == 0
+
+
+@pytest.mark.parametrize("form", ["qd.Matrix([v, v])", "qd.Matrix.cols([v, v])", "qd.Matrix.rows([v, v])", "qd.Vector(v)"])
+def test_matrices_of_vectors_keep_the_type_of_their_components(form):
+    body = f"v = qd.Vector([a, b])\nreturn ({form} * 3.1).sum()"
+    a, b = np.float32(0.1), np.float32(0.7)
+    products = [a * np.float32(3.1), b * np.float32(3.1)]
+    flat = products if "Vector" in form else np.repeat(products, 2) if "cols" in form else products * 2
+    expected = functools.reduce(lambda x, y: x + y, flat)
+    assert run(body, "qd.f64", a=("qd.f32", 0.1), b=("qd.f32", 0.7)) == expected
