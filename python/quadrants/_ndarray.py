@@ -167,9 +167,8 @@ def from_device(obj: Any, element_shape: tuple[int, ...] = ()) -> Ndarray:
     buffer = _runtime.Buffer.borrow_device(array["data"][0] + begin, end - begin, obj)
     made = _CLASSES[len(element_shape)].__new__(_CLASSES[len(element_shape)])
     _runtime.NdarrayBase.__init__(made, dtype, element_shape, extents[:rank], tuple(strides[:rank]), dtype.size, buffer, -begin)
-    made._element_type = (dtype, _types.vector, _types.matrix)[len(element_shape)]
-    if element_shape:
-        made._element_type = made._element_type(*element_shape, dtype)
+    element: Any = (dtype, _types.vector, _types.matrix)[len(element_shape)]
+    made._element_type = element(*element_shape, dtype) if element_shape else dtype
     return made
 
 

@@ -40,6 +40,8 @@ _PRINTS_CHOICES = os.environ.get("QD_PERFDISPATCH_PRINT_DEBUG") == "1"
 class DispatchImpl:
     """One implementation: a kernel or a Python function, and the predicate that says which arguments it takes."""
 
+    __name__: str
+
     def __init__(self, function: Callable[..., Any], is_compatible: Callable[..., bool] | None):
         self.function, self.is_compatible = function, is_compatible
         functools.update_wrapper(self, function)

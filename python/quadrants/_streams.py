@@ -24,7 +24,7 @@ class _Handle:
 
     def _is_alive(self) -> bool:
         state = _runtime.statistics()
-        return state["active"] and state["epoch"] == self._epoch
+        return bool(state["active"]) and state["epoch"] == self._epoch
 
     def _use(self) -> int:
         if not self._is_alive():

@@ -23,7 +23,7 @@ _WORDS = {
     "shr": ("Shift right", ">>"), "bit_shr": ("Shift right", ">>"), "floor_div": ("Division", "//"), "raw_div": ("Division", "//"),
     "mod": ("Modulo", "%"), "raw_mod": ("Modulo", "%"), "neg": ("Negation", ""), "abs": ("Absolute value", ""),
 }  # fmt: skip
-_EXACT: dict[str, Callable[..., int]] = {
+_EXACT: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift, "floor_div": operator.floordiv,
     "raw_div": operator.floordiv, "neg": operator.neg, "abs": abs,
 }  # fmt: skip
