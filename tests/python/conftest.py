@@ -10,6 +10,16 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--assemble", metavar="sm_90", help="also compile every kernel for this CUDA device, and assemble it with ptxas")
+    parser.addoption("--emulate", action="store_true", help="with QD_ARCH=cuda: run kernels on an emulated device")
+
+
+@pytest.fixture(autouse=True)
+def _emulate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --emulate: `arch=qd.cuda` is this processor, and grids are loops over threads."""
+    if request.config.getoption("--emulate"):
+        import emulating
+
+        emulating.start(monkeypatch, request.getfixturevalue("tmp_path_factory").mktemp("emulated"))
 
 
 @pytest.fixture(autouse=True)

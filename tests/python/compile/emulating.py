@@ -1,0 +1,83 @@
+"""CUDA kernels on the processor: the LLVM IR that would become PTX becomes a shared object, which a stand-in for the driver runs.
+
+The stand-in (tests/python/launch/fake_driver.c) runs shared objects as kernels and takes a path for PTX; emulated_grid.c runs the threads.
+So launch plans, grids, reductions and checks are tested where there is no GPU. What is not: PTX itself (`assembling.py`), order between
+blocks.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from assembling import find_ptx
+
+HERE = Path(__file__).parent
+# What LLVM calls what the device does → what emulated_grid.c calls it.
+ROUTINES = {
+    "read.ptx.sreg.tid.x": "thread",
+    "read.ptx.sreg.ctaid.x": "block",
+    "read.ptx.sreg.nctaid.x": "block_count",
+    "barrier.cta.sync.aligned.all": "barrier",
+    "shfl.sync.down.i32": "shuffle_down",
+    "div.full.ftz": "divide",
+    "rcp.approx.ftz.f": "reciprocal",
+    "rsqrt.approx.ftz.f": "reciprocal_root",
+}
+MOST_SHARED_BYTES = 32768
+
+
+def translate(text: str) -> str:
+    """LLVM IR for the device as IR for the processor: one address space, no attributes of the device, entries under other names."""
+    text = re.sub(r"^target (triple|datalayout).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"byval\(\[\d+ x i64\]\)|\"target-(cpu|features)\"=\"[^\"]*\"|\bptx_kernel ", "", text)
+    dynamic = f"internal global [{MOST_SHARED_BYTES} x i8] zeroinitializer"
+    text = text.replace("external addrspace(3) global [0 x i8]", dynamic)
+    text = re.sub(r" addrspace\([13]\)", "", text).replace("addrspacecast", "bitcast")
+    for theirs, ours in ROUTINES.items():
+        text = text.replace(f"@llvm.nvvm.{theirs}(", f"@emulated_{ours}(")
+    return re.sub(r"@(qd_task_\d+)\b", r"@thread_of_\1", text)
+
+
+def build(text: str, folder: Path) -> Path:
+    """The shared object of a kernel, with entries that run whole grids."""
+    waits = int("@emulated_barrier(" in text or "@emulated_shuffle_down(" in text)
+    grid = [f'#include "{HERE / "emulated_grid.c"}"']
+    for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):
+        parameters = "const void *launch, unsigned blocks, unsigned threads, unsigned shared"
+        grid.append(f"Entry thread_of_{name};")
+        grid.append(f"void {name}({parameters}) {{ emulate(thread_of_{name}, {waits}, launch, blocks, threads); }}")
+    (folder / "kernel.ll").write_text(text)
+    (folder / "grid.c").write_text("\n".join(grid) + "\n")
+    library = folder / "kernel.so"
+    sources = [folder / "kernel.ll", folder / "grid.c"]
+    subprocess.run(["clang-22", "-O1", "-w", "-march=native", "-shared", "-fPIC", *sources, "-o", library, "-lm"], check=True)
+    return library
+
+
+def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """From here on `arch=qd.cuda` is emulated. The disk cache must be off."""
+    from quadrants import _compiler  # type: ignore[attr-defined]
+
+    driver = folder / "libdriver.so"
+    if not driver.exists():
+        source = HERE.parent / "launch" / "fake_driver.c"
+        subprocess.run(["clang-22", "-O1", "-shared", "-fPIC", source, "-o", driver], check=True)
+    monkeypatch.setenv("QD_CUDA_DRIVER", str(driver))
+    compile_plain = _compiler.compile
+
+    def compile_emulated(*arguments: Any) -> Any:
+        *rest, options, target, scope = arguments
+        if not target.startswith("cuda"):
+            return compile_plain(*arguments)
+        own = folder / str(len(list(folder.iterdir())))
+        artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "")
+        (dumped,) = own.iterdir()
+        library = build(translate((dumped / "3_optimised.ll").read_text()), own)
+        ptx, path = find_ptx(artifact).encode(), f"{library}\0".encode()
+        return artifact.replace(len(ptx).to_bytes(8, "little") + ptx, len(path).to_bytes(8, "little") + path), stages
+
+    monkeypatch.setattr(_compiler, "compile", compile_emulated)

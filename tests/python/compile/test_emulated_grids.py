@@ -1,0 +1,194 @@
+"""What kernels compute on a grid of threads, emulated: reductions, tables in shared memory, returns, checks, prints, random numbers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import emulating
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulated")
+
+
+@pytest.fixture(autouse=True)
+def grid(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Starts the runtime on the emulated device; call it to start again with other options."""
+    monkeypatch.delenv("QD_ARCH", raising=False)
+    emulating.start(monkeypatch, folder)
+
+    def init(**options: Any) -> None:
+        qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error", **options)
+
+    init()
+    yield init
+    qd.reset()
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 511, 512, 513, 5000])
+def test_every_iteration_runs_once(count: int) -> None:
+    x = qd.ndarray(qd.i32, max(count, 1))
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.i32, 1), n: qd.i32) -> None:
+        for i in range(n):
+            x[i] = x[i] + 1
+
+    kernel(x, count)
+    assert x.to_numpy().sum() == count
+
+
+def test_boxes_with_steps_and_lower_bounds() -> None:
+    x = qd.field(qd.i32, (20, 30))
+
+    @qd.kernel
+    def kernel(low: qd.i32) -> None:
+        for i, j in qd.ndrange((low, 17), 29):
+            x[i, j] += i * 100 + j
+        for k in range(9, -3, -4):
+            x[19, k + 3] = k
+
+    kernel(3)
+    expected = np.zeros((20, 30), np.int32)
+    rows, columns = np.mgrid[3:17, 0:29]
+    expected[3:17, 0:29] = rows * 100 + columns
+    expected[19, [12, 8, 4]] = 9, 5, 1
+    np.testing.assert_array_equal(x.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("count", [1, 33, 128, 1000, 70000])
+def test_reductions(count: int) -> None:
+    values = np.random.default_rng(count).integers(-50, 50, count).astype(np.int32)
+    x = qd.field(qd.i32, count)
+    x.from_numpy(values)
+    total, least, bits = qd.field(qd.i64, ()), qd.field(qd.i32, ()), qd.field(qd.i32, ())
+    vector, wide = qd.Vector.field(3, qd.f32, ()), qd.field(qd.f64, ())
+    total[None], least[None] = 7, 40
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            total[None] += x[i]
+            qd.atomic_min(least[None], x[i])
+            qd.atomic_or(bits[None], x[i])
+            vector[None] += qd.Vector([1.0, 2.0, qd.f32(x[i])])
+            wide[None] -= 0.5
+
+    kernel()
+    kernel()
+    assert total[None] == 7 + 2 * values.sum()
+    assert least[None] == min(40, values.min())
+    assert bits[None] == np.bitwise_or.reduce(values)
+    assert vector.to_numpy().tolist() == [2 * count, 4 * count, 2 * values.sum()]
+    assert wide[None] == -count
+
+
+@pytest.mark.parametrize("bins", [3, 256, 20000])
+def test_tables_in_and_out_of_shared_memory(bins: int) -> None:
+    keys = np.random.default_rng(bins).integers(0, bins, 30000).astype(np.int32)
+    x, table = qd.field(qd.i32, len(keys)), qd.field(qd.i32, bins)
+    x.from_numpy(keys)
+    largest = qd.ndarray(qd.i64, (2, bins))
+
+    @qd.kernel
+    def kernel(largest: qd.types.ndarray(qd.i64, 2)) -> None:
+        for i in x:
+            table[x[i]] += 1
+            qd.atomic_max(largest[i % 2, x[i]], i)
+
+    kernel(largest)
+    np.testing.assert_array_equal(table.to_numpy(), np.bincount(keys, minlength=bins))
+    expected = np.zeros((2, bins), np.int64)
+    np.maximum.at(expected, (np.arange(len(keys)) % 2, keys), np.arange(len(keys)))
+    np.testing.assert_array_equal(largest.to_numpy(), expected)
+
+
+def test_values_cross_tasks_and_a_return_ends_the_kernel() -> None:
+    x = qd.field(qd.i32, 100)
+
+    @qd.kernel
+    def kernel(n: qd.i32) -> qd.i32:
+        factor = 1
+        for i in range(n):
+            x[i] = i
+        if x[1] > n:
+            return -1
+        for _ in range(n):
+            factor += x[1]
+        if factor > 50:
+            return factor
+        for i in range(factor):
+            x[i] += factor
+        return x[0]
+
+    assert kernel(10) == 11
+    assert x.to_numpy()[:12].tolist() == [i + 11 if i < 11 else 0 for i in range(10)] + [11, 0]
+    assert kernel(60) == 61
+    assert x.to_numpy()[:3].tolist() == [0, 1, 2]
+    assert kernel(0) == -1
+
+
+def test_failed_assertions_stop_the_tasks_that_follow(grid: Any) -> None:
+    grid(debug=True)
+    x, y = qd.field(qd.i32, 300), qd.field(qd.i32, 300)
+
+    @qd.kernel
+    def kernel(bad: qd.i32) -> None:
+        for i in x:
+            assert i != bad, "i is {}"
+            x[i] = i
+        for i in y:
+            y[i] = 1
+
+    with pytest.raises(AssertionError):
+        kernel(200)
+        qd.sync()
+    assert y.to_numpy().sum() == 0
+    kernel(-1)
+    assert y.to_numpy().sum() == 300
+
+
+def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    @qd.kernel
+    def kernel(n: qd.i32) -> None:
+        for i in range(n):
+            print("i", i, i * 0.5)
+
+    kernel(3)
+    qd.sync()
+    assert sorted(capfd.readouterr().out.split("\n")) == ["", "i 0 0.000000", "i 1 0.500000", "i 2 1.000000"]
+
+
+def test_random_numbers_are_those_of_the_processor(grid: Any) -> None:
+    def draw() -> Any:
+        x = qd.field(qd.f32, (40, 30))
+
+        @qd.kernel
+        def kernel() -> None:
+            for i, j in x:
+                x[i, j] = qd.random() + qd.f32(qd.random(qd.i32) % 7)
+
+        kernel()
+        return x.to_numpy()
+
+    on_grid = draw()
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    np.testing.assert_array_equal(on_grid, draw())
+
+
+def test_large_argument_blocks() -> None:
+    x = qd.field(qd.f32, 40)
+
+    @qd.kernel
+    def kernel(a: qd.types.matrix(40, 40, qd.f32)) -> None:
+        for i in range(40):
+            x[i] = a[i, 39 - i]
+
+    values = np.arange(1600, dtype=np.float32).reshape(40, 40)
+    kernel(qd.Matrix(values.tolist()))
+    np.testing.assert_array_equal(x.to_numpy(), values[np.arange(40), 39 - np.arange(40)])
