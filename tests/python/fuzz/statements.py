@@ -281,7 +281,9 @@ class StatementGenerator(PythonGenerator):
     def items_loop(self, depth: int) -> list[Statement]:
         """A loop over the items of vectors and lists, which is unrolled."""
         names = [self.fresh("i") for _ in range(2)]
-        first, second = self.vector(1, (self.random.choice((2, 3)),)), self.vector(1, (3,))
+        first, second = (self.vector(1, (extent,)) for extent in (self.random.choice((2, 3)), 3))
+        if " if " in first.text:  # only ranges are chosen at run time
+            first = self.fresh_vector(1, first.kind.shape)
         one, other = (Variable(name, Kind(vector.dtype), writable=False) for name, vector in zip(names, (first, second), strict=True))
         number = Variable(names[0], Kind(self.options["default_ip"]), writable=False, static=True)
         forms = [
