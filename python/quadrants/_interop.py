@@ -172,7 +172,7 @@ class InteropMethods:
                 f"(the {self._noun} on the CPU holds {self.dtype}, {wanted} was asked for)"
             )
         if wanted == view.dtype and out is None and self._device is not None:
-            return np.ascontiguousarray(view)  # a copy already
+            return np.asarray(view, order="C")  # a copy already
         if wanted == view.dtype and not copy and out is None:
             return view
         if out is None:

@@ -200,6 +200,10 @@ def test_element_access_and_whole_copies(driver: Any) -> None:
     assert np.array_equal(np.asarray(z), values.astype(np.float32))
 
 
+def test_containers_without_axes_keep_their_shape(driver: Any) -> None:
+    assert qd.field(qd.f32, ()).to_numpy().shape == qd.ndarray(qd.i32, ()).to_numpy().shape == ()
+
+
 def test_members_of_one_buffer_keep_what_is_beside_them(driver: Any) -> None:
     x, y = qd.field(qd.f32), qd.field(qd.i32)
     qd.root.dense(qd.i, 50).place(x, y)
