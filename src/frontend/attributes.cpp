@@ -214,9 +214,8 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);
   // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
-  if (python.isInstance(found, python.boundFunc)) {
-    nb::object instance = getAttribute(found, names().instance);
-    Value method = makeMethod(instance.is(object) ? base : makeObject(instance, classPath), getAttribute(found, names().func));
+  if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
+    Value method = makeMethod(base, getAttribute(found, names().func));
     method.path = methodPath;
     session.reader.depend(method.path, artifact::Dependency::Kind::Function);
     return method;

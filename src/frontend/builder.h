@@ -300,6 +300,8 @@ private:
   Value subscript(const Value &base, nb::handle index);
   Value subscriptTensor(const Value &tensor, const std::vector<Value> &indices);
   Value subscriptVector(const Value &base, const std::vector<Value> &indices);
+  /// The integer that a list is indexed with: also the component of a constant vector.
+  std::optional<int64_t> findPosition(const Value &index);
   Value subscriptSequence(const Value &base, const Value &index);
   Value subscriptObject(const Value &base, const Value &index);
   Value component(const Value &base, int64_t flat);

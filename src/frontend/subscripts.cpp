@@ -269,6 +269,10 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
   return makeComputed(shape.empty() ? components[0] : makeVectorOf(components, shape));
 }
 
+std::optional<int64_t> FunctionBuilder::findPosition(const Value &index) {
+  return index.is(Kind::Computed) ? ir::findInteger(index.ir) : findInteger(index);
+}
+
 Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) {
   std::vector<Value> &items = base.aggregate->items;
   if (base.is(Kind::Dictionary)) {
@@ -283,7 +287,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
   }
-  if (auto known = findInteger(index))
+  if (auto known = findPosition(index))
     return items[size_t(wrapIndex(*known, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
       llvm::all_of(items, [&](const Value &item) { return findType(item) && !isa<VectorType>(findType(item)); }))
@@ -294,6 +298,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
 Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
+  if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
   if (index.isTyped()) {
     if (isList(base) && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index));

@@ -40,12 +40,14 @@ PyObject *getFunction(PyObject *object) {
   return nullptr;
 }
 
-Ref unbind(Ref object) {
+/// What is bound, of a method of `owner` or of a func that was bound to it: binding makes a new object at each access, and says nothing
+/// that the path does not say. A func that was bound to something else is kept as it is.
+static Ref unbind(Ref object, PyObject *owner) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
-  static PyObject *name = PyUnicode_InternFromString("func");
-  if (!object) return object;
+  static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
   if (PyMethod_Check(object.get())) return Ref::borrow(PyMethod_GET_FUNCTION(object.get()));
-  return Py_TYPE(object.get()) == boundFunc ? Ref::adopt(PyObject_GetAttr(object.get(), name)) : object;
+  if (Py_TYPE(object.get()) != boundFunc || Ref::adopt(PyObject_GetAttr(object.get(), instance)).get() != owner) return object;
+  return Ref::adopt(PyObject_GetAttr(object.get(), func));
 }
 
 Py_ssize_t findCell(PyObject *function, PyObject *name) {
@@ -81,7 +83,7 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
     return Ref::borrow(function ? readCell(function, findCell(function, name)) : nullptr);
   }
   }
-  return found ? unbind(Ref::adopt(found)) : missing();
+  return found ? unbind(Ref::adopt(found), object) : missing();
 }
 
 std::string describe(const artifact::Path &path) {

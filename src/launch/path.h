@@ -16,9 +16,6 @@ struct Roots {
 /// The Python function behind a function, func or kernel; borrowed, null for anything else.
 PyObject *getFunction(PyObject *object);
 
-/// What is bound, of a bound method or bound func: binding makes a new object at each access, and says nothing that the path does not say.
-Ref unbind(Ref object);
-
 /// Where a function has its closure variable `name`, -1 when it has none of that name.
 Py_ssize_t findCell(PyObject *function, PyObject *name);
 /// What a closure variable of a function is; borrowed, null when there is none.

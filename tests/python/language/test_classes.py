@@ -293,3 +293,33 @@ class Counter:
 def test_funcs_are_class_methods_and_properties():
     assert Counter(3).work() == 706
     assert Counter(5).work() == 910
+
+
+def test_methods_kept_elsewhere_belong_to_their_object():
+    class Material:
+        def __init__(self, gain):
+            self.gain = gain
+
+        @qd.func
+        def scale(self, x):
+            return x * self.gain
+
+    @qd.data_oriented
+    class Solver:
+        def __init__(self):
+            self.first = Material(2.0).scale
+            self.all = [Material(3.0).scale, Material(5.0).scale]
+
+        @qd.kernel
+        def run(self, x: qd.f32) -> qd.f32:
+            total = self.first(x)
+            for i in qd.static(range(2)):
+                total += self.all[i](x)
+            return total
+
+    solver = Solver()
+    assert solver.run(1.0) == 10.0
+    solver.all[1] = Material(7.0).scale
+    assert solver.run(1.0) == 12.0
+    solver.first = Material(1.0).scale
+    assert solver.run(1.0) == 11.0
