@@ -134,6 +134,7 @@ def test_the_runtime_is_asked_about_its_options():
 
 
 def test_components_of_static_vectors_index_lists():
-    body = "w = [qd.Vector([n, 2]), qd.Vector([3, 5 * n])]\ns = 0\nfor I in qd.static(qd.grouped(qd.ndrange(2, 2))):\n    s += w[I[0]][I[1]]\nreturn s"
-    assert run(body, n=("qd.i32", 1)) == 11
-    assert run("t = [4, 6]\ns = n\nfor I in qd.static(qd.grouped(qd.ndrange(2))):\n    s += t[I[0]]\nreturn s", n=("qd.i32", 1)) == 11
+    loop = "for I in qd.static(qd.grouped(qd.ndrange(2, 2))):\n    s += w[I[0]][I[1]]\nreturn s"
+    assert run(f"w = [qd.Vector([n, 2]), qd.Vector([3, 5 * n])]\ns = 0\n{loop}", n=("qd.i32", 1)) == 11
+    loop = "for I in qd.static(qd.grouped(qd.ndrange(2))):\n    s += t[I[0]]\nreturn s"
+    assert run(f"t = [4, 6]\ns = n\n{loop}", n=("qd.i32", 1)) == 11
