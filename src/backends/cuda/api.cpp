@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace qd::cuda {
 
@@ -12,11 +13,11 @@ static const Api *latest;
 static std::string load(const std::string &library, Api &api) {
   void *handle = nullptr;
   // The last is where Windows puts it for Linux programs.
-  for (const char *name : {library.c_str(), "libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}) {
-    if (*name) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle || name == library) break;
-  }
-  if (!handle) { return "there is no NVIDIA driver (" + (library.empty() ? std::string("libcuda.so.1") : library) + " cannot be loaded)"; }
+  std::vector<std::string> names = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
+  if (!library.empty()) names = {library};
+  for (const std::string &name : names)
+    if (!handle) handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return "there is no NVIDIA driver (" + names[0] + " cannot be loaded)";
   const char *missing = nullptr;
 #define QD_CUDA_FIND(name, symbol, arguments) api.name = reinterpret_cast<decltype(api.name)>(dlsym(handle, symbol));
 #define QD_CUDA_NEED(name, symbol, arguments) QD_CUDA_FIND(name, symbol, arguments) if (!api.name) missing = symbol;
