@@ -129,11 +129,8 @@ void addStreams(nb::module_ &m) {
   };
   auto toPointer = [](Handle handle) { return reinterpret_cast<void *>(handle); };
   auto wait = [](auto &&body) {
-    {
-      nb::gil_scoped_release released;
-      body();
-    }
-    launch::raiseFailures();
+    nb::gil_scoped_release released;
+    body();
   };
   m.def("make_stream", [=] { return find() ? Handle(find()->makeStream()) : 0; });
   m.def("destroy_stream", [=](Handle stream) {

@@ -49,11 +49,8 @@ runtime::BufferRef allocateBuffer(size_t bytes) {
 }
 
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes) {
-  {
-    Released released(bytes >= kMuch);
-    memory.read(host, data, bytes);
-  }
-  raiseFailures();
+  Released released(bytes >= kMuch);
+  memory.read(host, data, bytes);
 }
 
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes) {
@@ -63,15 +60,8 @@ void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, si
 
 void synchronize() {
   runtime::Device &device = *getState().device;
-  {
-    Released released(getState().memory != nullptr);
-    device.synchronize();
-  }
-  raiseFailures();
-}
-
-void raiseFailures() {
-  if (std::optional<runtime::Failure> failure = getState().device->takeFailure()) raiseFailure(failure->site, failure->values.data());
+  Released released(getState().memory != nullptr);
+  device.synchronize();
 }
 
 //--- Sites ---
@@ -115,14 +105,11 @@ void Staging::copyIn(std::vector<HostArray> &arrays) {
 }
 
 void Staging::copyOut() {
-  bool isWritten = false;
   for (const Copy &copy : copies) {
     if (!copy.isWritten) continue;
     Released released(size_t(copy.end - copy.begin) >= kMuch);
     memory.read(copy.begin, copy.buffer->getData(), size_t(copy.end - copy.begin));
-    isWritten = true;
   }
-  if (isWritten) raiseFailures();
 }
 
 } // namespace qd::launch

@@ -13,14 +13,12 @@ namespace qd::launch {
 /// Zeroed memory for containers of the runtime. Collects garbage and tries again before it gives up.
 runtime::BufferRef allocateBuffer(size_t bytes);
 
-/// To and from memory of a device; other Python threads run meanwhile when there is much to copy. A read raises what failed in launches.
+/// To and from memory of a device; other Python threads run meanwhile when there is much to copy.
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes);
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes);
 
-/// Waits for all launches, other Python threads running, and raises what failed in them.
+/// Waits for all launches, other Python threads running.
 void synchronize();
-/// Raises the first failed check of launches that have ended and did not wait.
-void raiseFailures();
 
 /// The arguments of quadrants._format.format_site: (pieces, values).
 Ref makeSite(const artifact::Site &site, const uint64_t *values);

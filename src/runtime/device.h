@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,13 +19,6 @@ public:
   /// Runs the kernel to its end (an asynchronous device: puts it into its queue). `run` has the arguments, the result and the scratch
   /// block.
   virtual void run(KernelRun &run) = 0;
-};
-
-/// The first failed check of a kernel.
-struct Failure {
-  std::string kernel;
-  artifact::Site site;
-  std::vector<uint64_t> values; ///< operands of the site
 };
 
 /// Queues of launches beside the default one, which null stands for, and marks in them. Handles are the driver's. What concerns memory
@@ -63,8 +55,6 @@ public:
   virtual std::unique_ptr<LoadedKernel> load(artifact::Artifact &artifact) = 0;
   /// Waits for everything that was launched.
   virtual void synchronize() = 0;
-  /// What failed in launches that did not wait for it, once; looks at what has been waited for only.
-  virtual std::optional<Failure> takeFailure() { return std::nullopt; }
   /// Null where launches have ended when they return.
   virtual Streams *getStreams() { return nullptr; }
   /// Where containers lie; null: in the memory of the processor.

@@ -45,13 +45,12 @@ public:
   std::string describe() const override { return architecture + " driver " + std::to_string(api.driverVersion); }
   const QdRuntimeApi &getApi() const override { return kNoApi; }
   void synchronize() override { memory->synchronize(); }
-  std::optional<runtime::Failure> takeFailure() override { return unchecked->take(); }
   std::shared_ptr<runtime::DeviceMemory> getMemory() override { return memory; }
   runtime::Streams *getStreams() override { return streams.get(); }
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
     if (!isCubin(artifact.binary)) artifact.binary = assemble(artifact);
-    return std::make_unique<GpuKernel>(memory, unchecked, artifact);
+    return std::make_unique<GpuKernel>(memory, artifact);
   }
 
 private:
@@ -86,7 +85,6 @@ private:
   const Api &api;
   std::shared_ptr<Memory> memory;
   std::unique_ptr<runtime::Streams> streams = makeStreams(memory);
-  std::shared_ptr<Unchecked> unchecked = std::make_shared<Unchecked>();
   int64_t maxRegisters;
   std::string architecture;
 };

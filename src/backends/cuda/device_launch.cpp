@@ -8,7 +8,6 @@
 namespace qd::cuda {
 
 using artifact::Site;
-using runtime::Failure;
 using support::Error;
 using support::ErrorKind;
 
@@ -17,50 +16,14 @@ static constexpr size_t kPrintWords = 128 << 10;
 
 //--- What failed ---
 
-void Unchecked::add(GpuKernel &kernel) {
-  std::lock_guard lock(mutex);
-  if (!std::exchange(kernel.isUnchecked, true)) kernels.push_back(&kernel);
-}
-
-void Unchecked::remove(GpuKernel &kernel, std::optional<Failure> last) {
-  std::lock_guard lock(mutex);
-  std::erase(kernels, &kernel);
-  if (!left) left = std::move(last);
-}
-
-std::optional<Failure> Unchecked::take() {
-  std::lock_guard lock(mutex);
-  std::optional<Failure> first = std::exchange(left, std::nullopt);
-  for (GpuKernel *kernel : kernels) {
-    kernel->isUnchecked = false;
-    std::optional<Failure> failure = kernel->takeFailure();
-    if (!first) first = std::move(failure);
-  }
-  kernels.clear();
-  return first;
-}
-
-bool GpuKernel::readFailure(Lane &lane, int32_t &site, std::vector<uint64_t> &values) {
+void GpuKernel::takeFailure(Lane &lane, runtime::KernelRun &run) {
   auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
-  if (!report || !__atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false;
-  site = report->site;
-  values.assign(report->values, report->values + std::size(report->values));
-  if (size_t(site) < sites.size()) values.resize(std::max(values.size(), sites[size_t(site)].countValues()));
+  if (!report || !__atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return;
+  std::vector<uint64_t> values(std::begin(report->values), std::end(report->values));
+  if (size_t(report->site) < sites.size()) values.resize(std::max(values.size(), sites[size_t(report->site)].countValues()));
+  run.fail(report->site, values.data());
   report->failed = report->claimed = 0;
   memory->fill(lane.state->getData(), 0, sizeof(QdGpuState));
-  return true;
-}
-
-std::optional<Failure> GpuKernel::takeFailure() {
-  std::optional<Failure> first;
-  for (std::unique_ptr<Lane> &lane : lanes) {
-    Failure found{name, {}, {}};
-    int32_t site;
-    if (!readFailure(*lane, site, found.values)) continue;
-    if (size_t(site) < sites.size()) found.site = sites[size_t(site)];
-    if (!first) first = std::move(found);
-  }
-  return first;
 }
 
 //--- Loading ---
@@ -70,8 +33,8 @@ static bool hasChecks(const std::vector<Site> &sites) {
                      [](const Site &site) { return site.kind != Site::Kind::Print && site.kind != Site::Kind::PrintError; });
 }
 
-GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, std::shared_ptr<Unchecked> list, const artifact::Artifact &artifact)
-    : memory(std::move(owner)), unchecked(std::move(list)), name(artifact.kernel), sites(artifact.sites), hasPrint(artifact.hasPrint),
+GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &artifact)
+    : memory(std::move(owner)), name(artifact.kernel), sites(artifact.sites), hasPrint(artifact.hasPrint),
       argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes),
       scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
@@ -111,11 +74,9 @@ GpuKernel::Lane &GpuKernel::getLane(Stream stream) {
 }
 
 GpuKernel::~GpuKernel() {
-  std::optional<Failure> last;
   try {
     // The code of kernels that run must stay.
     memory->synchronize();
-    last = takeFailure();
     Memory::Scope scope(*memory);
     for (const std::unique_ptr<Lane> &lane : lanes) {
       if (lane->executable) memory->api.destroyExecutableGraph(lane->executable);
@@ -125,7 +86,6 @@ GpuKernel::~GpuKernel() {
   } catch (const Error &) {
     // After a fault or a fork there is nothing left to give back.
   }
-  unchecked->remove(*this, std::move(last));
 }
 
 //--- A launch ---
@@ -203,19 +163,15 @@ void GpuKernel::run(runtime::KernelRun &run) {
     // How large the grids are may say the copy of the arguments alone.
     launchGraph(lane, run.context.arguments, isChanged || lane.argumentCopy);
   }
-  if (resultBytes || hasPrint)
-    waitAndReport(lane, run);
-  else if (lane.failure.get())
-    unchecked->add(*this);
+  // Checks are there in debug mode only, where what fails has to be told at its launch.
+  if (resultBytes || hasPrint || lane.failure.get()) waitAndReport(lane, run);
 }
 
 void GpuKernel::waitAndReport(Lane &lane, runtime::KernelRun &run) {
   memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
   if (resultBytes) memcpy(run.context.result, lane.result.get(), resultBytes);
   if (hasPrint) takePrints(lane, run);
-  int32_t site;
-  std::vector<uint64_t> values;
-  if (readFailure(lane, site, values)) run.fail(site, values.data());
+  takeFailure(lane, run);
 }
 
 void GpuKernel::takePrints(Lane &lane, runtime::KernelRun &run) {

@@ -9,31 +9,11 @@
 
 namespace qd::cuda {
 
-class GpuKernel;
-
-/// The kernels that were launched without waiting for what their checks say.
-class Unchecked {
-public:
-  void add(GpuKernel &kernel);
-  /// The kernel goes: what it has reported last stays.
-  void remove(GpuKernel &kernel, std::optional<runtime::Failure> last);
-  std::optional<runtime::Failure> take();
-
-private:
-  std::mutex mutex;
-  std::vector<GpuKernel *> kernels; ///< in the order of their launches
-  std::optional<runtime::Failure> left;
-};
-
 class GpuKernel final : public runtime::LoadedKernel {
 public:
-  GpuKernel(std::shared_ptr<Memory> memory, std::shared_ptr<Unchecked> unchecked, const artifact::Artifact &artifact);
+  GpuKernel(std::shared_ptr<Memory> memory, const artifact::Artifact &artifact);
   ~GpuKernel() override;
   void run(runtime::KernelRun &run) override;
-
-  /// The first failed check since the last call. The launches have been waited for.
-  std::optional<runtime::Failure> takeFailure();
-  bool isUnchecked = false; ///< is in the list
 
 private:
   struct Task {
@@ -59,10 +39,9 @@ private:
   void launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged);
   void waitAndReport(Lane &lane, runtime::KernelRun &run);
   void takePrints(Lane &lane, runtime::KernelRun &run);
-  bool readFailure(Lane &lane, int32_t &site, std::vector<uint64_t> &values);
+  void takeFailure(Lane &lane, runtime::KernelRun &run);
 
   std::shared_ptr<Memory> memory;
-  std::shared_ptr<Unchecked> unchecked;
   std::mutex mutex; ///< one launch at a time: those of a stream share its lane
   std::string name;
   std::vector<artifact::Site> sites;

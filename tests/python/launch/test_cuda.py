@@ -159,17 +159,15 @@ def test_results_of_several_tasks(launching: Any) -> None:
         assert compute(1000) == 10_000 + 3
 
 
-def test_failed_checks_surface_where_the_program_waits(launching: Any) -> None:
-    x = qd.ndarray(qd.f32, (3,))
-    for wait in (qd.sync, lambda: x[0], x.to_numpy, lambda: add(np.zeros(3, np.float32), 1)):
+def test_failed_checks_surface_at_once(launching: Any) -> None:
+    for _ in range(3):
         check(5)
-        check(-2)
         with pytest.raises(AssertionError, match="the number is -20"):
-            wait()
+            check(-2)
         qd.sync()  # once
 
 
-def test_failed_checks_of_kernels_with_results_surface_at_once(launching: Any) -> None:
+def test_failed_checks_of_kernels_with_results(launching: Any) -> None:
     with pytest.raises(AssertionError, match=r"(?s)model.py.*7.*the number is -70|the number is -70.*model.py.*7"):
         compute(-7)
     assert compute(2) == 21
