@@ -7,7 +7,9 @@
 #include "passes/pipeline.h"
 #include "passes/source_places.h"
 #include "support/large_stack.h"
+#include "support/log.h"
 #include "support/options.h"
+#include "support/status_line.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
@@ -145,81 +147,114 @@ private:
   support::Digest key;
 };
 
-/// Everything after the frontend.
-bool lower(mlir::ModuleOp module, const support::Options &options, const backends::Target &target, backends::Stages &stages,
-           artifact::Artifact &artifact) {
-  if (!isLowered(module) && mlir::failed(passes::run(module, target.getTraits(), makePipelineOptions(options)))) return false;
-  if (!stages.finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module.print(output); })) return true;
-  // From here on every outermost loop is a task, and what crosses tasks has a slot.
-  module.walk([&](mlir::Operation *) { ++artifact.operations; });
+/// Everything after the frontend. Owns all that it touches: the thread that waits for it may leave.
+class Lowering {
+public:
+  Lowering(const support::Options &options, std::shared_ptr<const backends::Target> target) : options(options), target(std::move(target)) {}
 
-  return mlir::succeeded(target.emit(module, makeTargetOptions(options), stages, artifact));
-}
-
-} // namespace
-
-std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
-                                                const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
-                                                llvm::function_ref<void()> leavePython, std::vector<backends::Stages::Time> &times,
-                                                CompileFailure &failure) {
-  installFatalErrorHandler();
-  CompileContext context;
-  artifact::Artifact artifact;
-  auto started = backends::Stages::Clock::now();
-  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(context.get(), request, artifact, failure.diagnostic);
-  if (!module) return std::nullopt;
-  // From here on the module holds no reference to a Python object.
-  leavePython();
-
-  const std::string &onlyKernel = options.getText(Option::dump_kernel);
-  llvm::StringRef shortName = llvm::StringRef(artifact.kernel).rsplit('.').second;
-  std::string name = shortName.empty() ? artifact.kernel : shortName.str();
-  bool isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
-  backends::Stages stages(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
-  stages.startAt(started);
-  stages.dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
-  bool succeeded = stages.finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
-
-  std::optional<CodeCache> cache;
-  if (succeeded && !artifact.cacheable && !cacheScope.empty()) {
-    cache.emplace(*module, cacheScope, options);
-    if (cache->find(artifact)) {
-      stages.finish("cached code");
-      times = stages.getTimes();
-      return artifact;
-    }
+  /// False when a stage stops.
+  bool begin(mlir::OwningOpRef<mlir::ModuleOp> built, backends::Stages::Clock::time_point started, llvm::StringRef sourceText) {
+    module = std::move(built);
+    const std::string &onlyKernel = options.getText(Option::dump_kernel);
+    llvm::StringRef shortName = llvm::StringRef(artifact.kernel).rsplit('.').second;
+    std::string name = shortName.empty() ? artifact.kernel : shortName.str();
+    isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
+    stages.emplace(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
+    stages->startAt(started);
+    stages->dump("0_source.py", [&](llvm::raw_ostream &output) { output << sourceText; });
+    return succeeded = stages->finish("1_frontend.mlir", [&](llvm::raw_ostream &output) { module->print(output); });
   }
 
-  std::optional<std::string> crash;
-  bool outOfMemory = false;
-  // Nested regions are walked by recursion, and LLVM recurses over expressions.
-  support::runOnLargeStack([&] {
+  void run() noexcept {
     try {
       if (isWatched) module = replay(options, std::move(module));
-      if (succeeded) succeeded = module && lower(*module, options, target, stages, artifact);
+      if (succeeded) succeeded = module && lower();
     } catch (const std::bad_alloc &) { outOfMemory = true; } catch (const std::exception &error) {
       crash = error.what();
     }
     module = nullptr;
-  });
-  stages.dump("5_times.txt", [&](llvm::raw_ostream &output) { stages.printTimes(output); });
-  times = stages.getTimes();
-
-  if (outOfMemory)
-    failure.kind = CompileFailure::Kind::Memory;
-  else if (crash)
-    failure = describeInternalError(stages, *crash);
-  else if (stages.isStopped())
-    failure = {CompileFailure::Kind::Stopped, {"", "stopped after stage '" + stages.getLastFinished() + "'", {}}};
-  else if (!succeeded && context.getFirstError().frames.empty())
-    failure = describeInternalError(stages, context.getFirstError().message);
-  else if (!succeeded)
-    failure = {CompileFailure::Kind::User, std::move(context.getFirstError())};
-  else {
-    if (cache) cache->publish(artifact);
-    return artifact;
+    stages->dump("5_times.txt", [&](llvm::raw_ostream &output) { stages->printTimes(output); });
   }
-  return std::nullopt;
+
+  /// What `run` came to: nothing when there is an artifact.
+  std::optional<CompileFailure> takeFailure() {
+    if (outOfMemory) return CompileFailure{CompileFailure::Kind::Memory, {}};
+    if (crash) return describeInternalError(*stages, *crash);
+    if (stages->isStopped())
+      return CompileFailure{CompileFailure::Kind::Stopped, {"", "stopped after stage '" + stages->getLastFinished() + "'", {}}};
+    if (!succeeded && context.getFirstError().frames.empty()) return describeInternalError(*stages, context.getFirstError().message);
+    if (!succeeded) return CompileFailure{CompileFailure::Kind::User, std::move(context.getFirstError())};
+    return std::nullopt;
+  }
+
+  CompileContext context;
+  artifact::Artifact artifact;
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< until `run`
+  std::optional<backends::Stages> stages;   ///< from `begin` on
+
+private:
+  bool lower() {
+    if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), makePipelineOptions(options)))) return false;
+    if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
+    // From here on every outermost loop is a task, and what crosses tasks has a slot.
+    module->walk([&](mlir::Operation *) { ++artifact.operations; });
+
+    return mlir::succeeded(target->emit(*module, makeTargetOptions(options), *stages, artifact));
+  }
+
+  support::Options options;
+  std::shared_ptr<const backends::Target> target;
+  bool isWatched = false, succeeded = false, outOfMemory = false;
+  std::optional<std::string> crash;
+};
+
+} // namespace
+
+std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
+                                                std::shared_ptr<const backends::Target> target, llvm::StringRef sourceText,
+                                                llvm::StringRef cacheScope, CompileObserver &observer,
+                                                std::vector<backends::Stages::Time> &times, CompileFailure &failure) {
+  installFatalErrorHandler();
+  auto work = std::make_shared<Lowering>(options, std::move(target));
+  artifact::Artifact &artifact = work->artifact;
+  support::StatusLine line(support::parseLogLevel(options.getText(Option::log_level)) <= support::LogLevel::Info);
+  frontend::Request watched = request;
+  watched.beforeStatement = [&] { line.update(artifact.kernel, "frontend"); };
+  auto started = backends::Stages::Clock::now();
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(work->context.get(), watched, artifact, failure.diagnostic);
+  if (!module) return std::nullopt;
+  // From here on the module holds no reference to a Python object.
+  observer.leavePython();
+  bool succeeded = work->begin(std::move(module), started, sourceText);
+
+  std::optional<CodeCache> cache;
+  if (succeeded && !artifact.cacheable && !cacheScope.empty()) {
+    cache.emplace(*work->module, cacheScope, options);
+    if (cache->find(artifact)) {
+      work->stages->finish("cached code");
+      times = work->stages->getTimes();
+      return std::move(artifact);
+    }
+  }
+
+  std::string kernel = artifact.kernel;
+  auto keepWaiting = [&] {
+    line.update(kernel, work->stages->getActivity());
+    return observer.keepWaiting();
+  };
+  // Nested regions are walked by recursion, and LLVM recurses over expressions.
+  if (!support::runAbandonably([work] { work->run(); }, keepWaiting)) {
+    work->stages->abandon();
+    failure.kind = CompileFailure::Kind::Interrupted;
+    return std::nullopt;
+  }
+  times = work->stages->getTimes();
+  if (std::optional<CompileFailure> problem = work->takeFailure()) {
+    failure = std::move(*problem);
+    return std::nullopt;
+  }
+  if (cache) cache->publish(artifact);
+  return std::move(artifact);
 }
 
 std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure) {

@@ -5,8 +5,7 @@
 #include "backends/stages.h"
 #include "frontend/frontend.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
+#include <memory>
 #include <optional>
 
 namespace qd::support {
@@ -24,19 +23,30 @@ struct CompileFailure {
     User,     ///< a mistake in the kernel: `diagnostic`
     Stopped,  ///< the option stop_after
     Internal, ///< a bug of ours: `diagnostic.message` names stage, kernel and dump
-    Memory
+    Memory,
+    Interrupted ///< by `CompileObserver::keepWaiting`
   };
   Kind kind = Kind::User;
   frontend::Diagnostic diagnostic;
 };
 
-/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel; `times` gets the stages in their order.
-/// Called with the GIL held; `leavePython` is called once nothing of Python is needed any more. Exceptions of Python code that runs at
-/// compile time, KeyboardInterrupt for one, pass through.
+/// What the compiler asks of the thread that waits for it.
+class CompileObserver {
+public:
+  virtual ~CompileObserver() = default;
+  /// Nothing of Python is needed any more.
+  virtual void leavePython() = 0;
+  /// Called every 50 ms after that. False: nobody wants the kernel any more.
+  virtual bool keepWaiting() = 0;
+};
+
+/// The compiler. `cacheScope` (empty: none) is what code on disk belongs to beside the kernel; `times` gets the stages in their
+/// order. Called with the GIL held. Exceptions of Python code that runs at compile time, KeyboardInterrupt for one, pass through. After an
+/// interruption LLVM comes to its end in the background.
 std::optional<artifact::Artifact> compileKernel(const frontend::Request &request, const support::Options &options,
-                                                const backends::Target &target, llvm::StringRef sourceText, llvm::StringRef cacheScope,
-                                                llvm::function_ref<void()> leavePython, std::vector<backends::Stages::Time> &times,
-                                                CompileFailure &failure);
+                                                std::shared_ptr<const backends::Target> target, llvm::StringRef sourceText,
+                                                llvm::StringRef cacheScope, CompileObserver &observer,
+                                                std::vector<backends::Stages::Time> &times, CompileFailure &failure);
 
 /// The frontend's IR as text: what the option stop_after=frontend would dump.
 std::optional<std::string> buildFrontendIr(const frontend::Request &request, CompileFailure &failure);

@@ -12,6 +12,7 @@ namespace qd::backends {
 
 std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                        const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
+  stages.begin("LLVM IR");
   // Names are for people who read dumps.
   ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
   codegen::EmitOptions emitOptions{options.fastMath, options.parallel, options.lanes, options.blockSize, options.mostThreads};

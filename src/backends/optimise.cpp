@@ -74,9 +74,11 @@ struct Analyses {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
+  llvm::PassInstrumentationCallbacks callbacks;
   llvm::PassBuilder builder;
 
-  explicit Analyses(llvm::TargetMachine &machine) : builder(&machine) {
+  Analyses(llvm::TargetMachine &machine, llvm::OptPassGate &gate) : builder(&machine, {}, {}, &callbacks) {
+    callbacks.registerShouldRunOptionalPassCallback([&gate](llvm::StringRef, llvm::Any) { return gate.shouldRunPass({}, {}); });
     builder.registerModuleAnalyses(modules);
     builder.registerCGSCCAnalyses(components);
     builder.registerFunctionAnalyses(functions);
@@ -90,7 +92,7 @@ struct Analyses {
 void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   // A thread of a GPU has nothing else to do while it waits, and ptxas leaves loops as they are.
   bool isGpu = machine.getTargetTriple().isGPU();
-  Abandonable owned(std::make_unique<Analyses>(machine));
+  Abandonable owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());

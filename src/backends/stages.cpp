@@ -43,8 +43,9 @@ bool Stages::finish(llvm::StringRef file, Print print) {
   finish(stage);
   dump(file, print);
   started = Clock::now();
-  stopped = !last.empty() && stage == last;
-  if (stopped && lastOutput) print(*lastOutput);
+  bool isLast = !last.empty() && stage == last;
+  stopped = isLast || abandoned;
+  if (isLast && lastOutput) print(*lastOutput);
   return !stopped;
 }
 

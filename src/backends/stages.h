@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -26,6 +27,13 @@ public:
 
   /// When the first stage began, where that was before this was made.
   void startAt(Clock::time_point time) { started = time; }
+  /// What is done from here on, in words for whoever waits. `what` lives as long as the process.
+  void begin(const char *what) { activity.store(what, std::memory_order_relaxed); }
+  const char *getActivity() const { return activity.load(std::memory_order_relaxed); }
+  /// Nobody waits for the result any more: the next stage to be done is the last. May be called from any thread.
+  void abandon() { abandoned.store(true, std::memory_order_relaxed); }
+  const std::atomic<bool> &isAbandoned() const { return abandoned; }
+
   /// The stage is done: notes its time and dumps it. False when this is the stage to stop after.
   bool finish(llvm::StringRef file, Print print);
   /// A stage that has nothing to show.
@@ -51,6 +59,8 @@ private:
   std::vector<Time> times;
   Clock::time_point started = Clock::now();
   bool stopped = false;
+  std::atomic<const char *> activity{"passes"};
+  std::atomic<bool> abandoned{false};
 };
 
 } // namespace qd::backends

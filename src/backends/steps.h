@@ -5,12 +5,25 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <atomic>
 #include <stdexcept>
 
 namespace qd::backends {
+
+/// Has LLVM leave out whatever it can once the compile is abandoned. Belongs to a context, which knows it from its passes.
+class AbandonGate final : public llvm::OptPassGate {
+public:
+  explicit AbandonGate(const std::atomic<bool> &isAbandoned) : isAbandoned(isAbandoned) {}
+  bool isEnabled() const override { return isAbandoned.load(std::memory_order_relaxed); }
+  bool shouldRunPass(llvm::StringRef, llvm::StringRef) const override { return !isEnabled(); }
+
+private:
+  const std::atomic<bool> &isAbandoned;
+};
 
 /// Emits LLVM IR, or reads what takes its place, and dumps it. Null after an error.
 std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,

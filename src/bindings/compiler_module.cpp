@@ -2,6 +2,7 @@
 #include "backends/target.h"
 #include "bindings/read_options.h"
 #include "compile.h"
+#include "launch/python.h"
 
 namespace nb = nanobind;
 
@@ -22,6 +23,7 @@ nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
 
 [[noreturn]] void raise(const CompileFailure &failure) {
   const frontend::Diagnostic &diagnostic = failure.diagnostic;
+  if (failure.kind == CompileFailure::Kind::Interrupted) throw nb::python_error(); // set by the signal's handler
   if (failure.kind == CompileFailure::Kind::Memory) {
     PyErr_NoMemory();
   } else if (failure.kind == CompileFailure::Kind::Internal) {
@@ -40,24 +42,42 @@ nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
   throw nb::python_error();
 }
 
+/// Gives the GIL away while LLVM works, and looks for signals.
+class Waiter final : public CompileObserver {
+public:
+  ~Waiter() override { comeBack(); }
+  void leavePython() override { thread = PyEval_SaveThread(); }
+  bool keepWaiting() override {
+    comeBack();
+    bool isInterrupted = PyErr_CheckSignals() != 0;
+    leavePython();
+    return !isInterrupted;
+  }
+
+private:
+  void comeBack() {
+    if (thread) launch::takeBackGil(std::exchange(thread, nullptr));
+  }
+  PyThreadState *thread = nullptr;
+};
+
 frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple arguments, nb::handle results, nb::dict options) {
-  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr()};
+  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), {}};
 }
 
 nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
                   const std::string &target, const std::string &cacheScope) {
-  std::unique_ptr<backends::Target> found = backends::findTarget(target);
+  std::shared_ptr<const backends::Target> found = backends::findTarget(target);
   if (!found) throw nb::value_error(("there is no target named " + target).c_str());
   std::vector<backends::Stages::Time> times;
   CompileFailure failure;
   std::vector<uint8_t> bytes;
   {
-    std::optional<nb::gil_scoped_release> released;
+    Waiter waiter;
     support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
-    auto leavePython = [&] { released.emplace(); };
-    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options), values, *found,
-                                                               text, cacheScope, leavePython, times, failure);
+    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options), values, found,
+                                                               text, cacheScope, waiter, times, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
   }
   if (bytes.empty()) raise(failure);
@@ -76,8 +96,13 @@ std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments,
 } // namespace
 } // namespace qd::bindings
 
+/// Destructors of globals would pull the rug from under a compile that was abandoned and is still under way when the process ends, and
+/// registering LLVM's two thousand takes time at start. They would only free memory: they are left out (`--wrap`, CMakeLists.txt).
+extern "C" int __wrap___cxa_atexit(void (*)(void *), void *, void *) { return 0; }
+
 NB_MODULE(_compiler, m) {
   using namespace nb::literals;
+  qd::launch::prepareForcedUnwinding();
   m.doc() = "The compiler of Quadrants: Python source to machine code.";
   m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
         "cache_scope"_a = "",

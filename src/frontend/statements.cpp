@@ -14,6 +14,7 @@ void FunctionBuilder::visitBody(nb::handle statements) {
     // What stands after `return`, `break` or `continue` is not compiled.
     if (terminated) return;
     if (PyErr_CheckSignals() != 0) throw nb::python_error(); // Ctrl-C
+    if (session.request.beforeStatement) session.request.beforeStatement();
     if (isInKernel())
       visitRecovering(statement);
     else

@@ -1,12 +1,17 @@
 #include "support/large_stack.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <pthread.h>
 #include <vector>
 
 namespace qd::support {
 
 static constexpr size_t kStackBytes = size_t(512) << 20;
+static constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 namespace {
 struct Job {
@@ -24,19 +29,72 @@ struct Job {
     return nullptr;
   }
 };
+
+/// Attributes of a thread with a large stack.
+class Attributes {
+public:
+  Attributes() : made(pthread_attr_init(&value) == 0), large(made && pthread_attr_setstacksize(&value, kStackBytes) == 0) {}
+  ~Attributes() {
+    if (made) pthread_attr_destroy(&value);
+  }
+  /// False when the system has no such thread.
+  bool start(pthread_t &thread, void *(*run)(void *), void *argument) const {
+    return large && pthread_create(&thread, &value, run, argument) == 0;
+  }
+
+private:
+  pthread_attr_t value;
+  bool made, large;
+};
+
+/// Shared by the thread that works and the one that waits: either may be the last to leave.
+struct AbandonableJob {
+  std::function<void()> work;
+  std::mutex mutex;
+  std::condition_variable finished;
+  bool isDone = false;
+
+  static void *run(void *argument) {
+    std::unique_ptr<std::shared_ptr<AbandonableJob>> owner(static_cast<std::shared_ptr<AbandonableJob> *>(argument));
+    AbandonableJob &job = **owner;
+    job.work();
+    std::lock_guard lock(job.mutex);
+    job.isDone = true;
+    job.finished.notify_one();
+    return nullptr;
+  }
+};
 } // namespace
 
 void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work) {
-  pthread_attr_t attributes;
-  bool made = pthread_attr_init(&attributes) == 0;
-  bool large = made && pthread_attr_setstacksize(&attributes, kStackBytes) == 0;
+  Attributes attributes;
   std::vector<Job> jobs;
   for (size_t index = 0; index < count; ++index) jobs.push_back({&work, index});
-  for (Job &job : jobs) job.started = large && pthread_create(&job.thread, &attributes, Job::run, &job) == 0;
-  if (made) pthread_attr_destroy(&attributes);
+  for (Job &job : jobs) job.started = attributes.start(job.thread, Job::run, &job);
   for (Job &job : jobs) job.started ? (void)pthread_join(job.thread, nullptr) : (void)Job::run(&job);
   for (Job &job : jobs)
     if (job.problem) std::rethrow_exception(job.problem);
+}
+
+bool runAbandonably(std::function<void()> work, const std::function<bool()> &keepWaiting) {
+  auto job = std::make_shared<AbandonableJob>();
+  job->work = std::move(work);
+  auto shared = std::make_unique<std::shared_ptr<AbandonableJob>>(job);
+  pthread_t thread;
+  if (!Attributes().start(thread, AbandonableJob::run, shared.get())) {
+    job->work();
+    return true;
+  }
+  (void)shared.release();                   // the thread's now
+  pthread_setname_np(thread, "qd-compile"); // what gdb, perf and top show
+  pthread_detach(thread);
+  std::unique_lock lock(job->mutex);
+  while (!job->finished.wait_for(lock, kPollInterval, [&] { return job->isDone; })) {
+    lock.unlock();
+    if (!keepWaiting()) return false;
+    lock.lock();
+  }
+  return true;
 }
 
 } // namespace qd::support

@@ -10,8 +10,8 @@ namespace qd::support {
 /// touched), and waits for all. What gets no such thread runs on this one. An exception of `work` arrives here, the first one of several.
 void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
 
-inline void runOnLargeStack(const std::function<void()> &work) {
-  runOnLargeStacks(1, [&](size_t) { work(); });
-}
+/// Runs `work` on a thread with such a stack. Meanwhile calls `keepWaiting` every 50 ms; once that says no, returns false and leaves the
+/// thread to end by itself: `work` owns all that it touches, and throws nothing.
+bool runAbandonably(std::function<void()> work, const std::function<bool()> &keepWaiting);
 
 } // namespace qd::support

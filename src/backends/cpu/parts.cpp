@@ -39,15 +39,17 @@ llvm::StringMap<unsigned> assignParts(llvm::Module &module, unsigned count) {
   return parts;
 }
 
-Object compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &parts, unsigned part, const Processor &processor,
-                   int optLevel) {
+Object compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &parts, unsigned part, const Processor &processor, int optLevel,
+                   AbandonGate &gate) {
   Abandonable ctx(std::make_unique<llvm::LLVMContext>());
+  ctx->setOptPassGate(gate);
   ctx->setDiscardValueNames(true);
   Abandonable module(take(llvm::parseBitcodeFile({bitcode, "part"}, *ctx)));
   for (llvm::Function &function : *module)
     if (!isShared(function) && parts.lookup(function.getName()) != part) function.deleteBody();
   Abandonable machine(makeTargetMachine(processor, optLevel));
   optimise(*module, *machine, optLevel);
+  if (gate.isEnabled()) return {};
   return emitObject(*module, *machine, llvm::CodeGenFileType::ObjectFile);
 }
 
@@ -65,14 +67,14 @@ unsigned choosePartCount(const llvm::Module &module, unsigned threads) {
   return std::max(1u, std::min({threads, total / kSmallestPart, total / largest}));
 }
 
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count) {
+std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count, AbandonGate &gate) {
   llvm::StringMap<unsigned> parts = assignParts(module, count);
   Object bitcode;
   llvm::raw_svector_ostream stream(bitcode);
   llvm::WriteBitcodeToFile(module, stream);
   std::vector<Object> objects(count);
-  support::runOnLargeStacks(count,
-                            [&](size_t part) { objects[part] = compilePart(stream.str(), parts, unsigned(part), processor, optLevel); });
+  support::runOnLargeStacks(
+      count, [&](size_t part) { objects[part] = compilePart(stream.str(), parts, unsigned(part), processor, optLevel, gate); });
   return objects;
 }
 

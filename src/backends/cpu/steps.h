@@ -21,8 +21,9 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 /// How many parts to compile the module in on up to `threads` threads: 1 where one function is most of it, or all of it is soon done.
 unsigned choosePartCount(const llvm::Module &module, unsigned threads);
 
-/// Optimises the module and selects instructions in `count` parts, each on a thread of its own. One object for each part.
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count);
+/// Optimises the module and selects instructions in `count` parts, each on a thread of its own. One object for each part, none of them of
+/// any use once the compile is abandoned.
+std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count, AbandonGate &gate);
 
 /// One shared library of all objects, which exports `qd_kernel`.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects);

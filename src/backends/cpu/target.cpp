@@ -18,8 +18,10 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
+    AbandonGate gate(stages.isAbandoned());
     Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
     llvm::LLVMContext &ctx = *ownedContext;
+    ctx.setOptPassGate(gate);
     Abandonable ownedModule(emitLlvm(source, ctx, processor.traits, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
@@ -32,9 +34,11 @@ public:
     stages.finish("device library");
     // Who looks at the stages sees the module in one piece.
     unsigned parts = stages.isWatched() ? 1 : choosePartCount(module, options.threads);
+    stages.begin(parts > 1 ? "machine code" : "optimising");
     std::vector<Object> objects =
-        parts > 1 ? compileParts(module, processor, options.optLevel, parts) : compileWhole(module, *machine, options, stages);
-    if (stages.isStopped()) return mlir::success();
+        parts > 1 ? compileParts(module, processor, options.optLevel, parts, gate) : compileWhole(module, *machine, options, stages);
+    if (stages.isStopped() || gate.isEnabled()) return mlir::success();
+    stages.begin("linking");
     artifact.binary = linkSharedLibrary(objects);
     artifact.backend = "cpu";
     stages.finish(parts > 1 ? "parts and lld" : "lld");
@@ -46,6 +50,7 @@ private:
   std::vector<Object> compileWhole(llvm::Module &module, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
     optimise(module, machine, options.optLevel);
     if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return {};
+    stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =
           emitObject(*llvm::CloneModule(module), *makeTargetMachine(processor, options.optLevel), llvm::CodeGenFileType::AssemblyFile);

@@ -84,7 +84,9 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
+    AbandonGate gate(stages.isAbandoned());
     Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
+    ownedContext->setOptPassGate(gate);
     Abandonable ownedModule(emitLlvm(source, *ownedContext, traits, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
@@ -94,9 +96,11 @@ public:
     linkDeviceLibrary(module);
     setDevice(module, *machine);
     stages.finish("device library");
+    stages.begin("optimising");
     optimise(module, *machine, options.optLevel);
     useFastInstructions(module);
     if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
     if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(ptx.data(), ptx.size()); }))
       return mlir::success();

@@ -1,8 +1,12 @@
-"""Ctrl-C while a kernel runs that would never end."""
+"""Ctrl-C while a kernel runs that would never end, and while one is compiled."""
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,3 +70,73 @@ def test_compiling_is_interrupted_at_the_next_statement():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert five() == 5
+
+
+LONG_KERNEL = """
+import os, signal, threading, time
+import quadrants as qd
+
+def interrupt_soon():
+    # Not during the frontend, which ends with the kernel's last statement.
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+interrupt = [interrupt_soon]
+
+@qd.kernel
+def take_long(a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+    for i in a:
+        x = a[i]
+        for k in qd.static(range(2000)):
+            if x > k:
+                x = x * 0.5 - k
+            else:
+                x += 1.0
+        a[i] = x
+    qd.static(interrupt.pop()() if interrupt else None)
+"""
+
+
+def test_compiling_is_interrupted_before_it_ends(tmp_path, monkeypatch):
+    (tmp_path / "long_kernel.py").write_text(LONG_KERNEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    import long_kernel
+
+    qd.init(arch=qd.cpu, offline_cache=False, unrolling_limit=0, log_level="error")
+    assert five() == 5
+    a = np.zeros(3, np.float32)
+    with pytest.raises(KeyboardInterrupt):
+        long_kernel.take_long(a)
+        time.sleep(1)  # where the signal comes when the compile was quicker
+    assert "qd-compile\n" in [thread.read_text() for thread in Path("/proc/self/task").glob("*/comm")]
+    assert five() == 5
+    long_kernel.take_long(a)
+    assert list(a) == [reference_of_take_long()] * 3
+
+
+def reference_of_take_long() -> np.float32:
+    x = np.float32(0)
+    for k in range(2000):
+        x = x * np.float32(0.5) - np.float32(k) if x > k else x + np.float32(1)
+    return x
+
+
+@pytest.mark.parametrize("before_the_end", ["", "qd.reset()", "qd.init(offline_cache=False)"])
+def test_process_ends_while_an_interrupted_compile_runs_out(tmp_path, before_the_end):
+    (tmp_path / "long_kernel.py").write_text(LONG_KERNEL)
+    program = f"""
+import signal, time
+import numpy as np
+import quadrants as qd
+import long_kernel
+signal.signal(signal.SIGINT, signal.default_int_handler)
+qd.init(arch=qd.cpu, offline_cache=False, unrolling_limit=0, log_level="error")
+try:
+    long_kernel.take_long(np.zeros(3, np.float32))
+    time.sleep(1)
+except KeyboardInterrupt:
+    print("interrupted")
+{before_the_end}
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
