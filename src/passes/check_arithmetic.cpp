@@ -6,6 +6,7 @@
 //       of a float to an integer. Lanes are checked side by side; the first that fails is told of.
 // Here: first, while the arithmetic is the user's: addresses and loops bring their own later.
 #include "passes/assert_text.h"
+#include "passes/index_range.h"
 #include "passes/source_places.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -109,9 +110,16 @@ private:
       Value isSmallest = compare(loc, BinaryKind::eq, lhs, makeInteger(loc, lhs.getType(), APInt::getSignedMinValue(bits)));
       Value isMinusOne = compare(loc, BinaryKind::eq, rhs, makeInteger(loc, rhs.getType(), APInt::getAllOnes(bits)));
       addOverflow(loc, name, none(loc, compare(loc, BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
-    } else {
+    } else if (!staysWithin(op.getResult())) {
       addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
     }
+  }
+
+  /// Whether the loop that an index belongs to keeps the sum within its type. Extents are 32-bit numbers.
+  static bool staysWithin(Value sum) {
+    std::optional<IndexRange> range = findIndexRange(sum);
+    if (!range || range->lower < INT32_MIN) return false;
+    return range->end <= (range->tensor ? 1 : int64_t(INT32_MAX) + 1);
   }
 
   void checkUnary(UnaryOp op) {

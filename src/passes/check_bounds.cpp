@@ -2,8 +2,11 @@
 //
 // In:   the frontend's IR.
 // Out:  a qd.assert ahead of each element and run-time component whose indices are not known to be good.
-// Here: first, while loops and their bounds are as the user wrote them: an index that its loop keeps within the container needs no check.
+// Here: first, while loops and their bounds are as the user wrote them: an index that its loop keeps within the container, also with a
+// constant
+//       added, needs no check.
 #include "passes/assert_text.h"
+#include "passes/index_range.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -43,16 +46,10 @@ public:
 private:
   /// Whether a constant, or the loop that the index belongs to, keeps it within the axis.
   static bool isWithin(Value index, int64_t first, int64_t extent, Value tensor, unsigned axis) {
-    if (auto constant = findInteger(index)) return *constant >= first && extent != layout::kDynamic && *constant - first < extent;
-    auto argument = dyn_cast<BlockArgument>(index);
-    auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
-    if (!loop || !loop.getStep().empty()) return false;
-    std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
-    Value upper = loop.getUpper()[argument.getArgNumber()];
-    if (!lower || *lower < first) return false;
-    if (auto whole = upper.getDefiningOp<ExtentOp>(); whole && whole.getTensor() == tensor && whole.getAxis() == axis) return true;
-    std::optional<int64_t> last = findInteger(upper);
-    return last && extent != layout::kDynamic && *last - first <= extent;
+    std::optional<IndexRange> range = findIndexRange(index);
+    if (!range || range->lower < first) return false;
+    if (range->tensor) return range->tensor == tensor && range->axis == axis && range->end <= first;
+    return extent != layout::kDynamic && range->end - first <= extent;
   }
 
   Value convert(Location loc, Value value, Type type) {

@@ -48,3 +48,29 @@ qd.kernel @conversion [] attributes {argument_bytes = 4 : i32} {
   %whole = qd.cast %x : f32 -> si32
   qd.print ["end"]
 }
+
+// -----
+
+// A loop keeps the neighbours of its index within the type.
+// CHECK-LABEL: qd.kernel @neighbours
+// CHECK: qd.for
+// CHECK-NOT: qd.overflows
+// CHECK: qd.print ["near"]
+// CHECK: qd.overflows add
+// CHECK: qd.print ["far"]
+// IGNORED-LABEL: qd.kernel @neighbours
+qd.kernel @neighbours [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
+  %one = qd.constant 1 : si32
+  %two = qd.constant 2 : si32
+  %size = qd.extent %x 0 : !qd.tensor<f32, [?], [], 4> -> si32
+  qd.for (%one) to (%size) : (si32) to (si32) {
+  ^body(%i: si32):
+    %left = qd.binary sub %i, %two : si32, si32 -> si32
+    %right = qd.binary add %i, %one : si32, si32 -> si32
+    qd.print ["near"]
+    %beyond = qd.binary add %i, %two : si32, si32 -> si32
+    qd.print ["far"]
+    qd.yield
+  }
+}

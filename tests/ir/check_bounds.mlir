@@ -39,6 +39,46 @@ qd.kernel @array [] attributes {argument_bytes = 28 : i32} {
 
 // -----
 
+// Nor are its neighbours, where the loop leaves them room.
+// CHECK-LABEL: qd.kernel @neighbours
+// CHECK: qd.for
+// CHECK-NOT: qd.assert
+// CHECK: qd.print ["left"]
+// CHECK: qd.assert %{{.*}}, 2 ["Out of bound access to ndarray"
+// CHECK: qd.print ["too far"]
+// CHECK: qd.assert %{{.*}}, 2 ["Accessing field (y)"
+qd.kernel @neighbours [] attributes {argument_bytes = 24 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
+  %y = qd.tensor_argument field "y" at 16 position 1 : !qd.tensor<f32, [4], [4], 4>
+  %one = qd.constant 1 : si32
+  %two = qd.constant 2 : si32
+  %four = qd.constant 4 : si32
+  %size = qd.extent %x 0 : !qd.tensor<f32, [?], [], 4> -> si32
+  %end = qd.binary sub %size, %one : si32, si32 -> si32
+  qd.for (%one) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %left = qd.binary sub %i, %one : si32, si32 -> si32
+    %right = qd.binary add %one, %i : si32, si32 -> si32
+    %a = qd.element %x[%left] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    %b = qd.element %x[%right] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    qd.print ["left"]
+    %far = qd.binary add %i, %two : si32, si32 -> si32
+    %c = qd.element %x[%far] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    qd.print ["too far"]
+    qd.yield
+  }
+  qd.for (%one) to (%four) : (si32) to (si32) {
+  ^body(%k: si32):
+    %before = qd.binary sub %k, %one : si32, si32 -> si32
+    %d = qd.element %y[%before] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %after = qd.binary add %k, %one : si32, si32 -> si32
+    %e = qd.element %y[%after] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
 // Nothing to check: constants within, and a loop over the field's extent.
 // CHECK-LABEL: qd.kernel @known
 // CHECK-NOT: qd.assert

@@ -1,0 +1,43 @@
+#include "passes/index_range.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+/// `value` without the constants that are added to it, and their sum. Only signed integers: negative results of others are large numbers.
+static std::pair<Value, int64_t> splitSum(Value value) {
+  int64_t sum = 0;
+  while (auto op = value.getDefiningOp<BinaryOp>()) {
+    bool isDifference = op.getBinaryKind() == BinaryKind::sub;
+    if (!isDifference && op.getBinaryKind() != BinaryKind::add) break;
+    std::optional<int64_t> amount = findInteger(op.getRhs());
+    bool isFirst = !amount && !isDifference;
+    if (isFirst) amount = findInteger(op.getLhs());
+    Value rest = isFirst ? op.getRhs() : op.getLhs();
+    auto type = dyn_cast<IntegerType>(op.getType());
+    if (!amount || *amount < INT32_MIN || *amount > INT32_MAX || !type || !type.isSigned() || type.getWidth() < 32 ||
+        rest.getType() != type)
+      break;
+    sum += isDifference ? -*amount : *amount;
+    value = rest;
+  }
+  return {value, sum};
+}
+
+std::optional<IndexRange> findIndexRange(Value index) {
+  auto [base, shift] = splitSum(index);
+  if (auto constant = findInteger(base)) return IndexRange{*constant + shift, *constant + shift + 1, {}};
+  auto argument = dyn_cast<BlockArgument>(base);
+  auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
+  if (!loop || !loop.getStep().empty()) return std::nullopt;
+  std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
+  auto [end, endShift] = splitSum(loop.getUpper()[argument.getArgNumber()]);
+  if (!lower) return std::nullopt;
+  if (auto extent = end.getDefiningOp<ExtentOp>())
+    return IndexRange{*lower + shift, endShift + shift, extent.getTensor(), unsigned(extent.getAxis())};
+  if (auto constant = findInteger(end)) return IndexRange{*lower + shift, *constant + endShift + shift, {}};
+  return std::nullopt;
+}
+
+} // namespace qd::passes
