@@ -43,14 +43,14 @@ from ._init import (
     set_logging_level,
     sync,
 )
-from ._kernel import data_oriented, kernel
+from ._kernel import data_oriented, kernel, kernel_from_source
 from ._matrix import Matrix, Vector
 from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
 from ._snode import AXES as _axes
 from ._snode import FieldsBuilder, SNode, axes, root
 from ._struct import Struct, StructField, dataclass
 from ._tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
-from ._types import Layout, Template, template
+from ._types import Layout, Template, ref, template
 
 x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
 x86_64 = x64
@@ -65,7 +65,7 @@ _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "rand
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
 _LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
-_MODULES = ("algorithms", "linalg", "math", "memory", "sparse", "tools")
+_MODULES = ("algorithms", "experimental", "linalg", "math", "memory", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config"}

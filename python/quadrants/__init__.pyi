@@ -66,6 +66,7 @@ from ._init import set_logging_level as set_logging_level
 from ._init import sync as sync
 from ._kernel import data_oriented as data_oriented
 from ._kernel import kernel as kernel
+from ._kernel import kernel_from_source as kernel_from_source
 from ._matrix import Matrix as Matrix
 from ._matrix import Vector as Vector
 from ._ndarray import MatrixNdarray as MatrixNdarray
@@ -88,7 +89,11 @@ from ._tensor import VectorTensor as VectorTensor
 from ._tensor import tensor as tensor
 from ._tensor import wrap as wrap
 from ._types import Layout as Layout
+from ._types import Template as Template
+from ._types import ref as ref
+from ._types import template as template
 from . import algorithms as algorithms
+from . import experimental as experimental
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory

@@ -171,6 +171,13 @@ def _check_ndim(parameter: Parameter, value: Ndarray | StructNdarray) -> None:
             f"Invalid value for argument {parameter.name} - required ndim={parameter.annotation.ndim}, "
             f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
         )
+    _check_extents(parameter, value.shape)
+
+
+def _check_extents(parameter: Parameter, shape: tuple[int, ...]) -> None:
+    wanted = parameter.annotation.shape
+    if wanted is not None and any(extent not in (None, have) for extent, have in zip(wanted, shape, strict=True)):
+        raise ValueError(f"Invalid value for argument {parameter.name} - required shape={wanted}, but one of shape {shape} is provided")
 
 
 def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
@@ -206,6 +213,8 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
     if ndim is not None and array.ndim != ndim + element_dim:
         elements = f" element_dim={element_dim}" if element_dim else ""
         raise ValueError(f"{head} ndim={ndim}{elements}, array with {array.ndim} dimensions is provided")
+    if annotation is not None:
+        _check_extents(parameter, array.shape[: array.ndim - element_dim])
     if element_dim:
         have = array.shape[array.ndim - element_dim :]
         if array.ndim < element_dim or any(want not in (None, got) for want, got in zip(wanted.shape, have, strict=True)):

@@ -30,7 +30,10 @@ class Func:
 
     def _parse_results(self, depth: int) -> list[Any] | None:
         try:
-            return parse_results(self.function, depth)[0]
+            results = parse_results(self.function, depth)[0]
+            # A dataclass that is returned stays one, with its methods.
+            is_dataclass = any(getattr(kind, "host", None) for kind in results or ())
+            return None if is_dataclass and not self.is_real_function else results
         except QuadrantsSyntaxError:
             if self.is_real_function:
                 raise
@@ -116,7 +119,7 @@ def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: 
     """
 
     def decorate(function: Any) -> Any:
-        made = _make(Func, function, is_real_function, 3)
+        made = make_func(Func, function, is_real_function, 3)
         if requires_top_level:
             made.requires_top_level = True
         return made
@@ -126,15 +129,16 @@ def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: 
 
 def real_func(fn: F) -> F:
     """Mark a function `fn` as callable from kernels and compiled on its own: recursion and early returns are allowed."""
-    return _make(Func, fn, True, 2)
+    return make_func(Func, fn, True, 2)
 
 
 def pyfunc(fn: F) -> F:
     """Mark a function `fn` as callable from kernels and, as it stands, from Python."""
-    return _make(PyFunc, fn, False, 2)
+    return make_func(PyFunc, fn, False, 2)
 
 
-def _make(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
+def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
+    """A func of the given class; `depth` is the number of calls between `kind` and the code that decorates."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(kind(function.__func__, is_real_function, depth))
     return kind(function, is_real_function, depth)

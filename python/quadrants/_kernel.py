@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,6 +17,7 @@ from ._dtypes import find_dtype, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
+from ._source import keep_text
 from ._struct import Struct, StructType
 from ._types import MatrixType
 
@@ -83,6 +86,26 @@ def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
     return made
 
 
+def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Kernel:
+    """The kernel that a text defines: the last function in it, which needs no decorator.
+
+    Args:
+        text: Python code with the kernel and what else it needs.
+        namespace: the module, so to speak, in which the text runs; it gets `qd` where it has no such name.
+    Raises:
+        QuadrantsSyntaxError: the text defines no function.
+    """
+    scope = {} if namespace is None else namespace
+    scope.setdefault("qd", sys.modules[__package__])
+    file = keep_text("qd.kernel_from_source", text)
+    names = [node.name for node in ast.parse(text, file).body if isinstance(node, ast.FunctionDef)]
+    if not names:
+        raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")
+    exec(compile(text, file, "exec", dont_inherit=True), scope)
+    found = scope[names[-1]]
+    return found if isinstance(found, Kernel) else _make_kernel(found, False, 1)
+
+
 class _NoGradient:
     """Stands for the gradient kernel; calling it says that there is none."""
 
@@ -102,7 +125,8 @@ def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> 
 
 def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
     if isinstance(kind, StructType):
-        return Struct._of(kind, {name: _build_value(member, scalars) for name, member in kind.members.items()})
+        members = {name: _build_value(member, scalars) for name, member in kind.members.items()}
+        return Struct._of(kind, members) if kind.host is None else kind.host(**members)
     if isinstance(kind, MatrixType):
         array = np.array([next(scalars) for _ in range(math.prod(kind.shape))], to_numpy_dtype(kind.dtype or find_dtype(float)))
         return view_of(array.reshape(kind.shape), kind.dtype)

@@ -15,6 +15,7 @@ from ._dtypes import DataType, find_dtype
 from ._errors import QuadrantsSyntaxError
 from ._runtime import TensorBase
 from ._source import caller_locals
+from ._struct import StructType
 from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, ref
 
 EMPTY = inspect.Parameter.empty
@@ -96,6 +97,7 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
     items = list(annotation if isinstance(annotation, tuple) else typing.get_args(annotation)) if is_tuple else [annotation]
     if Ellipsis in items:
         raise QuadrantsSyntaxError("Ellipsis is not supported in return type annotations")
+    items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
     for item in items:
         if not isinstance(item, (MatrixType, StructTypeBase)) and find_dtype(item) is None:
             raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}")

@@ -187,6 +187,13 @@ class SNode(NodeMethods):
         """Number of cells along each axis, counted from the root."""
         return tuple(self._extents.values())
 
+    @property
+    def _box(self) -> tuple[tuple[int, int], ...]:
+        """First index and end of each axis; fields in the cells may begin elsewhere than at 0."""
+        placed = (child._offset for child in self._children if child._offset is not None)
+        origin = self._offset or next(placed, (0,) * len(self.shape))
+        return tuple((first, first + extent) for first, extent in zip(origin, self.shape, strict=True))
+
     def parent(self, n: int = 1) -> Any:
         """The n-th node above; None above the root."""
         node: SNode | None = self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import itertools
 import linecache
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ._errors import QuadrantsSyntaxError
 from ._match import MatchLowering
+from ._typed_text import find_typed_text
 
 
 class FunctionSource(NamedTuple):
@@ -27,6 +29,7 @@ class FunctionSource(NamedTuple):
 
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
+_texts = itertools.count(1)
 _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 
 
@@ -61,7 +64,10 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
     linecache.checkcache(file)  # a file that was written again since the last look
     lines = linecache.getlines(file, function.__globals__)
     first = code.co_firstlineno
-    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
+    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first}): qd.kernel_from_source takes text"
+    if not lines and (text := find_typed_text(code)) is not None:
+        file = keep_text(file, text)
+        lines = linecache.getlines(file)
     if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
         raise OSError(failure)
     # Blank lines before the text give the tree the file's line numbers; the `if 1:` gives an indented function its columns.
@@ -83,6 +89,13 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
             node = MatchLowering().visit(node)
         return node, file, lines
     raise OSError(failure) from error
+
+
+def keep_text(name: str, text: str) -> str:
+    """A name like `name` under which Python, its debugger and error messages find the lines of a text that is in no file."""
+    file = f"<{name.strip('<>')} {next(_texts)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return file
 
 
 def _parse(text: str, file: str) -> ast.Module:

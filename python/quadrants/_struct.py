@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
+import typing
 from collections.abc import Iterator, MutableMapping
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +41,26 @@ class StructType(StructTypeBase):
         self.statics = {key: getattr(value, "__func__", value) for key, value in statics.items()}
         self.methods = {key: value for key, value in (methods or {}).items() if key not in self.statics}
         self.defaults: dict[str, Any] = {}
+        self.host: type | None = None  # the dataclass that it stands for
         self._members = expanded
+
+    @classmethod
+    def of_dataclass(cls, host: type) -> StructType:
+        """The struct type with the members of a class made by `dataclasses.dataclass`; results of the type are instances of the class.
+
+        Raises:
+            QuadrantsSyntaxError: a member is no scalar, vector, matrix, struct or such a dataclass.
+        """
+        members = {}
+        for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
+            is_value = isinstance(element, (MatrixType, StructType)) or find_dtype(element) is not None
+            is_dataclass = isinstance(element, type) and dataclasses.is_dataclass(element)
+            if not field.init or not (is_value or is_dataclass):
+                raise QuadrantsSyntaxError(f"Invalid data type {host!r}: its member {field.name!r} is no value that a kernel can return")
+            members[field.name] = cls.of_dataclass(element) if is_dataclass else element
+        made = cls(host.__name__, None, **members)
+        made.host = host
+        return made
 
     @property
     def members(self) -> dict[str, Any]:

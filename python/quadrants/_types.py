@@ -134,9 +134,12 @@ class ref:
 
 
 class NdarrayType:
-    """Annotation of an array argument: a `qd.ndarray`, a NumPy array or a torch tensor."""
+    """Annotation of an array argument: a `qd.ndarray`, a NumPy array or a torch tensor.
 
-    __slots__ = ("boundary", "dtype", "layout", "ndim", "needs_grad")
+    `shape` has an extent for each axis, or None where any will do: in the kernel `x.shape[k]` is a compile-time constant where it is given.
+    """
+
+    __slots__ = ("boundary", "dtype", "layout", "ndim", "needs_grad", "shape")
 
     def __init__(
         self,
@@ -147,28 +150,36 @@ class NdarrayType:
         field_dim: int | None = None,
         needs_grad: bool | None = None,
         boundary: str = "unsafe",
+        shape: Iterable[int | None] | None = None,
     ):
+        self.shape = None if shape is None else tuple(shape)
+        if self.shape is not None:
+            if any(extent is not None and (not isinstance(extent, int) or extent < 0) for extent in self.shape):
+                raise ValueError(f"the shape of an ndarray annotation has a number or None for each axis, got {self.shape}")
+            if ndim not in (None, len(self.shape)):
+                raise ValueError(f"Both ndim and shape are specified, but shape {self.shape} doesn't match ndim={ndim}")
+            ndim = len(self.shape)
         if field_dim is not None:
             raise ValueError("The field_dim argument for ndarray is already deprecated. Please use ndim instead.")
         if boundary not in ("unsafe", "clamp"):
             raise ValueError(f"Invalid boundary argument: {boundary!r}; one of 'unsafe', 'clamp' is expected")
-        shape = None if element_shape is None else tuple(element_shape)
-        if (element_dim or 0) > 2 or (element_dim or 0) < 0 or len(shape or ()) > 2:
+        components = None if element_shape is None else tuple(element_shape)
+        if (element_dim or 0) > 2 or (element_dim or 0) < 0 or len(components or ()) > 2:
             raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
-        if shape is not None and element_dim is not None and len(shape) != element_dim:
+        if components is not None and element_dim is not None and len(components) != element_dim:
             raise ValueError(
-                f"Both element_shape and element_dim are specified, but shape {shape} doesn't match specified dim {element_dim}"
+                f"Both element_shape and element_dim are specified, but shape {components} doesn't match specified dim {element_dim}"
             )
         if isinstance(dtype, MatrixType):
-            if shape is not None or element_dim is not None:
+            if components is not None or element_dim is not None:
                 raise TypeError(f"element_dim and element_shape do not go together with the compound type {dtype}")
         elif dtype is not None and not isinstance(dtype, StructTypeBase):
             if find_dtype(dtype) is None:
                 raise ValueError(f"Invalid data type {dtype!r}")
             dtype = dtype if dtype in (int, float) else find_dtype(dtype)
-        if shape or element_dim:
-            rank = len(shape) if shape is not None else element_dim
-            extents: Any = shape if shape is not None else (None,) * (rank or 0)
+        if components or element_dim:
+            rank = len(components) if components is not None else element_dim
+            extents: Any = components if components is not None else (None,) * (rank or 0)
             dtype = vector(extents[0], dtype) if rank == 1 else matrix(extents[0], extents[1], dtype)
         self.dtype, self.ndim, self.needs_grad, self.boundary, self.layout = dtype, ndim, needs_grad, boundary, Layout.AOS
 
@@ -182,7 +193,8 @@ class NdarrayType:
         return OptionalType.combine(self, other)
 
     def __repr__(self) -> str:
-        return f"NdarrayType(dtype={self.dtype}, ndim={self.ndim}, layout={self.layout}, needs_grad={self.needs_grad})"
+        shape = "" if self.shape is None else f", shape={self.shape}"
+        return f"NdarrayType(dtype={self.dtype}, ndim={self.ndim}, layout={self.layout}, needs_grad={self.needs_grad}{shape})"
 
 
 ndarray = NDArray = NdarrayType

@@ -51,8 +51,15 @@ Value FunctionBuilder::makeStructArgument(nb::handle structType, const PathNode 
   });
 }
 
+void FunctionBuilder::setKnownExtents(layout::TensorLayout &layout, nb::handle shape) {
+  if (!shape || shape.is_none() || nb::len(shape) != layout.extents.size()) return;
+  for (auto [axis, extent] : llvm::enumerate(layout.extents))
+    if (nb::object wanted = shape[nb::int_(axis)]; !wanted.is_none()) extent = nb::cast<int64_t>(wanted);
+}
+
 Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argument, const PathNode *path) {
-  if (session.python.isTensor(argument)) return toTensor(makeObject(argument, path));
+  nb::object known = annotation.is_none() ? nb::none() : getAttribute(annotation, names().shape);
+  if (session.python.isTensor(argument)) return toTensor(makeObject(argument, path), known);
   nb::object dtype = findAttribute(argument, names().dtype), extents = findAttribute(argument, names().shape);
   if (!dtype || !extents) fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
   Type scalar = session.findScalarType(session.python.findDtype(dtype));
@@ -69,6 +76,7 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
   if (elementRank > 0) layout.element.rows = uint16_t(shape[shape.size() - elementRank]);
   if (elementRank > 1) layout.element.columns = uint16_t(shape.back());
   layout.extents.assign(shape.size() - elementRank, layout::kDynamic);
+  setKnownExtents(layout, known);
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
   nb::object flags = findAttribute(argument, nb::str("flags"));
   if (flags && !nb::cast<bool>(flags["C_CONTIGUOUS"]))

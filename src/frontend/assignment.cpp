@@ -146,13 +146,21 @@ void FunctionBuilder::requirePlace(const Value &place) {
   fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
 }
 
+void FunctionBuilder::requireSameMembers(const Value &first, const Value &second) {
+  if (!first.is(Kind::Struct) && !second.is(Kind::Struct)) return;
+  auto list = [&](const Value &value) {
+    return value.is(Kind::Struct) ? toText(nb::repr(nb::cast(value.aggregate->names))).str() : describe(value);
+  };
+  if (list(first) != list(second)) fail(error::kType, "Member mismatch between structs " + list(first) + ", " + list(second));
+  for (auto [one, other] : llvm::zip_equal(first.aggregate->items, second.aggregate->items)) requireSameMembers(one, other);
+}
+
 void FunctionBuilder::store(const Value &place, const Value &value) {
   requirePlace(place);
   if (place.is(Kind::Struct)) {
     if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return store(place, structOfObject(value));
     if (!value.is(Kind::Struct)) fail(error::kType, "cannot assign '" + describe(value) + "' to a struct");
-    auto list = [](const Value &structure) { return toText(nb::repr(nb::cast(structure.aggregate->names))).str(); };
-    if (list(place) != list(value)) fail(error::kType, "Member mismatch between structs " + list(place) + ", " + list(value));
+    requireSameMembers(place, value);
     // All is read before anything is written: the two may overlap.
     Value copied = copy(value);
     for (auto [member, item] : llvm::zip(place.aggregate->items, copied.aggregate->items)) store(member, item);

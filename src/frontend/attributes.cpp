@@ -95,8 +95,12 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
   if (!found) fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
-  if (PyCallable_Check(found.ptr())) failHostMethod(text);
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  if (text == "parent") { // nodes of trees say what to loop over
+    session.reader.depend(base.path, artifact::Dependency::Kind::Identity);
+    return makeObject(found, path);
+  }
+  if (PyCallable_Check(found.ptr())) failHostMethod(text);
   session.reader.read(path, found);
   return makeObject(found, path);
 }
@@ -159,7 +163,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
-  bool hasOwnType = object.is_none() || session.python.isTensor(object) || session.python.isInstance(object, session.python.structField);
+  bool hasOwnType = object.is_none() || session.python.isInstance(object, session.python.structField);
   if (session.python.isInstance(annotation, session.python.arrayType) && !hasOwnType) return makeArrayArgument(annotation, object, path);
   if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path);
   Value value = makeObject(object, path);

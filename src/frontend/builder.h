@@ -164,6 +164,8 @@ private:
   std::vector<std::pair<nb::object, Value>> pairTargets(nb::handle targets, const Value &value);
   void store(const Value &place, const Value &value);
   void storeTyped(const Value &place, mlir::Value value);
+  /// Fails where only one is a struct, or both are and have other members. Other values are taken as they are.
+  void requireSameMembers(const Value &first, const Value &second);
   /// Calls `act` for a place, or for each place that components stand for, with its part of the value.
   void eachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act);
   void augment(const Value &place, ir::BinaryKind kind, const Value &value, llvm::StringRef symbol);
@@ -198,6 +200,8 @@ private:
   /// The iterations of a loop that stays a loop; none for one that is unrolled.
   std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
   std::pair<mlir::Value, mlir::Value> findBounds(const Value &tensor, size_t axis);
+  /// The first index and the end of each axis of a container, or of the cells of a node.
+  std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Value container);
   size_t countTargets(nb::handle target);
   Value leafTensor(Value container); ///< of a container of structs the first array with numbers
   bool isContainer(const Value &value);
@@ -292,7 +296,8 @@ private:
   std::optional<int64_t> findInteger(const Value &value);
   mlir::Type findType(const Value &value);
   std::string describe(const Value &value);
-  Value toTensor(const Value &value);
+  /// `shape`: extents that are known now, None for others.
+  Value toTensor(const Value &value, nb::handle shape = nb::handle());
   bool isTensor(const Value &value) { return value.is(Value::Kind::Tensor) || (value.isObject() && session.python.isTensor(value.object)); }
 
   //--- subscripts.cpp ---
@@ -393,6 +398,8 @@ private:
   void bindKernelParameters();
   Value makeStructArgument(nb::handle structType, const PathNode *path);
   Value makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
+  /// Gives an array the extents that its annotation says: `shape` is a tuple with None for the others, or None.
+  static void setKnownExtents(layout::TensorLayout &layout, nb::handle shape);
   Value makeTensor(const Value &container, layout::TensorLayout layout, bool isField);
   std::vector<mlir::Type> listResultTypes();
   Value convertResult(nb::handle annotation, const Value &value);

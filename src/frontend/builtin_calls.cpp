@@ -130,8 +130,7 @@ Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
 
 Value FunctionBuilder::makeGrouped(const Value &operand) {
   if (operand.isStatic) fail(error::kSyntax, "'qd.static' is not allowed inside 'qd.grouped'");
-  if (isTensor(operand) || isView(operand) || (operand.isObject() && session.python.isInstance(operand.object, session.python.structField)))
-    return makeAggregate(Kind::Range, {operand});
+  if (isContainer(operand)) return makeAggregate(Kind::Range, {operand});
   Value range = operand.isObject() ? toRange(operand) : operand;
   bool isNested = range.is(Kind::Range) && (range.aggregate->isNdrange ? range.aggregate->isGrouped : range.aggregate->items.size() == 1);
   if (isNested) fail(error::kSyntax, "'qd.grouped' cannot be nested");

@@ -260,7 +260,7 @@ std::string FunctionBuilder::describe(const Value &value) {
   }
 }
 
-Value FunctionBuilder::toTensor(const Value &value) {
+Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
@@ -273,6 +273,7 @@ Value FunctionBuilder::toTensor(const Value &value) {
     for (size_t axis = layout.strides.size(); axis-- > 0; expected *= layout.extents[axis])
       isPacked = isPacked && (layout.strides[axis] == expected || layout.extents[axis] <= 1);
     layout.extents.assign(layout.extents.size(), layout::kDynamic);
+    setKnownExtents(layout, shape);
     if (isPacked)
       layout.strides.clear();
     else

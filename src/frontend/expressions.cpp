@@ -203,7 +203,7 @@ bool FunctionBuilder::isSpeculatable(Block &block) {
 Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second) {
   auto branches = create<ir::IfOp>(condition);
   Value values[2];
-  mlir::Value typed[2];
+  SmallVector<mlir::Value> typed[2]; // of a struct its members
   mlir::Block *blocks[2];
   for (int side = 0; side < 2; ++side) {
     OpBuilder::InsertionGuard guard(builder);
@@ -211,35 +211,48 @@ Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<V
     scopes.push();
     ++runtimeDepth;
     values[side] = side == 0 ? first() : second();
-    typed[side] = emit(values[side]);
+    if (values[side].isObject() && session.python.isInstance(values[side].object, session.python.structValue))
+      values[side] = structOfObject(values[side]);
+    if (values[side].is(Kind::Struct))
+      flatten(values[side], typed[side], nullptr);
+    else
+      typed[side].push_back(emit(values[side]));
     --runtimeDepth;
     scopes.pop();
   }
-  Type shape = isa<VectorType>(typed[0].getType()) ? typed[0].getType() : typed[1].getType();
-  if (isa<VectorType>(typed[0].getType()) && isa<VectorType>(typed[1].getType()) &&
-      mlir::cast<VectorType>(typed[0].getType()).getShape() != mlir::cast<VectorType>(typed[1].getType()).getShape())
-    fail(error::kCompilation, "Cannot broadcast tensor to tensor: the branches are '" + ir::describe(typed[0].getType()) + "' and '" +
-                                  ir::describe(typed[1].getType()) + "'");
-  Type type = ir::withScalar(shape, promote(typed[0].getType(), typed[1].getType()));
+  requireSameMembers(values[0], values[1]);
+  SmallVector<Type> types;
+  for (auto [first, second] : llvm::zip_equal(typed[0], typed[1])) {
+    auto one = dyn_cast<VectorType>(first.getType()), other = dyn_cast<VectorType>(second.getType());
+    if (one && other && one.getShape() != other.getShape())
+      fail(error::kCompilation,
+           "Cannot broadcast tensor to tensor: the branches are '" + ir::describe(one) + "' and '" + ir::describe(other) + "'");
+    types.push_back(ir::withScalar(one ? Type(one) : second.getType(), promote(first.getType(), second.getType())));
+  }
+  SmallVector<mlir::Value> results;
   if (isSpeculatable(*blocks[0]) && isSpeculatable(*blocks[1])) {
     // Cheap and harmless: both are computed, one is kept.
     for (mlir::Block *block : blocks) branches->getBlock()->getOperations().splice(branches->getIterator(), block->getOperations());
     branches->erase();
-    return makeComputed(create<ir::SelectOp>(type, condition, convert(typed[0], type), convert(typed[1], type)));
+    for (auto [type, first, second] : llvm::zip_equal(types, typed[0], typed[1]))
+      results.push_back(create<ir::SelectOp>(type, condition, convert(first, type), convert(second, type)));
+  } else {
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(branches);
+      for (Type type : types) results.push_back(create<ir::LocalOp>(ir::RefType::get(type)));
+    }
+    for (int side = 0; side < 2; ++side) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(blocks[side]);
+      for (auto [type, value, place] : llvm::zip_equal(types, typed[side], results)) create<ir::StoreOp>(convert(value, type), place);
+      create<ir::YieldOp>();
+    }
+    for (auto [type, place] : llvm::zip_equal(types, results)) place = create<ir::LoadOp>(type, place);
   }
-  mlir::Value result;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(branches);
-    result = create<ir::LocalOp>(ir::RefType::get(type));
-  }
-  for (int side = 0; side < 2; ++side) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(blocks[side]);
-    create<ir::StoreOp>(convert(typed[side], type), result);
-    create<ir::YieldOp>();
-  }
-  return makeComputed(create<ir::LoadOp>(type, result));
+  if (!values[0].is(Kind::Struct)) return makeComputed(results[0]);
+  size_t position = 0;
+  return rebuild(values[0], [&] { return results[position++]; }, false);
 }
 
 Value FunctionBuilder::visitBoolean(nb::handle at) {

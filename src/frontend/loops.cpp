@@ -112,7 +112,9 @@ size_t FunctionBuilder::countTargets(nb::handle target) {
 }
 
 bool FunctionBuilder::isContainer(const Value &value) {
-  return isTensor(value) || isView(value) || (value.isObject() && session.python.isInstance(value.object, session.python.structField));
+  return isTensor(value) || isView(value) ||
+         (value.isObject() && (session.python.isInstance(value.object, session.python.structField) ||
+                               session.python.isInstance(value.object, session.python.snode)));
 }
 
 std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
@@ -332,25 +334,39 @@ Value FunctionBuilder::leafTensor(Value container) {
   return container;
 }
 
+std::vector<std::pair<mlir::Value, mlir::Value>> FunctionBuilder::listBounds(Value container) {
+  std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
+  if (container.isObject() && session.python.isInstance(container.object, session.python.snode)) {
+    auto bound = [&](nb::handle end) { return constant(nb::cast<int64_t>(end), session.types.i32); };
+    const PathNode *path = session.reader.getStep(container.path, artifact::PathStep::Kind::Attribute, "_box");
+    nb::object box = getAttribute(container.object, names()._box);
+    session.reader.read(path, box);
+    for (nb::handle ends : box) bounds.emplace_back(bound(ends[nb::int_(0)]), bound(ends[nb::int_(1)]));
+    return bounds;
+  }
+  container = leafTensor(container);
+  if (isView(container)) container = toView(container);
+  if (!isTensor(container) && !container.is(Kind::View))
+    fail(error::kSyntax, "Cannot loop over the object " + describe(container) + " in Quadrants scope");
+  if (!container.is(Kind::View)) container = toTensor(container);
+  size_t rank = container.is(Kind::View) ? 1 : size_t(mlir::cast<ir::TensorType>(container.type).getRank());
+  for (size_t axis = 0; axis < rank; ++axis) bounds.push_back(findBounds(container, axis));
+  return bounds;
+}
+
 FunctionBuilder::Box FunctionBuilder::boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target) {
   Box box;
   box.isGrouped = isGrouped;
   for (const auto &[number, container] : llvm::enumerate(containers)) {
-    Value tensor = leafTensor(container);
-    if (isView(tensor)) tensor = toView(tensor);
-    if (!isTensor(tensor) && !tensor.is(Kind::View))
-      fail(error::kSyntax, "Cannot loop over the object " + describe(tensor) + " in Quadrants scope");
-    if (!tensor.is(Kind::View)) tensor = toTensor(tensor);
-    size_t rank = tensor.is(Kind::View) ? 1 : size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
-    if (number > 0 && rank != box.upper.size()) fail(error::kType, "the containers of qd.zip must have equally many axes");
-    for (size_t axis = 0; axis < rank; ++axis) {
-      auto [lower, upper] = findBounds(tensor, axis);
+    std::vector<std::pair<mlir::Value, mlir::Value>> bounds = listBounds(container);
+    if (number > 0 && bounds.size() != box.upper.size()) fail(error::kType, "the containers of qd.zip must have equally many axes");
+    for (const auto &[axis, ends] : llvm::enumerate(bounds)) {
       if (number > 0) {
-        box.upper[axis] = create<ir::BinaryOp>(BinaryKind::min, box.upper[axis], cast(upper, box.upper[axis].getType()));
+        box.upper[axis] = create<ir::BinaryOp>(BinaryKind::min, box.upper[axis], cast(ends.second, box.upper[axis].getType()));
         continue;
       }
-      box.lower.push_back(lower);
-      box.upper.push_back(upper);
+      box.lower.push_back(ends.first);
+      box.upper.push_back(ends.second);
     }
   }
   checkIndices(box, target);

@@ -256,7 +256,7 @@ Value FunctionBuilder::matmul(const Value &lhs, const Value &rhs) {
 Value FunctionBuilder::select(const Value &condition, const Value &first, const Value &second) {
   if (isConstant(condition)) return isTrue(condition) ? first : second;
   if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
-    if (first.aggregate->items.size() != second.aggregate->items.size()) fail(error::kType, "select needs structs of one type");
+    requireSameMembers(first, second);
     auto other = second.aggregate->items.begin();
     return mapItems(first, [&](const Value &item) { return select(condition, item, *other++); });
   }

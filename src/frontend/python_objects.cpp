@@ -31,6 +31,7 @@ PythonObjects::PythonObjects() {
   structType = findMember("quadrants._struct", "StructType");
   structValue = findMember("quadrants._struct", "Struct");
   structField = findMember("quadrants._struct", "StructField");
+  snode = findMember("quadrants._snode", "SNode");
   bufferView = findMember("quadrants._buffer_view", "BufferView");
   ndrange = findMember("quadrants._ndrange", "_Ndrange");
   groupedRange = findMember("quadrants._ndrange", "GroupedNDRange");

@@ -27,7 +27,7 @@ namespace nb = nanobind;
   X(is_async) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(lines) X(lower) X(m)     \
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters)      \
   X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
-  X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array)  \
+  X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
   X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r)
 
 /// Kinds of syntax nodes, named as in Python's ast.
@@ -65,7 +65,7 @@ struct PythonObjects {
 
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
-      arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
+      snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
       mayOverlap, plainClasses, bufferView, standIn, bind, getSource, findDtype, localFunc, freeNames;
   nb::dict builtins;
 

@@ -42,6 +42,9 @@ std::optional<std::vector<std::pair<nb::object, Value>>> FunctionBuilder::findNa
   if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return findNamedItems(structOfObject(value));
   if (value.isObject() && PyDict_Check(value.object.ptr())) {
     for (auto [name, item] : nb::borrow<nb::dict>(value.object)) items.emplace_back(nb::borrow(name), makeObject(item));
+  } else if (value.isObject() && session.python.isDataclassInstance(value.object)) {
+    for (nb::handle name : nb::list(getAttribute(value.object, names().__dataclass_fields__)))
+      items.emplace_back(nb::borrow(name), getAttributeOf(value, name));
   } else if (value.is(Kind::Struct) || value.is(Kind::Dictionary)) {
     for (auto [name, item] : llvm::zip(value.aggregate->names, value.aggregate->items)) items.emplace_back(name, item);
   } else {

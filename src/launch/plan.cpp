@@ -201,6 +201,11 @@ bool Plan::findOverlap(PyObject *const *slots) {
   return false;
 }
 
+static bool fitsExtents(const layout::TensorLayout &layout, const int64_t *extents) {
+  return std::equal(layout.extents.begin(), layout.extents.end(), extents,
+                    [](int64_t known, int64_t extent) { return known == kDynamic || known == extent; });
+}
+
 Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   auto *argument = reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
   int64_t *out = argument->extents_and_strides;
@@ -226,6 +231,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     argument->data = tensor.data;
     extents = tensor.layout.extents.data();
     strides = tensor.layout.strides.data();
+    if (input.hasKnownExtents && !fitsExtents(layout, extents)) return Fit::No;
   } else {
     ExternalArray array;
     if (input.input->isField || !readExternal(object, array)) return Fit::No;
@@ -241,8 +247,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     if (element.rank == 2 &&
         (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
       return Fit::No;
-    for (int axis = 0; axis < input.rank; ++axis)
-      if (layout.extents[size_t(axis)] != kDynamic && layout.extents[size_t(axis)] != extents[axis]) return Fit::No;
+    if (!fitsExtents(layout, extents)) return Fit::No;
     if (input.input->isWritten && !array.isWritable) return Fit::ReadOnly;
     argument->data = array.data;
     if (array.stream) frame.stream = array.stream;

@@ -166,6 +166,8 @@ void Plan::Builder::input(const Input &input) {
                : tensor.hasStrides ? runtime::computeStridedKey(layout.element, layout.rank(), layout.componentStride)
                                    : layout::computeArrayKey(layout.element, layout.rank());
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
+  tensor.hasKnownExtents =
+      !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
   tensor.isExclusive = input.isField && !input.mayAlias;
   plan.hasExclusiveFields |= tensor.isExclusive;
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});

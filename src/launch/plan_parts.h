@@ -16,6 +16,7 @@ struct Plan::TensorInput {
   bool hasStrides = false;       ///< strides go into the block
   bool isStatic = false;         ///< no extent goes into the block
   bool isExclusive = false;      ///< overlaps no other input
+  bool hasKnownExtents = false;  ///< an array whose annotation says some extents
   const void *address = nullptr; ///< at the last launch
 };
 

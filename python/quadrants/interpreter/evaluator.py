@@ -26,6 +26,7 @@ from quadrants._errors import (
     QuadrantsTypeError,
 )
 from quadrants._ndrange import GroupedNDRange, _Ndrange
+from quadrants._snode import SNode
 
 from . import hosts, meanings, scalars, values
 from .scalars import I32, I64, PYTHON, cast, options, typed
@@ -124,7 +125,8 @@ class Evaluator:
         if name == "fill" and (tensor := self.tensor(base)) is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
-            return tuple(np.int32(extent) for extent in base.shape)
+            known = base.known or (None,) * len(base.shape)
+            return tuple(np.int32(extent) if constant is None else constant for extent, constant in zip(base.shape, known, strict=True))
         if isinstance(base, str) and name == "format":
             return functools.partial(meanings.format_text, base)
         getter = getattr(getattr(type(base), name, None), "fget", None)
@@ -224,8 +226,10 @@ class Evaluator:
 
     def chosen(self, value: Any, other: Any) -> Any:
         """What a run-time condition chooses: a value in the common type of both, or one of two ranges."""
-        if isinstance(value, StructValue) or all(isinstance(side, (range, values.RuntimeRange)) for side in (value, other)):
+        if all(isinstance(side, (range, values.RuntimeRange)) for side in (value, other)):
             return value
+        if isinstance(value, StructValue) or isinstance(other, StructValue):
+            return _unify_structs(value, other)
         for side in (value, other):
             if not (scalars.is_number(side) or isinstance(side, (Vec, list, tuple, values.Index))):
                 raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(side)}")
@@ -378,10 +382,10 @@ class Evaluator:
         if isinstance(items, _Ndrange):
             return self._indices(items, len(items.bounds), count, text)
         tensor = self.tensor(items)
-        if tensor is not None:
-            rank = len(tensor.shape)
+        if tensor is not None or isinstance(items, SNode):
+            rank = len(items._box if tensor is None else tensor.shape)
             text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
-            return self._indices(tensor.indices(), rank, count, text)
+            return self._indices(hosts.cells(items) if tensor is None else tensor.indices(), rank, count, text)
         if isinstance(items, (Vec, list, tuple, dict, set, enumerate, zip, map, filter)) or hasattr(items, "__next__"):
             return iter(items)
         raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
@@ -477,14 +481,24 @@ def _unify(chosen: Any, other: Any) -> Any:
     """`chosen`, in the common type of both."""
     if isinstance(chosen, np.generic) and isinstance(other, np.generic):
         return _common(chosen, other)
-    if not (is_runtime(chosen) or is_runtime(other)) or isinstance(chosen, StructValue):
+    if not (is_runtime(chosen) or is_runtime(other)):
         return chosen
+    if isinstance(chosen, StructValue) or isinstance(other, StructValue):
+        return _unify_structs(chosen, other)
     chosen, other = values.as_vector(chosen), values.as_vector(other)
     if not all(isinstance(value, Vec) or scalars.is_number(value) for value in (chosen, other)):
         return chosen
     return values.elementwise(
         lambda x, y: np.broadcast_arrays(_common(x, y), y)[0].copy() if np.ndim(y) else _common(x, y), "if", chosen, other
     )
+
+
+def _unify_structs(chosen: Any, other: Any) -> StructValue:
+    names = [list(value.members) if isinstance(value, StructValue) else scalars.type_name(value) for value in (chosen, other)]
+    if names[0] != names[1]:
+        raise QuadrantsTypeError(f"Member mismatch between structs {names[0]}, {names[1]}")
+    members = {name: values.new_place(_unify(read(value), read(other.members[name]))) for name, value in chosen.members.items()}
+    return StructValue(members, chosen.methods)
 
 
 def _common(chosen: Any, other: Any) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from quadrants._buffer_view import BufferView
 from quadrants._dtypes import DATA_TYPES, to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
+from quadrants._snode import SNode
 from quadrants._source import get_source
 from quadrants._struct import Struct, StructField, StructType
 
@@ -65,6 +68,11 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
     return tensor
 
 
+def cells(node: SNode) -> Iterator[tuple[int, ...]]:
+    """The indices of all cells of a node, the last axis fastest."""
+    return itertools.product(*(range(*ends) for ends in node._box))
+
+
 def constant(value: Any) -> Any:
     """Host vectors and structs as values of the kernel, a copy; the container behind a `qd.Tensor`; anything else as it is."""
     if isinstance(value, _runtime.TensorBase):
@@ -95,8 +103,8 @@ def member(base: Any, name: str) -> Any:
             return np.array(cast_argument(value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
             return convert(constant(value), annotation)
-        if isinstance(value, np.ndarray):
-            return array_argument(value, annotation, name)
+        if isinstance(value, (np.ndarray, _runtime.NdarrayBase)):
+            return with_known_extents(array_argument(value, annotation, name), annotation)
     elif getattr(type(base), "_qd_template_primitives", True) is False and isinstance(value, (bool, int, float)):
         return np.array(typed(int(value)) if isinstance(value, bool) else typed(value))
     return value
@@ -124,6 +132,8 @@ def convert(value: Any, kind: Any) -> Any:
     if isinstance(kind, _types.MatrixType):
         return _to_matrix(value, kind)
     if isinstance(kind, StructType):
+        if dataclasses.is_dataclass(value):
+            value = {field.name: member(value, field.name) for field in dataclasses.fields(value)}
         return struct_of(kind, (), value.members if isinstance(value, StructValue) else value)
     return value
 
@@ -162,7 +172,8 @@ def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue
         raise QuadrantsSyntaxError(f"{kind.name} has the members {list(kind.members)}, got {unknown or len(positional)}")
     result = zero(kind)
     for name, value in given.items():
-        write(result.members[name], constant(value))
+        value = constant(value)
+        write(result.members[name], convert(value, kind.members[name]) if dataclasses.is_dataclass(value) else value)
     return result
 
 
@@ -315,6 +326,13 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
     return tensor_of(value, label, value.shape[: value.ndim - rank])
 
 
+def with_known_extents(tensor: Any, annotation: Any) -> Any:
+    """An array argument; the extents that its annotation says are compile-time numbers."""
+    if isinstance(tensor, Tensor):
+        tensor.known = getattr(annotation, "shape", None)
+    return tensor
+
+
 def argument(parameter: Any, position: int, value: Any) -> Any:
     """A kernel argument as the kernel sees it."""
     kind = parameter.kind
@@ -330,7 +348,9 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
         return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
     if kind == "view":
         return constant(value)
-    return array_argument(value, parameter.annotation, str(position)) if kind in ("array", "tensor") else value
+    if kind not in ("array", "tensor"):
+        return value
+    return with_known_extents(array_argument(value, parameter.annotation, str(position)), parameter.annotation)
 
 
 def result(value: Any, results: list[Any] | None) -> tuple[Any, ...] | None:

@@ -18,6 +18,7 @@ from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, Q
 from quadrants._matrix import Matrix
 from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
+from quadrants._snode import SNode
 
 from . import hosts, scalars, values
 from .scalars import I64, cast, typed
@@ -107,6 +108,8 @@ def _grouped(evaluator: Any, items: Any) -> Any:
     if isinstance(items, values.RuntimeRange):
         return values.RuntimeRange(BUILTINS["grouped"](items.items))
     tensor = evaluator.tensor(items)
+    if isinstance(items, SNode):
+        return GroupedNDRange(hosts.cells(items))
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
 
 

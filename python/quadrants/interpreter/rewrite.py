@@ -59,6 +59,7 @@ class Rewriter(ast.NodeTransformer):
 
     def __init__(self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str]) -> None:
         self.function: Any = source.function
+        self.file = source.file
         self.by_reference = by_reference
         self.kind = "qd.kernel" if "parameter" in roles.values() else "qd.func"
         self.references = references
@@ -117,7 +118,7 @@ class Rewriter(ast.NodeTransformer):
         """Raises a mistake at `node`."""
         mistake: Any = error(message)
         place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-        mistake._qd_frame = (self.function.__code__.co_filename, self.function.__name__, *place)
+        mistake._qd_frame = (self.file, self.function.__name__, *place)
         raise mistake
 
     def temporary(self) -> str:

@@ -90,7 +90,7 @@ class StructValue:
 class Tensor:
     """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
 
-    __slots__ = ("data", "shape", "label", "methods", "dynamic", "owner", "origin")
+    __slots__ = ("data", "shape", "label", "methods", "dynamic", "known", "owner", "origin")
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class Tensor:
         self.label = label
         self.methods = methods
         self.dynamic = dynamic  # an array argument: its shape is a run-time value
+        self.known: tuple[int | None, ...] | None = None  # but for these extents
         self.owner: Any = self  # the container, which knows its other attributes
 
     def element(self, indices: tuple[int, ...]) -> Any:

@@ -252,3 +252,72 @@ def test_arrays_with_components_apart_do_not_share_code_across_sizes():
             tensor = qd.tensor(qd.types.vector(2, qd.f32), count, element_layout=element_layout)
             number(tensor)
             assert tensor.to_numpy().tolist() == [[i, 10 + i] for i in range(count)]
+
+
+def test_extents_of_an_annotation_are_known_while_compiling():
+    @qd.kernel
+    def sums(x: qd.types.ndarray(dtype=qd.f32, shape=(3, None)), out: qd.types.ndarray(shape=(3,))) -> qd.i32:
+        for j in range(x.shape[1]):
+            for i in qd.static(range(x.shape[0])):
+                out[i] += x[i, j]
+        return qd.static(out.shape[0] + 1) + x.shape[1]
+
+    for count in (4, 6):
+        x = np.arange(3 * count, dtype=np.float32).reshape(3, count)
+        for pack in (np.asarray, np.asfortranarray):
+            out = np.zeros(3)
+            assert sums(pack(x), out) == 4 + count
+            np.testing.assert_array_equal(out, x.sum(1))
+        ours, out = qd.ndarray(qd.f32, (3, count)), qd.ndarray(qd.f64, 3)
+        ours.from_numpy(x)
+        assert sums(ours, out) == 4 + count
+        np.testing.assert_array_equal(out.to_numpy(), x.sum(1))
+    for wrong in (np.zeros((4, 4), np.float32), qd.ndarray(qd.f32, (4, 4))):
+        with pytest.raises(ValueError, match=r"argument x - required shape=\(3, None\), but one of shape \(4, 4\) is provided"):
+            sums(wrong, out)
+    with pytest.raises(ValueError, match="ndim=2"):
+        sums(np.zeros(3, np.float32), out)
+
+
+def test_extents_of_an_annotation_count_axes_not_components():
+    vector = qd.types.vector(2, qd.f32)
+
+    @qd.kernel
+    def total(x: qd.types.ndarray(dtype=vector, shape=(3,))) -> qd.f32:
+        result = 0.0
+        for i in qd.static(range(x.shape[0])):
+            result += x[i].sum()
+        return result
+
+    assert total(np.ones((3, 2), np.float32)) == 6
+    given = qd.Vector.ndarray(2, qd.f32, 3)
+    given.fill(2)
+    assert total(given) == 12
+    with pytest.raises(ValueError, match=r"required shape=\(3,\), but one of shape \(2,\)"):
+        total(np.ones((2, 2), np.float32))
+
+
+def test_extents_of_an_annotation_in_a_dataclass():
+    @dataclasses.dataclass
+    class Table:
+        rows: qd.types.ndarray(dtype=qd.i32, shape=(2, None))
+
+    @qd.kernel
+    def count(table: Table) -> qd.i32:
+        total = 0
+        for i in qd.static(range(table.rows.shape[0])):
+            total += table.rows[i, 0]
+        return total
+
+    assert count(Table(np.array([[3, 1, 1], [4, 1, 1]], np.int32))) == 7
+    mine = qd.ndarray(qd.i32, (2, 5))
+    mine.fill(6)
+    assert count(Table(mine)) == 12
+
+
+@pytest.mark.parametrize(
+    "shape, ndim, text", [((2, -1), None, "a number or None"), ((2, "n"), None, "a number or None"), ((2,), 2, "ndim=2")]
+)
+def test_shapes_of_annotations_that_make_no_sense(shape, ndim, text):
+    with pytest.raises(ValueError, match=text):
+        qd.types.ndarray(shape=shape, ndim=ndim)

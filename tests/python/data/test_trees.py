@@ -345,3 +345,75 @@ def test_tensors_are_placed_like_their_fields():
     qd.root.dense(qd.i, 3).place(qd.wrap(x))
     x[2] = 1
     assert x.shape == (3,)
+
+
+def test_loops_over_nodes():
+    x = qd.field(qd.i32)
+    outer = qd.root.dense(qd.i, 4)
+    inner = outer.dense(qd.ij, (2, 3))
+    inner.place(x)
+
+    @qd.kernel
+    def visit(cells: qd.template()) -> qd.i32:
+        total = 0
+        for i in outer:
+            total += 1000 * i
+        for i, j in cells:
+            total += 1
+        for I in qd.grouped(inner):  # noqa: E741
+            x[I] = 10 * I[0] + I[1]
+        for I in qd.grouped(x.parent()):  # noqa: E741
+            x[I] += 100
+        for i in x.parent(2):
+            total += 1000 * i
+        return total
+
+    assert visit(inner) == 12000 + 8 * 3
+    assert x.to_numpy().tolist() == [[100 + 10 * i + j for j in range(3)] for i in range(8)]
+    assert x.parent() is inner and x.parent(2) is outer
+
+
+def test_loops_over_nodes_begin_where_their_fields_do():
+    x = qd.field(qd.i32)
+    node = qd.root.dense(qd.i, 4)
+    node.place(x, offset=-2)
+
+    @qd.kernel
+    def fill():
+        for i in node:
+            x[i] = i
+
+    fill()
+    assert [x[i] for i in range(-2, 2)] == [-2, -1, 0, 1]
+
+
+def test_loops_over_nodes_follow_the_captured_node():
+    def make(count):
+        x = qd.field(qd.i32)
+        node = qd.root.dense(qd.i, count)
+        node.place(x)
+        return node
+
+    nodes = {"now": make(3)}
+
+    @qd.kernel
+    def count(cells: qd.template()) -> qd.i32:
+        total = 0
+        for i in cells:
+            total += 1
+        return total
+
+    assert [count(nodes["now"]), count(make(5)), count(nodes["now"])] == [3, 5, 3]
+
+
+def test_loops_over_nodes_need_a_target_for_each_axis():
+    node = qd.root.dense(qd.ij, (2, 3))
+    node.place(qd.field(qd.i32))
+
+    @qd.kernel
+    def wrong():
+        for i in node:
+            pass
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match=r"does not match loop variable dimensionality \(1 != 2\)"):
+        wrong()

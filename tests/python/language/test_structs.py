@@ -1,5 +1,7 @@
 """Struct types, struct fields, methods (spec 1 S13)."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from language_support import run
@@ -192,3 +194,113 @@ class Derived(Base):
 )
 def test_members_have_defaults_and_types_have_constants(expression, expected):
     assert run(f"return {expression}", preamble=DEFAULTS, n=("qd.i32", 7)) == expected
+
+
+def test_ternary_chooses_a_struct():
+    @qd.kernel
+    def pick(n: qd.i32) -> Pair:
+        heavy = Pair(first=Particle(n, [1, 2]), weight=2.5)
+        light = Pair(weight=n)
+        chosen = heavy if n > 0 else light
+        chosen.first.mass += 1  # a copy
+        return chosen if heavy.first.mass == n else heavy
+
+    assert pick(3).to_dict() == {"first": {"mass": 4, "position": [1.0, 2.0]}, "weight": 2.5}
+    assert pick(-3).to_dict() == {"first": {"mass": 1, "position": [0.0, 0.0]}, "weight": -3.0}
+
+
+def test_ternary_computes_the_chosen_struct_only():
+    steps = qd.field(qd.i32, shape=2)
+    many = Pair.field(shape=4)
+
+    @qd.func
+    def count(k: qd.template(), weight):
+        steps[k] += 1
+        return Pair(weight=weight)
+
+    @qd.kernel
+    def work():
+        for i in range(4):
+            many[i] = count(0, i) if i % 2 == 0 else count(1, -i)
+
+    work()
+    assert steps.to_numpy().tolist() == [2, 2]
+    assert many.weight.to_numpy().tolist() == [0, -1, 2, -3]
+
+
+def test_ternary_of_a_captured_struct():
+    base = Particle(7, [1, 2])
+
+    @qd.kernel
+    def pick(n: qd.i32) -> qd.i32:
+        return (base if n > 0 else Particle(mass=n)).mass
+
+    assert (pick(1), pick(-1)) == (7, -1)
+
+
+@pytest.mark.parametrize("other", ["qd.Struct(b=1)", "1", "qd.Struct(a=qd.Struct(c=2))"])
+def test_ternary_needs_structs_of_one_kind(other):
+    with pytest.raises(qd.QuadrantsTypeError, match="Member mismatch between structs|cannot convert"):
+        run(f"x = qd.Struct(a=n) if n > 0 else {other}\nreturn x.a", n=("qd.i32", 1))
+
+
+@dataclasses.dataclass
+class Body:
+    mass: qd.i32
+    at: vec2 = dataclasses.field(default_factory=lambda: qd.Vector([0.0, 0.0]))
+
+    @property
+    def weight(self):
+        return 10 * self.mass
+
+
+@dataclasses.dataclass(frozen=True)
+class Couple:
+    body: Body
+    distance: float
+    particle: Particle
+
+
+def test_kernel_returns_a_dataclass():
+    @qd.kernel
+    def make(n: qd.i32) -> Body:
+        return Body(mass=n + 0.5, at=qd.Vector([1.5, n]))
+
+    @qd.kernel
+    def known() -> Body:
+        return Body(3, qd.Vector([1.0, 2.0]))
+
+    made = make(4)
+    assert type(made) is Body and made.mass == 4 and made.weight == 40 and list(made.at) == [1.5, 4.0]
+    assert known().mass == 3 and list(known().at) == [1.0, 2.0]
+
+
+def test_kernel_returns_nested_dataclasses_among_others():
+    @qd.kernel
+    def make(n: qd.i32) -> tuple[Couple, qd.i32]:
+        return Couple(body=Body(mass=n, at=[1, 2]), distance=n / 2, particle=Particle(n, [3, 4])), n + 1
+
+    couple, following = make(5)
+    assert type(couple) is Couple and type(couple.body) is Body
+    assert (couple.body.mass, couple.distance, couple.particle.mass, following) == (5, 2.5, 5, 6)
+
+
+def test_kernel_returns_a_dataclass_argument():
+    @qd.kernel
+    def back(body: Body) -> Body:
+        return body
+
+    returned = back(Body(6, qd.Vector([7.0, 8.0])))
+    assert returned.mass == 6 and list(returned.at) == [7.0, 8.0]
+
+
+def test_dataclasses_of_containers_are_no_results():
+    @dataclasses.dataclass
+    class Holder:
+        values: qd.types.ndarray()
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Invalid data type .*Holder.*'values' is no value that a kernel can return"):
+
+        @qd.kernel
+        def wrong() -> Holder:
+            return 1
