@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -200,11 +202,22 @@ def _filter(evaluator: Any, function: Any, items: Any) -> Any:
     return tuple(itertools.compress(items, wanted))
 
 
+def _is_of_host(function: Any) -> bool:
+    """Whether it is a function of the package that is neither of the language nor makes types, or a method of a container."""
+    if isinstance(getattr(function, "__self__", None), hosts.CONTAINERS):
+        return function.__name__ != "parent"
+    owner = getattr(function, "__module__", None) or ""
+    makes_types = owner in ("quadrants._types", "quadrants._struct", "quadrants._matrix")
+    return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not makes_types
+
+
 def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of an ordinary Python callable, at compile time as it were."""
     if isinstance(function, _runtime.Kernel):
         raise QuadrantsSyntaxError("Kernels cannot call other kernels. I.e., nested kernels are not allowed.")
     name = getattr(function, "__name__", repr(function))
+    if _is_of_host(function) and not sys._getframe(2).f_globals.get("__name__", "").startswith("quadrants."):
+        raise QuadrantsSyntaxError(f"'{name}' is host API and cannot be called in kernels (Quadrants-scope)")
     if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
     if getattr(function, "__module__", "") in ("math", "numpy") and any(is_runtime(argument) for argument in arguments):
@@ -241,7 +254,7 @@ def format_value(value: Any, spec: str) -> str:
     if isinstance(value, Vec):
         return "[" + ", ".join(format_value(item, spec) for item in value) + "]"
     if isinstance(value, StructValue):
-        return "{" + ", ".join(f"{name}: {format_value(item, spec)}" for name, item in value.members.items()) + "}"
+        return "{" + ", ".join(f"{name!r}: {format_value(item, spec)}" for name, item in value.members.items()) + "}"
     if isinstance(value, (list, tuple)):
         text = ", ".join(format_value(item, spec) for item in value)
         return f"[{text}]" if isinstance(value, list) else f"({text})"

@@ -182,3 +182,9 @@ def test_a_failing_specialisation_does_not_poison_others():
 
 def test_static_arms_may_hold_mistakes_that_are_not_taken():
     assert run("return 1 if qd.static(True) else undefined_name") == 1
+
+
+@pytest.mark.parametrize("call", ["qd.init()", "qd.field(qd.i32, shape=1)", "qd.reset()", "x.to_numpy()", "x.copy_from(x)"])
+def test_functions_of_the_host_are_named(call):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="host API.*cannot be called in kernels"):
+        run(f"{call}\nreturn 0", preamble="x = qd.field(qd.i32, shape=4)")
