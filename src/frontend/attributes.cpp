@@ -217,6 +217,9 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);
+  // Since Python 3.13 a class method binds what it holds by itself.
+  if (python.isInstance(found, python.methodClass) && python.isInstance(found.attr("__func__"), python.func))
+    found = python.boundFunc(found.attr("__func__"), found.attr("__self__"));
   // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     Value method = makeMethod(base, getAttribute(found, names().func));

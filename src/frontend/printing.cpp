@@ -64,8 +64,8 @@ void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
       pieces.text(builder, toText(getAttribute(part, names().value)));
       continue;
     }
-    At here(*this, part);
     Value value = visit(getAttribute(part, names().value));
+    At here(*this, joined); // its parts have places of their own with new versions of Python only
     nb::object known = toPython(value), specNode = getAttribute(part, names().format_spec);
     int64_t conversion = readInteger(part, names().conversion);
     if (known && conversion == 'r') value = makeObject(nb::repr(known));

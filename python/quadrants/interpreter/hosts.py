@@ -7,6 +7,7 @@ import inspect
 import itertools
 import weakref
 from collections.abc import Iterator
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,8 @@ def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:
 
 def is_func(value: Any) -> bool:
     """True for `@qd.func` functions and methods."""
-    return isinstance(value, (_func.Func, _func.BoundFunc))
+    # Since Python 3.13 a class method binds what it holds by itself.
+    return isinstance(value, (_func.Func, _func.BoundFunc)) or isinstance(getattr(value, "__func__", None), _func.Func)
 
 
 def bind(method: Any, struct: Any) -> Any:
@@ -232,6 +234,8 @@ def bind(method: Any, struct: Any) -> Any:
 
 def parts_of(func: Any) -> tuple[Any, tuple[Any, ...]]:
     """The func itself, and the object that it is bound to."""
+    if isinstance(func, MethodType):
+        return func.__func__, (func.__self__,)
     return (func.func, (func.instance,)) if isinstance(func, _func.BoundFunc) else (func, ())
 
 
