@@ -89,9 +89,7 @@ from ._tensor import VectorTensor as VectorTensor
 from ._tensor import tensor as tensor
 from ._tensor import wrap as wrap
 from ._types import Layout as Layout
-from ._types import Template as Template
 from ._types import ref as ref
-from ._types import template as template
 from . import algorithms as algorithms
 from . import experimental as experimental
 from . import linalg as linalg

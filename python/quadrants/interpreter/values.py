@@ -6,6 +6,7 @@ of a container's. Taking a reference, an element or a member gives a place; read
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator
@@ -293,6 +294,8 @@ def truth(value: Any) -> bool:
     value = read(value) if is_place(value) else value
     if isinstance(value, (Vec, StructValue)):
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
+    if isinstance(value, Tensor) or dataclasses.is_dataclass(value):
+        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {type(value)}")
     return bool(value)
 
 
