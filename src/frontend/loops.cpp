@@ -311,7 +311,10 @@ Value FunctionBuilder::chooseRange(nb::handle at, mlir::Value condition) {
            "Using non static inlined if statement as for-loop iterable is not currently supported. (for others than range)");
   }
   auto other = sides[1].aggregate->items.begin();
-  return mapItems(sides[0], [&](const Value &item) { return select(makeComputed(condition), item, *other++); });
+  return mapItems(sides[0], [&](const Value &item) {
+    Type type = boundType({item, *other});
+    return select(makeComputed(condition), makeComputed(convert(item, type)), makeComputed(convert(*other++, type)));
+  });
 }
 
 std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &tensor, size_t axis) {

@@ -277,3 +277,10 @@ def test_an_element_that_is_a_vector_is_looped_over_by_its_components():
         return s
 
     assert work(1) == 345
+
+
+@pytest.mark.parametrize("bound, expected", [("range(3)", 2**31 - 2**32), ("range(m)", 2**31)])
+def test_a_chosen_range_has_the_wider_type_of_both_whatever_default_ip_is(on_every_backend, bound, expected):
+    on_every_backend(default_ip=qd.i64)
+    body = f"s = qd.i64(0)\nfor i in range(1, 2) if n > 2 else {bound}:\n    s += i + qd.i32(2147483647)\nreturn s"
+    assert run(body, "qd.i64", n=("qd.i32", 3), m=("qd.i64", 1)) == expected
