@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _snode
+from ._buffer_view import BufferView
 from ._container import ContainerMethods
 from ._dtypes import to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
@@ -110,7 +111,7 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
-    if isinstance(value, Ndarray):
+    if isinstance(value, Ndarray) and not isinstance(value, BufferView):
         raise QuadrantsRuntimeTypeError(
             "Ndarray shouldn't be passed in via `qd.template()`, please annotate your kernel using `qd.types.ndarray(...)` instead"
         )
@@ -122,10 +123,8 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
-    if (found := find_on_device(value, parameter.name)) is not None:
-        return _take_from_device(parameter, *found)
-    array = find_array(value, parameter.name)
-    return value if array is None else _check_external(parameter, array, None)
+    external = _find_external(parameter, value, None)
+    return value if external is None else external
 
 
 def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
@@ -150,22 +149,46 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray):
         _check_ndarray(parameter, value)
         return value
+    external = _find_external(parameter, value, wanted)
+    if external is None:
+        raise QuadrantsRuntimeTypeError(
+            f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
+        )
+    return external
+
+
+def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Ndarray, Field)):
+        _check_ndarray(parameter, value)
+        return value
+    external = None if isinstance(value, (StructField, np.generic)) else _find_external(parameter, value, parameter.annotation)
+    if external is None:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name} expects a BufferView, got {type(value).__name__}")
+    return external
+
+
+def _find_external(parameter: Parameter, value: Any, annotation: Any) -> Any:
+    """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
     if (found := find_on_device(value, parameter.name)) is not None:
         return _take_from_device(parameter, *found)
     array = find_array(value, parameter.name)
     if array is None:
-        raise QuadrantsRuntimeTypeError(
-            f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
-        )
-    return _check_external(parameter, array, parameter.annotation)
+        return None
+    has_grad = (
+        hasattr(type(value), "__dlpack_c_exchange_api__")
+        and (value.is_leaf or value.retains_grad)  # torch warns where the gradient of others is looked at
+        and value.grad is not None
+    )
+    _check_external(parameter, array, annotation, has_grad)
+    return value if has_grad else array
 
 
-def _provided(value: Ndarray) -> str:
+def _provided(value: Ndarray | Field) -> str:
     shape = " ".join(map(str, value.element_shape))
     return f"[Tensor ({shape}) {value.dtype}]" if value.element_shape else str(value.dtype)
 
 
-def _check_ndim(parameter: Parameter, value: Ndarray | StructNdarray) -> None:
+def _check_ndim(parameter: Parameter, value: Ndarray | Field | StructNdarray) -> None:
     if parameter.annotation.ndim not in (None, len(value.shape)):
         raise ValueError(
             f"Invalid value for argument {parameter.name} - required ndim={parameter.annotation.ndim}, "
@@ -180,7 +203,7 @@ def _check_extents(parameter: Parameter, shape: tuple[int, ...]) -> None:
         raise ValueError(f"Invalid value for argument {parameter.name} - required shape={wanted}, but one of shape {shape} is provided")
 
 
-def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
+def _check_ndarray(parameter: Parameter, value: Ndarray | Field) -> None:
     annotation, name = parameter.annotation, parameter.name
     wanted = annotation.dtype
     if isinstance(wanted, MatrixType):
@@ -198,7 +221,7 @@ def _check_ndarray(parameter: Parameter, value: Ndarray) -> None:
         raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
 
 
-def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) -> np.ndarray:
+def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any, has_grad: bool) -> None:
     name = parameter.name
     given = element_dtype(array, name)
     wanted: Any = annotation.dtype if annotation is not None else None
@@ -221,8 +244,8 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
             raise ValueError(
                 f"Invalid value for argument {name} - required element_shape={wanted.shape}, array with element shape of {have} is provided"
             )
-    if annotation is not None and annotation.needs_grad:
-        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but NumPy arrays have no gradient")
+    if annotation is not None and annotation.needs_grad and not has_grad:
+        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but the array has no gradient")
     packed = np.empty(array.shape[array.ndim - element_dim :], np.int8).strides
     if array.size and array.strides[array.ndim - element_dim :] != tuple(step * array.itemsize for step in packed):
         raise ValueError(
@@ -230,12 +253,11 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any) ->
         )
     if not array.flags.aligned:
         raise ValueError(f"the elements of argument {name} are not aligned: pass a copy")
-    return array
 
 
 def _take_from_device(parameter: Parameter, value: Any, stand_in: np.ndarray) -> Ndarray:
-    annotation = parameter.annotation if parameter.kind == "array" else None
-    _check_external(parameter, stand_in, annotation)
+    annotation = parameter.annotation if parameter.kind in ("array", "view") else None
+    _check_external(parameter, stand_in, annotation, has_grad=False)
     elements = annotation.dtype if annotation is not None else None
     rank = elements.ndim if isinstance(elements, MatrixType) else 0
     return from_device(value, stand_in.shape[stand_in.ndim - rank :])
@@ -249,5 +271,5 @@ _PREPARE = {
     "tensor": _prepare_tensor,
     "dataclass": _prepare_dataclass,
     "array": _prepare_array,
-    "view": lambda parameter, _, value: parameter.annotation.check(parameter.name, value),
+    "view": _prepare_view,
 }

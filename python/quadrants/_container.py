@@ -168,26 +168,8 @@ class ContainerMethods(InteropMethods, Companions):
         store(part, ..., item if item.ndim else item[()])
         self._flush(part, index)
 
-    def _get_item(self, key: Any) -> np.ndarray:
-        """Slices and ellipsis: a view of the memory as a NumPy array, or a read-only copy of what lies on a device."""
-        items, elements = self._slices(key), self._fetch()
-        if self._device is not None:
-            elements.flags.writeable = False
-        return elements[items]
-
-    def _set_item(self, key: Any, value: Any) -> None:
-        items, elements = self._slices(key), self._fetch()
-        store(elements, items, unwrap(value))
+    def _assign(self, value: Any) -> None:
+        """`container[slices] = value`, called on the view that the slices choose."""
+        elements = self._fetch()
+        store(elements, ..., unwrap(value))
         self._flush(elements)
-
-    def _slices(self, key: Any) -> tuple[Any, ...]:
-        items = tuple(key) if isinstance(key, (tuple, list)) else (key,)
-        for item in items:
-            if not isinstance(item, slice) and item is not Ellipsis and (isinstance(item, bool) or not hasattr(item, "__index__")):
-                what = type(item).__name__
-                raise TypeError(
-                    f"Detected illegal element of type: {what}. Please be aware that slicing a qd.{self._noun} takes integers and slices"
-                )
-        if self._offset is not None:
-            raise TypeError(f"slices of a {self._noun} with an offset are not supported: take them of its to_numpy(copy=False)")
-        return items

@@ -85,8 +85,9 @@ FAMILIES = tuple(
          "give one index for each axis in one bracket: x[i, j]"),
         ("QD403", "An index that is no integer", r"indices must be integers|key of a dict must be known|has no key",
          "cast it with int(...), or use a compile-time constant for lists and dicts"),
-        ("QD404", "A slice that is not supported", r"^Slicing|index of slice|variables in slice|slice step",
-         "loop over the range, or slice with compile-time bounds"),
+        ("QD404", "A slice that is not supported", r"variables in slice|slice step|step of a slice|"
+         r"with one axis \(1D\)|a view (has no value|is of an array)",
+         "slices of vectors and steps are constants; elements of a view are read with an index"),
         ("QD405", "A component that a vector does not have", r"only has attributes",
          "vectors have x y z w (also r g b a, s t p q) up to their length"),
         ("QD406", "An attribute that does not exist", r"has no attribute|has no method|is no member of",

@@ -169,6 +169,14 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
     return traceback
 
 
-def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
+def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False) -> Exception:
     """The exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
-    return _with_place(QuadrantsAssertionError(_format(format_site(*site), frames)), frames)
+    message = format_site(*site) + (call_stack(frames) if has_call_stack else "")
+    return _with_place(QuadrantsAssertionError(_format(message, frames)), frames)
+
+
+def call_stack(frames: Sequence[Frame]) -> str:
+    """Lines for the functions on the way to a mistake, outermost first; those of one function in one file are one."""
+    chain = [frame for frame, before in zip(frames, (None, *frames), strict=False) if before is None or frame[:2] != before[:2]]
+    lines = [f"{'  ' * depth}{function} ({file}:{line})" for depth, (file, function, line, *_) in enumerate(chain)]
+    return "\nCallstack:\n" + "\n".join(lines)

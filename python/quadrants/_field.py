@@ -164,6 +164,10 @@ def _build(
             leaf._needs_grad = needs_grad
             _snode.declare(leaf)
         return made
+    for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
+        if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
+            for leaf, companion in zip(leaves, _declare(dtype, which, order, layout, kinds)._leaves(), strict=True):
+                setattr(leaf, which, companion)
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
     for source in (made, made.grad if needs_grad else None, made.dual if needs_dual else None):
@@ -174,10 +178,12 @@ def _build(
     return made
 
 
-def _struct_ndarray(kind: StructType, shape: Any, needs_grad: bool, layout: Layout) -> StructNdarray:
-    if needs_grad:
-        raise QuadrantsRuntimeError("ndarrays of structs have no gradients (needs_grad=True): make an ndarray for each member")
-    return _build(kind, shape, None, "", None, False, False, layout, (ScalarNdarray, VectorNdarray, MatrixNdarray))
+def _struct_ndarray(
+    kind: StructType, shape: Any, order: str | None, offset: Any, needs_grad: bool, needs_dual: bool, layout: Layout
+) -> StructNdarray:
+    if shape is None:
+        raise QuadrantsRuntimeError("None is not a valid shape for ndarray")
+    return _build(kind, shape, order, "", offset, needs_grad, needs_dual, layout, (ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
 def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:

@@ -24,6 +24,9 @@ _CHUNK = 8 << 20
 def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     """`destination[...] = source` with the language's conversions, on all threads when there is much of it."""
 
+    if not destination.flags.writeable:
+        raise ValueError("the memory of the container is read-only")  # on other threads it would be nobody's error
+
     def work(to: np.ndarray, of: np.ndarray) -> None:
         np.copyto(to, of) if to.dtype == of.dtype else store(to, ..., of)
 

@@ -13,7 +13,7 @@ from ._container import ContainerMethods, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._interop import element_dtype, find_array
-from ._snode import row_major_strides
+from ._snode import row_major_strides, to_origin
 from ._types import Layout, MatrixType, StructTypeBase
 
 
@@ -21,7 +21,6 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     """A dense row-major array of scalars, vectors or matrices. Make one with `qd.ndarray`."""
 
     _noun = "ndarray"
-    _sliced: Any  # a view of a part of the only axis: `_buffer_view`, which needs this class, fills it in
     grad: Any = None  # an ndarray of the same shape, where there is one
     dual: Any = None
 
@@ -30,7 +29,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         """Data type, or vector or matrix type, of an element."""
         return self._element_type
 
-    def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False) -> None:
+    def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False, offset: Any = None) -> None:
         _options.check_runtime()
         if not isinstance(element, MatrixType):
             found = find_dtype(element)
@@ -46,17 +45,13 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         is_soa = is_soa and math.prod(element_shape) > 1
         item = dtype.size if is_soa else dtype.size * math.prod(element_shape)
         component = dtype.size * (max(1, math.prod(extents)) if is_soa else 1)
-        super().__init__(dtype, element_shape, extents, row_major_strides(extents, item, layout), component, None, 0)
+        origin = to_origin(offset, extents)
+        super().__init__(dtype, element_shape, extents, row_major_strides(extents, item, layout), component, None, 0, origin)
         self._element_type, self._order, self._is_soa = element, layout, is_soa
 
     def get_type(self) -> SimpleNamespace:
         """What the array holds, as an annotation would say it: element_type, shape, layout, needs_grad."""
         return SimpleNamespace(element_type=self._element_type, shape=self.shape, layout=Layout.AOS, needs_grad=self.has_grad())
-
-    def _get_item(self, key: Any) -> Any:
-        """A slice of the only axis is a view; other slices are NumPy arrays that see the memory."""
-        is_view = isinstance(key, slice) and len(self.shape) == 1
-        return self._sliced(key) if is_view else super()._get_item(key)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -64,11 +59,10 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        rows = self if len(self.shape) == 1 else self._fetch()
-        return (rows[index] for index in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def _like(self) -> Ndarray:
-        return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual())
+        return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset)
 
     def __reduce__(self) -> Any:
         payload = {
@@ -81,6 +75,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
             "is_soa": self._is_soa,
             "needs_grad": self.has_grad(),
             "needs_dual": self.has_dual(),
+            "offset": self._offset,
         }
         return (unpickle, (payload,))
 
@@ -127,16 +122,19 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
     return make_ndarray(dtype, shape, None, False, needs_grad, needs_dual)
 
 
-def from_dlpack(obj: Any, element: Any = None) -> Ndarray:
+def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     """An ndarray on the memory of an array of another library, which it keeps alive.
 
     `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; `element` is a vector or
-    matrix type for its last axes. Raises `TypeError` for data types that kernels have not.
+    matrix type for its last axes; `grad` is a second array, of the same shape and data type, for its gradients. What is read-only stays so.
+    Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
     """
     array = find_array(obj, "obj")
     if array is None:
         raise TypeError(f"from_dlpack takes an array, got {type(obj).__name__}")
     dtype = element_dtype(array, "obj")
+    if not array.flags.aligned:
+        raise ValueError("the elements of obj are not aligned: pass a copy")
     element = dtype if element is None else element
     shape = element.shape if isinstance(element, MatrixType) else ()
     rank = array.ndim - len(shape)
@@ -148,6 +146,10 @@ def from_dlpack(obj: Any, element: Any = None) -> Ndarray:
     made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
     _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
     made._element_type = element
+    if grad is not None:
+        made.grad = from_dlpack(grad, element)
+        if (made.grad.shape, made.grad.dtype) != (made.shape, dtype):
+            raise ValueError(f"gradients of {dtype} {made.shape} are expected, got {made.grad.dtype} {made.grad.shape}")
     return made
 
 
@@ -173,16 +175,25 @@ def from_device(obj: Any, element_shape: tuple[int, ...] = ()) -> Ndarray:
 
 
 def make_ndarray(
-    element: Any, shape: Any, layout: tuple[int, ...] | None, is_soa: bool = False, needs_grad: bool = False, needs_dual: bool = False
+    element: Any,
+    shape: Any,
+    layout: tuple[int, ...] | None,
+    is_soa: bool = False,
+    needs_grad: bool = False,
+    needs_dual: bool = False,
+    offset: Any = None,
 ) -> Any:
-    """As `ndarray`, with axes in any order in memory (`layout`, outermost first) and components in blocks of their own (`is_soa`)."""
+    """As `ndarray`, with axes in any order in memory (`layout`, outermost first), components in blocks of their own (`is_soa`) and lowest
+    indices other than 0 (`offset`)."""
     if isinstance(element, StructTypeBase):
-        return _types.factories["struct_ndarray"](element, shape, needs_grad, Layout.SOA if is_soa else Layout.AOS)
+        order = None if layout is None else "".join(chr(ord("i") + axis) for axis in layout)
+        members = Layout.SOA if is_soa else Layout.AOS
+        return _types.factories["struct_ndarray"](element, shape, order, offset, needs_grad, needs_dual, members)
     rank = element.ndim if isinstance(element, MatrixType) else 0
 
     def make() -> Any:
         made = _CLASSES[rank].__new__(_CLASSES[rank])
-        made._allocate(element, shape, layout, is_soa)
+        made._allocate(element, shape, layout, is_soa, offset)
         return made
 
     made = make()
@@ -206,7 +217,7 @@ def unpickle(payload: dict[str, Any]) -> Any:
         )
     extents = payload["element_shape"]
     element: Any = (dtype, _types.vector, _types.matrix)[len(extents)]
-    rest: Any = [payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual")]
+    rest: Any = [payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual", "offset")]
     made = make_ndarray(element(*extents, dtype) if extents else dtype, payload["shape"], *rest)
     made.from_numpy(payload["data"])
     return made

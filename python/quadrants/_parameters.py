@@ -158,7 +158,7 @@ class _Annotations:
 
 
 _KINDS: list[tuple[type, str]] = [
-    (MatrixType, "matrix"), (StructTypeBase, "struct"), (NdarrayType, "array"), (BufferViewType, "view"), (ref, "ref"),
+    (MatrixType, "matrix"), (StructTypeBase, "struct"), (BufferViewType, "view"), (NdarrayType, "array"), (ref, "ref"),
 ]  # fmt: skip
 _BARE: dict[Any, tuple[str, Any]] = {
     NdarrayType: ("array", NdarrayType()),

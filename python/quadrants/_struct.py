@@ -119,9 +119,14 @@ class StructType(StructTypeBase):
         """
         return _types.factories["field"](self, shape, name=name, offset=offset, **options)
 
-    def ndarray(self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS) -> StructField:
-        """An ndarray of such structs: members side by side (AOS) or each leaf in an array of its own (SOA)."""
-        return _types.factories["struct_ndarray"](self, shape, needs_grad, layout)
+    def ndarray(
+        self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS, *, needs_dual: bool = False, offset: Any = None
+    ) -> StructField:
+        """An ndarray of such structs: members side by side (AOS) or each leaf in an array of its own (SOA).
+
+        `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
+        """
+        return _types.factories["struct_ndarray"](self, shape, None, offset, needs_grad, needs_dual, layout)
 
     def tensor(self, shape: Any, **options: Any) -> Any:
         """A tensor of such structs; the options are those of `qd.tensor`."""
@@ -440,7 +445,7 @@ class StructField(Companions):
         is_aos = all(leaf.parent() is first.parent() for leaf in self._leaves())
         options = {"shape": self.shape, "layout": Layout.AOS if is_aos else Layout.SOA}
         if isinstance(self, StructNdarray):
-            return {"make": self._type.ndarray, **options}
+            return {"make": self._type.ndarray, "offset": first._offset, **options}
         return {"make": self._type.field, "offset": first._offset, "order": first._order_text(), "name": self.name, **options}
 
     def __deepcopy__(self, memo: Any) -> StructField:

@@ -10,7 +10,8 @@ from typing import Any
 from . import _runtime, _types
 from ._container import Companions, ContainerMethods
 from ._field import Field, field
-from ._ndarray import Ndarray, make_ndarray
+from ._interop import find_array
+from ._ndarray import Ndarray, from_dlpack, make_ndarray
 from ._struct import StructField, StructNdarray
 from ._types import Layout, MatrixType
 
@@ -37,6 +38,11 @@ class Tensor(Companions, _runtime.TensorBase):
             what = "vector" if rank == 1 else "matrix"
             raise TypeError(f"{type(self).__name__} requires a {what}-element impl; got {type(impl).__name__}")
         super().__init__(impl)
+
+    @staticmethod
+    def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Tensor:
+        """A tensor on the memory of an array of another library, which it keeps alive; see `qd.from_dlpack`."""
+        return wrap(from_dlpack(obj, element, grad=grad))
 
     def _unwrap(self) -> Any:
         return self._impl
@@ -168,7 +174,12 @@ _CLASSES = (Tensor, VectorTensor, MatrixTensor)
 
 
 def wrap(impl: Any) -> Tensor:
-    """The tensor with the existing container `impl` behind it: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`."""
+    """The tensor with the existing container `impl` behind it: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`.
+
+    An array of another library gets an ndarray on its memory, as by `Tensor.from_dlpack`.
+    """
+    if not isinstance(impl, (ContainerMethods, StructField, Tensor)) and find_array(impl, "impl") is not None:
+        impl = from_dlpack(impl)
     return _CLASSES[len(getattr(impl, "element_shape", ())) if isinstance(impl, ContainerMethods) else 0](impl)
 
 
@@ -181,33 +192,38 @@ def tensor(
     needs_grad: bool = False,
     needs_dual: bool = False,
     element_layout: str = "AOS",
+    offset: Any = None,
+    name: str = "",
     **more: Any,
 ) -> Tensor:
     """A zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
 
     `backend` says whether a field or an ndarray is behind it; `layout` lists the axes from the outermost in memory to the innermost;
-    `element_layout` "SOA" puts the components of elements into blocks of their own. `needs_grad` and `needs_dual` allocate
-    adjoints and tangents. Fields take `more`: `offset` and `name`.
+    `element_layout` "SOA" puts the components of elements into blocks of their own; `offset` is the lowest index of each axis; `name`
+    is for reports. `needs_grad` and `needs_dual` allocate adjoints and tangents. No keywords but these (`more`) are known.
     """
     if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
         raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")
     if "order" in more:
         raise TypeError("qd.tensor(...) does not accept order=; pass layout=(...) instead")
-    known = ("offset", "name") if backend == Backend.FIELD else ()
-    if unknown := [name for name in more if name not in known]:
-        accepted = ", ".join(("backend", "dtype", "element_layout", "layout", *known, "needs_dual", "needs_grad", "shape"))
-        raise TypeError(f"qd.tensor() got unexpected keyword argument(s) {unknown}; accepted: {accepted}")
+    if more:
+        raise TypeError(f"qd.tensor() got unexpected keyword argument(s) {list(more)}; accepted: {', '.join(sorted(_OPTIONS))}")
     if not isinstance(backend, int) or backend not in tuple(Backend):
         raise ValueError(f"backend={backend!r} is not a valid qd.Backend; expected one of qd.Backend.FIELD, qd.Backend.NDARRAY")
     if element_layout not in ("AOS", "SOA"):
         raise ValueError(f"element_layout={element_layout!r} is neither 'AOS' nor 'SOA'")
     rank = len(shape) if isinstance(shape, (tuple, list)) else 1
     axes = _check_layout(layout, rank)
-    options = {"needs_grad": needs_grad, "needs_dual": needs_dual}
+    options = {"needs_grad": needs_grad, "needs_dual": needs_dual, "offset": offset}
     if backend == Backend.NDARRAY:
-        return wrap(make_ndarray(dtype, shape, axes, is_soa=element_layout == "SOA", **options))
+        made = make_ndarray(dtype, shape, axes, is_soa=element_layout == "SOA", **options)
+        made._name = name
+        return wrap(made)
     order = None if axes is None else "".join(chr(ord("i") + axis) for axis in axes)
-    return wrap(field(dtype, shape, order, layout=Layout[element_layout], **options, **more))
+    return wrap(field(dtype, shape, order, name, layout=Layout[element_layout], **options))
+
+
+_OPTIONS = ("backend", "dtype", "element_layout", "layout", "name", "needs_dual", "needs_grad", "offset", "shape")
 
 
 def _check_layout(layout: Any, rank: int) -> tuple[int, ...] | None:

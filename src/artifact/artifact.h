@@ -47,7 +47,9 @@ struct Input {
   layout::TensorLayout layout;
   bool isField = false; ///< tensor: a field, else an array (ndarray, NumPy, torch)
   bool isWritten = false;
-  /// Field: another input reaches the same memory, and the code knows. A field without this overlaps no other input of the launch.
+  bool isUpdated = false; ///< tensor: by atomic operations
+  /// Another input reaches the same memory, and the code knows. Without this, a field overlaps no other input of the launch, and an array
+  /// that is updated none other that is.
   bool mayAlias = false;
 };
 
@@ -76,10 +78,11 @@ struct SourcePlace {
 
 /// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
 struct Site {
-  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError };
+  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View };
   struct Piece {
     std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;
+    bool isThread = false;  ///< stands for the number of the thread that got here
     layout::ValueType type; ///< operand: how many 64-bit values it takes and how they read
   };
   Kind kind = Kind::Assert;

@@ -29,8 +29,9 @@ void FunctionBuilder::bindKernelParameters() {
       // A copy of its own: members may be written.
       binding.kind = Binding::Kind::Variable;
       binding.value = declare(makeStructArgument(annotation, path), false);
-    } else if ((kind == "array" || isArray) && !argument.is_none() && !session.python.isInstance(argument, session.python.structField)) {
-      binding.value = makeArrayArgument(annotation, argument, path);
+    } else if ((kind == "array" || kind == "view" || isArray) && !argument.is_none() &&
+               !session.python.isInstance(argument, session.python.structField)) {
+      binding.value = withBoundary(makeArrayArgument(annotation, argument, path), annotation);
     } else {
       if (kind == "template" && session.options.raiseOnTemplatedFloats && PyFloat_Check(argument.ptr()))
         fail(error::kType, "Floats not allowed as templated types.");
@@ -52,14 +53,32 @@ Value FunctionBuilder::makeStructArgument(nb::handle structType, const PathNode 
 }
 
 void FunctionBuilder::setKnownExtents(layout::TensorLayout &layout, nb::handle shape) {
-  if (!shape || shape.is_none() || nb::len(shape) != layout.extents.size()) return;
+  if (!shape || !PyTuple_Check(shape.ptr()) || nb::len(shape) != layout.extents.size()) return;
   for (auto [axis, extent] : llvm::enumerate(layout.extents))
     if (nb::object wanted = shape[nb::int_(axis)]; !wanted.is_none()) extent = nb::cast<int64_t>(wanted);
 }
 
+Value FunctionBuilder::withBoundary(Value container, nb::handle annotation) {
+  nb::object boundary = annotation.is_none() ? nb::object() : findAttribute(annotation, nb::str("boundary"));
+  if (!boundary || toText(boundary) != "clamp") return container;
+  if (container.is(Kind::View)) {
+    container.aggregate = std::make_shared<Aggregate>(*container.aggregate);
+    container.aggregate->items[0].isClamped = true;
+  }
+  container.isClamped = true;
+  return container;
+}
+
 Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argument, const PathNode *path) {
-  nb::object known = annotation.is_none() ? nb::none() : getAttribute(annotation, names().shape);
+  nb::object known = annotation.is_none() ? nb::none() : findAttribute(annotation, names().shape);
   if (session.python.isTensor(argument)) return toTensor(makeObject(argument, path), known);
+  nb::object element = annotation.is_none() ? nb::none() : getAttribute(annotation, names().dtype);
+  size_t elementRank = 0;
+  if (session.python.isInstance(element, session.python.matrixType)) elementRank = nb::cast<size_t>(getAttribute(element, names().ndim));
+  return makeExternalArray(argument, path, elementRank, known);
+}
+
+Value FunctionBuilder::makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known) {
   nb::object dtype = findAttribute(argument, names().dtype), extents = findAttribute(argument, names().shape);
   if (!dtype || !extents) fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
   Type scalar = session.findScalarType(session.python.findDtype(dtype));
@@ -67,11 +86,8 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
   auto shape = nb::cast<std::vector<int64_t>>(extents);
   layout::TensorLayout layout;
   layout.element.scalar = ir::getScalarType(scalar);
-  nb::object element = annotation.is_none() ? nb::none() : getAttribute(annotation, names().dtype);
-  size_t elementRank = 0;
-  if (session.python.isInstance(element, session.python.matrixType)) elementRank = nb::cast<size_t>(getAttribute(element, names().ndim));
   if (elementRank > shape.size())
-    fail(error::kType, "an array with elements " + toText(nb::repr(element)) + " has at least " + std::to_string(elementRank) + " axes");
+    fail(error::kType, "an array with elements of " + std::to_string(elementRank) + " axes has at least as many axes itself");
   layout.element.rank = uint8_t(elementRank);
   if (elementRank > 0) layout.element.rows = uint16_t(shape[shape.size() - elementRank]);
   if (elementRank > 1) layout.element.columns = uint16_t(shape.back());
@@ -79,7 +95,7 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
   setKnownExtents(layout, known);
   layout.componentStride = int64_t(support::getByteSize(layout.element.scalar));
   nb::object flags = findAttribute(argument, nb::str("flags"));
-  if (flags && !nb::cast<bool>(flags["C_CONTIGUOUS"]))
+  if (!nb::cast<bool>(flags ? nb::object(flags["C_CONTIGUOUS"]) : argument.attr("is_contiguous")()))
     layout.strides.assign(layout.extents.size(), layout::kDynamic); // a slice or a transposed array: strides are read at each launch
   return makeTensor(makeObject(argument, path), std::move(layout), /*isField=*/false);
 }

@@ -142,6 +142,7 @@ void FunctionBuilder::requirePlace(const Value &place) {
   if (place.isReadOnly) failImmutable(place.path ? Reader::describe(place.path) : "parameter");
   if (place.is(Kind::Struct) || place.is(Kind::Place) || place.is(Kind::Components)) return;
   if (place.is(Kind::Argument)) failImmutable(Reader::describe(place.path));
+  if (place.is(Kind::View)) emit(place); // says what is wrong with it as an element
   if (place.is(Kind::Object) && place.path) failCaptured(Reader::describe(place.path));
   fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
 }

@@ -22,7 +22,7 @@ Value FunctionBuilder::makeMethod(const Value &receiver, nb::handle name) {
 
 Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
   if (isTensor(base)) return tensorAttribute(base, name);
-  if (isView(base)) return viewAttribute(toView(base), name);
+  if (base.is(Kind::View)) return viewAttribute(base, name);
   if (base.isTyped()) return vectorAttribute(base, name);
   switch (base.kind) {
   case Kind::Struct: return structAttribute(base, name);
@@ -87,6 +87,10 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
 Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   if (text == "shape") return tensorShape(toTensor(base));
+  if (text == "size") return productOf(tensorShape(toTensor(base)).aggregate->items);
+  if (text == "offset") return viewOffset(toTensor(base));
+  if (text == "strides") return viewStrides(toTensor(base));
+  if (text == "subview") return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
     auto type = mlir::cast<ir::TensorType>(toTensor(base).type);
     if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
@@ -101,6 +105,9 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
     return makeObject(found, path);
   }
   if (PyCallable_Check(found.ptr())) failHostMethod(text);
+  bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(base.object);
+  if (isExternal)
+    return makeExternalArray(found, path, size_t(ir::getAxisCount(mlir::cast<ir::TensorType>(toTensor(base).type).getElement())));
   session.reader.read(path, found);
   return makeObject(found, path);
 }
@@ -163,8 +170,9 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
   nb::object object = findAttribute(base.object, name);
   if (!object)
     fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
-  bool hasOwnType = object.is_none() || session.python.isInstance(object, session.python.structField);
-  if (session.python.isInstance(annotation, session.python.arrayType) && !hasOwnType) return makeArrayArgument(annotation, object, path);
+  bool isArray = session.python.isInstance(annotation, session.python.arrayType) || annotation.is(session.python.bufferView);
+  if (isArray && !object.is_none() && !session.python.isInstance(object, session.python.structField))
+    return withBoundary(makeArrayArgument(annotation, object, path), annotation);
   if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path);
   Value value = makeObject(object, path);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);

@@ -121,7 +121,7 @@ private:
 
   /// A text with run-time operands.
   struct Pieces {
-    llvm::SmallVector<mlir::Attribute> pieces;
+    llvm::SmallVector<mlir::Attribute> pieces; ///< literal texts, formats of operands in a list, and units: the number of the thread
     llvm::SmallVector<mlir::Value> values;
     bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
     void text(mlir::OpBuilder &builder, llvm::StringRef text);
@@ -194,12 +194,13 @@ private:
   Box boxOfRange(const Value &range, nb::handle target);
   Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);
   /// The part of a container that indices and slices choose; the loop's indices are those of the container.
-  Box boxOfSlice(const Value &tensor, const std::vector<Value> &indices, nb::handle target);
+  Box boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target);
   /// One of two ranges, by a condition of the run time.
   Value chooseRange(nb::handle node, mlir::Value condition);
   /// The iterations of a loop that stays a loop; none for one that is unrolled.
   std::optional<Box> findBox(nb::handle iterNode, Value &iterable, nb::handle target);
-  std::pair<mlir::Value, mlir::Value> findBounds(const Value &tensor, size_t axis);
+  std::pair<mlir::Value, mlir::Value> findBounds(const Value &container, size_t axis);
+  static size_t countAxes(const Value &container); ///< of a tensor or view
   /// The first index and the end of each axis of a container, or of the cells of a node.
   std::vector<std::pair<mlir::Value, mlir::Value>> listBounds(Value container);
   size_t countTargets(nb::handle target);
@@ -304,6 +305,8 @@ private:
   Value visitSubscript(nb::handle node);
   Value subscript(const Value &base, nb::handle index);
   Value subscriptTensor(const Value &tensor, const std::vector<Value> &indices);
+  Value viewOf(const Value &tensor, std::vector<Value> indices); ///< the part of a container that the indices leave open
+  [[noreturn]] void failIndexCount(const Value &tensor, size_t count);
   Value subscriptVector(const Value &base, const std::vector<Value> &indices);
   /// The integer that a list is indexed with: also the component of a constant vector.
   std::optional<int64_t> findPosition(const Value &index);
@@ -324,17 +327,31 @@ private:
   mlir::Value indexValue(const Value &value, size_t position);
 
   //--- views.cpp ---
-  bool isView(const Value &value);
-  /// A view, or the view of all of a container with one axis.
+  /// A view, or the view of all of a container.
   Value toView(const Value &value);
+  static std::vector<Value> listRanges(const Value &view); ///< of the axes that are left: start, count and step
+  Value add(const Value &first, const Value &second);
+  Value multiply(const Value &first, const Value &second);
+  Value productOf(const std::vector<Value> &counts);
+  Value viewBound(const Value &bound); ///< an integer that is not known to be negative
+  Value sliceRange(const Value &range, const Value &slice);
   Value subview(const Value &view, const Value &start, const Value &size);
   Value subscriptView(const Value &view, const std::vector<Value> &indices);
   Value viewAttribute(const Value &view, nb::handle name);
+  bool isHostView(const Value &tensor);
+  void requireNoHostView(const Value &tensor); ///< a view in the place of the array is another specialisation
+  /// Number of the first element, and distances of neighbours, of a view or container in the array that it is a part of.
+  Value viewOffset(const Value &container);
+  Value viewStrides(const Value &container);
   Value makeView(Arguments &arguments);
-  /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each index.
-  void checkWithin(const std::vector<Value> &indices, ir::BinaryKind kind, const Value &limit, llvm::StringRef what,
-                   llvm::function_ref<void(Pieces &)> describeValues);
+  Value clampIndex(const Value &index, const Value &count);
+  /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each pair of index and limit.
+  void checkWithin(const std::vector<std::pair<Value, Value>> &indices, ir::BinaryKind kind, artifact::Site::Kind site,
+                   llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues);
+  void checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent);
+  void checkViewIndices(const Value &view, const std::vector<Value> &indices, const std::vector<Value> &counts);
   void addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value);
+  void addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values);
 
   //--- attributes.cpp ---
   Value visitAttribute(nb::handle node);
@@ -397,9 +414,12 @@ private:
   //--- arguments.cpp ---
   void bindKernelParameters();
   Value makeStructArgument(nb::handle structType, const PathNode *path);
+  Value withBoundary(Value container, nb::handle annotation); ///< as the annotation says: its indices are clamped or not
   Value makeArrayArgument(nb::handle parameter, nb::handle argument, const PathNode *path);
-  /// Gives an array the extents that its annotation says: `shape` is a tuple with None for the others, or None.
+  /// Gives an array the extents that its annotation says: `shape` is a tuple with None for the others, or something else.
   static void setKnownExtents(layout::TensorLayout &layout, nb::handle shape);
+  /// An array of another library; its last axes are those of elements, and `known` says extents as for `setKnownExtents`.
+  Value makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known = nb::handle());
   Value makeTensor(const Value &container, layout::TensorLayout layout, bool isField);
   std::vector<mlir::Type> listResultTypes();
   Value convertResult(nb::handle annotation, const Value &value);

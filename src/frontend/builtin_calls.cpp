@@ -320,8 +320,8 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
-    if (isView(operand)) return viewAttribute(toView(operand), nb::str("size"));
-    if (isTensor(operand)) return subscriptSequence(tensorShape(toTensor(operand)), makeObject(nb::int_(0)));
+    if (operand.is(Kind::View) || isTensor(operand))
+      return subscriptSequence(getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
   if (name == "isinstance" && count == 2 && given[0].is(Kind::Sequence)) // a list, whatever its items are

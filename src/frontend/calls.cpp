@@ -178,9 +178,9 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
     return callFunc(func, &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
-  if (receiver.is(Kind::View)) {
+  if (receiver.is(Kind::View) || isTensor(receiver)) {
     std::vector<Value> given = bind(name, arguments, "offset size");
-    return subview(receiver, load(given[0]), load(given[1]));
+    return subview(toView(receiver), load(given[0]), load(given[1]));
   }
   if (receiver.isTyped()) return callMatrixMethod(receiver, name, arguments);
   if (receiver.is(Kind::Sequence) || receiver.is(Kind::Dictionary)) return callSequenceMethod(receiver, name, arguments);

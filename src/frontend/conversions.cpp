@@ -9,7 +9,7 @@ using Kind = Value::Kind;
 
 bool FunctionBuilder::isConstant(const Value &value) {
   switch (value.kind) {
-  case Kind::Object: return !session.python.isTensor(value.object) && !isView(value);
+  case Kind::Object: return !session.python.isTensor(value.object);
   case Kind::Sequence:
   case Kind::Dictionary: return llvm::all_of(value.aggregate->items, [&](const Value &item) { return isConstant(item); });
   default: return false;

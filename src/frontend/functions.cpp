@@ -70,16 +70,18 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     Type type = session.findScalarType(getAttribute(annotation, names().dtype));
     if (!value.is(Kind::Place) || value.type != type || value.isReadOnly) reject("a variable of type '" + ir::describe(type) + "'");
   }
-  if (kind == "array") {
-    if (!isTensor(value)) reject("an ndarray");
-    auto type = mlir::cast<ir::TensorType>(toTensor(value).type);
+  if (kind == "array" || kind == "view") {
+    bool isView = value.is(Kind::View);
+    if (!isView && !isTensor(value)) reject("an array");
+    auto type = mlir::cast<ir::TensorType>(isView ? value.aggregate->items[0].type : toTensor(value).type);
+    int64_t rank = isView ? int64_t(listRanges(value).size()) : type.getRank();
     nb::object ndim = getAttribute(annotation, names().ndim), dtype = getAttribute(annotation, names().dtype);
     Type wanted = dtype.is_none() ? Type() : session.findValueType(dtype);
-    if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != type.getRank()) ||
+    if ((!ndim.is_none() && nb::cast<int64_t>(ndim) != rank) ||
         (wanted && wanted != type.getElement() && wanted != ir::getScalar(type.getElement())))
       fail(error::kType, "Argument " + name + " of type " + describe(value) + " with element '" + ir::describe(type.getElement()) +
-                             "' and " + std::to_string(type.getRank()) + " axes is not recognized. " + toText(nb::repr(annotation)) +
-                             " is expected");
+                             "' and " + std::to_string(rank) + " axes is not recognized. " + toText(nb::repr(annotation)) + " is expected");
+    return withBoundary(value, annotation);
   }
   if (kind != "value") return value;
   // By value: numbers become typed, variables are read.
@@ -103,7 +105,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     return note(value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
   case Kind::Tensor:
-    if (key) *key += "i" + std::to_string(value.input) + ";";
+    if (key) *key += (value.isClamped ? "c" : "i") + std::to_string(value.input) + ";";
     if (!key && value.is(Kind::Argument)) operands.push_back(emit(value));
     return;
   case Kind::Computed:

@@ -112,7 +112,7 @@ size_t FunctionBuilder::countTargets(nb::handle target) {
 }
 
 bool FunctionBuilder::isContainer(const Value &value) {
-  return isTensor(value) || isView(value) ||
+  return isTensor(value) || value.is(Kind::View) ||
          (value.isObject() && (session.python.isInstance(value.object, session.python.structField) ||
                                session.python.isInstance(value.object, session.python.snode)));
 }
@@ -142,13 +142,14 @@ void FunctionBuilder::visitFor(nb::handle at) {
   Value iterable;
   if (kindOf(iterNode) == NodeKind::Subscript) {
     Value base = visit(getAttribute(iterNode, names().value)), leaf = leafTensor(base);
-    if (isTensor(leaf)) {
-      Value tensor = toTensor(leaf);
+    bool isWhole = isTensor(base) || base.is(Kind::View);
+    if (isTensor(leaf)) leaf = toTensor(leaf);
+    if (leaf.is(Kind::Tensor) || leaf.is(Kind::View)) {
       std::vector<Value> indices = visitIndices(getAttribute(iterNode, names().slice));
-      bool isElement = isTensor(base) && int64_t(indices.size()) == mlir::cast<ir::TensorType>(tensor.type).getRank() &&
-                       llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
-      if (!isElement) return loopOver(at, boxOfSlice(tensor, indices, target));
-      iterable = load(subscriptTensor(tensor, indices));
+      bool isElement =
+          isWhole && indices.size() == countAxes(leaf) && llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+      if (!isElement) return loopOver(at, boxOfSlice(leaf, indices, target));
+      iterable = load(leaf.is(Kind::View) ? subscriptView(leaf, indices) : subscriptTensor(leaf, indices));
     }
   }
   if (kindOf(iterNode) == NodeKind::IfExp) {
@@ -317,14 +318,19 @@ Value FunctionBuilder::chooseRange(nb::handle at, mlir::Value condition) {
   });
 }
 
+size_t FunctionBuilder::countAxes(const Value &container) {
+  return container.is(Kind::View) ? listRanges(container).size() : size_t(mlir::cast<ir::TensorType>(container.type).getRank());
+}
+
 std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &tensor, size_t axis) {
   if (tensor.is(Kind::View)) {
-    mlir::Value count = emit(tensor.aggregate->items[2]);
+    mlir::Value count = indexValue(listRanges(tensor)[axis].aggregate->items[1], axis);
     return {constant(0, count.getType()), count};
   }
   auto type = mlir::cast<ir::TensorType>(tensor.type);
   int64_t first = type.getFirst(axis);
-  mlir::Value last = first ? constant(first + type.getExtents()[axis], session.types.i32) : extent(tensor, int(axis));
+  mlir::Value last = extent(tensor, int(axis));
+  if (first) last = emit(binary(BinaryKind::add, makeComputed(last), makeObject(nb::int_(first)), "+"));
   return {constant(first, last.getType()), last};
 }
 
@@ -348,12 +354,10 @@ std::vector<std::pair<mlir::Value, mlir::Value>> FunctionBuilder::listBounds(Val
     return bounds;
   }
   container = leafTensor(container);
-  if (isView(container)) container = toView(container);
   if (!isTensor(container) && !container.is(Kind::View))
     fail(error::kSyntax, "Cannot loop over the object " + describe(container) + " in Quadrants scope");
   if (!container.is(Kind::View)) container = toTensor(container);
-  size_t rank = container.is(Kind::View) ? 1 : size_t(mlir::cast<ir::TensorType>(container.type).getRank());
-  for (size_t axis = 0; axis < rank; ++axis) bounds.push_back(findBounds(container, axis));
+  for (size_t axis = 0; axis < countAxes(container); ++axis) bounds.push_back(findBounds(container, axis));
   return bounds;
 }
 
@@ -385,8 +389,8 @@ void FunctionBuilder::checkIndices(const Box &box, nb::handle target) {
                              " != " + std::to_string(rank) + ")");
 }
 
-FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &tensor, const std::vector<Value> &indices, nb::handle target) {
-  auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
+FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target) {
+  size_t rank = countAxes(container);
   if (indices.size() > rank)
     fail(error::kIndex,
          "a container with " + std::to_string(rank) + " axes has no slice with " + std::to_string(indices.size()) + " indices");
@@ -394,12 +398,12 @@ FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &tensor, const std:
   for (size_t axis = 0; axis < rank; ++axis) {
     // An index leaves its axis out; what is not given is taken whole.
     if (axis < indices.size() && !indices[axis].is(Kind::Range)) continue;
-    auto [first, last] = findBounds(tensor, axis);
+    auto [first, last] = findBounds(container, axis);
     auto clamp = [&, first = first, last = last](size_t which, mlir::Value whole) -> mlir::Value {
       if (axis >= indices.size() || indices[axis].aggregate->items[which].isNone()) return whole;
       const Value &given = indices[axis].aggregate->items[which];
       mlir::Value value = convert(given, last.getType());
-      bool isFromEnd = findInteger(given).value_or(0) < 0 && mlir::cast<ir::TensorType>(tensor.type).getFirst(axis) == 0;
+      bool isFromEnd = findInteger(given).value_or(0) < 0 && ir::findInteger(first) == 0;
       if (isFromEnd) value = create<ir::BinaryOp>(BinaryKind::add, last, value);
       return create<ir::BinaryOp>(BinaryKind::min, create<ir::BinaryOp>(BinaryKind::max, value, first), last);
     };

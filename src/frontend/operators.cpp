@@ -141,6 +141,8 @@ const Operator *findOperator(NodeKind node) {
 }
 
 void FunctionBuilder::failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs) {
+  for (const Value *side : {&lhs, &rhs})
+    if (side->is(Kind::View)) emit(*side); // says what is wrong with it as an element
   // Programs match both ways of writing the operator: of structs, and of numbers.
   std::string written = lhs.is(Kind::Struct) || rhs.is(Kind::Struct) ? symbol.str() : ("'" + symbol + "'").str();
   fail(error::kType, "unsupported operand type(s) for " + written + ": '" + describe(lhs) + "' and '" + describe(rhs) + "'");

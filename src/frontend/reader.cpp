@@ -113,6 +113,15 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
   return tensors[path] = number;
 }
 
+void Reader::markOverlaps() {
+  for (size_t i = 0; i < containers.size(); ++i)
+    for (size_t k = i + 1; k < containers.size(); ++k) {
+      Input &first = artifact.inputs[containers[i].second], &second = artifact.inputs[containers[k].second];
+      if (!first.isUpdated || !second.isUpdated || !nb::cast<bool>(python.mayOverlap(containers[i].first, containers[k].first))) continue;
+      first.mayAlias = second.mayAlias = true;
+    }
+}
+
 std::string Reader::describe(const PathNode *path) {
   if (!path->parent) return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);

@@ -38,6 +38,8 @@ public:
   /// Number of the input of a value of this type read from `path` at each launch.
   uint32_t addValue(const PathNode *path, mlir::Type type);
   /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
+  /// Finds arrays that are updated and share memory.
+  void markOverlaps();
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField);
 
   const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }

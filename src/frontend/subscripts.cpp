@@ -81,7 +81,7 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
   }
   std::vector<Value> indices = visitIndices(index);
   if (isTensor(base)) return subscriptTensor(toTensor(base), indices);
-  if (isView(base)) return subscriptView(toView(base), indices);
+  if (base.is(Kind::View)) return subscriptView(base, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
   if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
     return structElement(base, [&](const Value &member) { return subscriptTensor(toTensor(member), indices); });
@@ -107,24 +107,24 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   bool isField = session.reader.getInput(tensor.input).isField;
   std::vector<Value> indices = flattenIndices(given);
   llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
-  bool hasSlice = llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); });
-  if (hasSlice && !isField && type.getRank() == 1) return subscriptView(toView(tensor), indices);
-  if (hasSlice) fail(error::kSyntax, isField ? "Slicing is not supported on qd.field" : "containers do not support index of slice type");
   auto rank = size_t(type.getRank());
-  if (indices.size() != rank) {
-    std::string hint = indices.size() < rank ? "; use f[i, j]: all indices in one bracket" : "";
-    if (isField)
-      fail(error::kIndex,
-           "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(indices.size()) + hint);
-    fail(error::kIndex, std::to_string(rank) + "d ndarray indexed with " + std::to_string(indices.size()) + "d indices" + hint);
-  }
+  bool isPart = llvm::any_of(
+      indices, [](const Value &index) { return index.is(Kind::Range) || (index.isObject() && index.object.ptr() == Py_Ellipsis); });
+  if (isPart) return viewOf(tensor, indices);
+  if (indices.size() != rank) failIndexCount(tensor, indices.size());
+  if (tensor.isClamped)
+    for (size_t axis = 0; axis < rank; ++axis) indices[axis] = clampIndex(indices[axis], makeComputed(extent(tensor, int(axis))));
+  if (session.options.checksBounds && isHostView(tensor))
+    checkViewIndices(tensor, indices, tensorShape(tensor).aggregate->items);
+  else if (session.options.checksBounds && !isField)
+    requireNoHostView(tensor);
   SmallVector<mlir::Value> operands;
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getExtents()[axis];
     std::optional<int64_t> known = findInteger(indices[axis]);
     if (known && !type.getOrigin().empty()) {
       int64_t first = type.getFirst(int64_t(axis));
-      if (*known < first || *known - first >= size)
+      if (*known < first || (size != layout::kDynamic && *known - first >= size))
         fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.reader.getInput(tensor.input).name +
                                 ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
                                 " and end before " + std::to_string(first + size));
@@ -141,6 +141,32 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   Value place = makePlace(create<ir::ElementOp>(ir::RefType::get(type.getElement()), getInput(tensor), operands));
   place.isElement = true;
   return place;
+}
+
+void FunctionBuilder::failIndexCount(const Value &tensor, size_t count) {
+  auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
+  std::string hint = count < rank ? "; use f[i, j]: all indices in one bracket" : "";
+  if (session.reader.getInput(tensor.input).isField)
+    fail(error::kIndex, "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(count) + hint);
+  fail(error::kIndex, std::to_string(rank) + "d ndarray indexed with " + std::to_string(count) + "d indices" + hint);
+}
+
+Value FunctionBuilder::viewOf(const Value &tensor, std::vector<Value> indices) {
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  if (indices.size() > size_t(type.getRank()) + 1) failIndexCount(tensor, indices.size());
+  // A view begins at 0, whatever the lowest index of the container is.
+  for (size_t axis = 0; axis < indices.size() && !type.getOrigin().empty(); ++axis) {
+    auto place = [&](const Value &index) {
+      return index.isNone() ? index : binary(ir::BinaryKind::sub, index, makeObject(nb::int_(type.getFirst(int64_t(axis)))), "-");
+    };
+    if (!indices[axis].is(Kind::Range)) {
+      indices[axis] = place(indices[axis]);
+      continue;
+    }
+    indices[axis] = mapItems(indices[axis], [](const Value &bound) { return bound; });
+    for (int bound : {0, 1}) indices[axis].aggregate->items[size_t(bound)] = place(indices[axis].aggregate->items[size_t(bound)]);
+  }
+  return subscriptView(toView(tensor), indices);
 }
 
 nb::object FunctionBuilder::makeSlice(const Value &range) {

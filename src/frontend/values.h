@@ -21,7 +21,7 @@ struct Value {
     Components, ///< some components of items[0]: a swizzle or a slice; or, without `components`, the places in items
     Argument,   ///< a scalar, vector or matrix that is read at each launch: an Input of the artifact
     Tensor,     ///< a container
-    View,       ///< a window of a container with one axis: items are the container, its first element, its size
+    View,       ///< a part of a container: items are the container, then for each axis an index, or a Range of start, count and step
     Sequence,   ///< a list or tuple of values
     Dictionary,
     Struct,
@@ -33,6 +33,7 @@ struct Value {
   bool isElement = false;         ///< place inside a container: augmented assignment is atomic
   bool isShared = false;          ///< place of a variable of the kernel's serial part
   bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
+  bool isClamped = false;         ///< container: indices are moved into it
   bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
   uint32_t input = 0;             ///< Argument, Tensor: number of the artifact's input
   nb::object object;              ///< Object: itself. Tensor: the container. Method: the func or the name

@@ -1,4 +1,8 @@
-// views.cpp: windows of containers with one axis: `nd[a:b]`, qd.BufferView, and their elements
+// views.cpp: parts of containers: `a[i, lo:hi]`, qd.BufferView, and their elements
+//
+// A view is a container with, for each of its axes, an index that is fixed or the range of those that are left: start, count and step.
+// There is no type of the IR for it: an element of a view is an element of the container. A view that Python made is a container of its own
+// here.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -9,43 +13,73 @@ using Kind = Value::Kind;
 using artifact::PathStep;
 using ir::BinaryKind;
 
-bool FunctionBuilder::isView(const Value &value) {
-  return value.is(Kind::View) || (value.isObject() && session.python.isInstance(value.object, session.python.bufferView));
-}
+static const Value &getStart(const Value &range) { return range.aggregate->items[0]; }
+static const Value &getCount(const Value &range) { return range.aggregate->items[1]; }
+static const Value &getStep(const Value &range) { return range.aggregate->items[2]; }
 
 Value FunctionBuilder::toView(const Value &value) {
   if (value.is(Kind::View)) return value;
-  if (value.isObject() && session.python.isInstance(value.object, session.python.bufferView)) {
-    auto path = [&](const char *name) { return session.reader.getStep(value.path, PathStep::Kind::Attribute, name); };
-    // Where it begins and ends is read at each launch, and never a part of the code.
-    Value array = makeObject(getAttribute(value.object, names().arr), path("arr"));
-    session.reader.read(array.path, array.object);
-    return makeAggregate(Kind::View,
-                         {toTensor(array), makeInput(path("offset"), session.types.i32), makeInput(path("size"), session.types.i32)});
-  }
   if (!isTensor(value)) fail(error::kType, "a view is of an array, got " + describe(value));
   Value tensor = toTensor(value);
-  auto rank = mlir::cast<ir::TensorType>(tensor.type).getRank();
-  if (rank != 1) fail(error::kType, "a view is of a container with one axis (1D), got " + std::to_string(rank) + " axes");
-  mlir::Value size = extent(tensor, 0);
-  return makeAggregate(Kind::View, {tensor, makeObject(nb::int_(0)), makeComputed(size)});
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  std::vector<Value> items{tensor};
+  std::vector<Value> extents = tensorShape(tensor).aggregate->items;
+  for (int64_t axis = 0; axis < type.getRank(); ++axis)
+    items.push_back(
+        makeAggregate(Kind::Range, {makeObject(nb::int_(type.getFirst(axis))), extents[size_t(axis)], makeObject(nb::int_(1))}));
+  return makeAggregate(Kind::View, std::move(items));
 }
 
-Value FunctionBuilder::subview(const Value &view, const Value &start, const Value &size) {
-  const std::vector<Value> &items = view.aggregate->items;
-  for (const Value *value : {&start, &size}) {
-    if (findInteger(*value).value_or(0) < 0)
-      fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels: the size of a view is known at run time only");
-    Type type = findType(*value);
-    if (!type || !ir::isIntegerScalar(type)) fail(error::kType, "indices must be integers, however '" + describe(*value) + "' is provided");
+std::vector<Value> FunctionBuilder::listRanges(const Value &view) {
+  std::vector<Value> ranges;
+  for (const Value &axis : view.aggregate->items)
+    if (axis.is(Kind::Range)) ranges.push_back(axis);
+  return ranges;
+}
+
+Value FunctionBuilder::add(const Value &first, const Value &second) {
+  if (findInteger(second) == 0) return first;
+  if (findInteger(first) == 0) return second;
+  return binary(BinaryKind::add, first, second, "+");
+}
+
+Value FunctionBuilder::multiply(const Value &first, const Value &second) {
+  if (findInteger(second) == 1) return first;
+  if (findInteger(first) == 1) return second;
+  return binary(BinaryKind::mul, first, second, "*");
+}
+
+Value FunctionBuilder::viewBound(const Value &bound) {
+  if (findInteger(bound).value_or(0) < 0)
+    fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels: the size of a view is known at run time only");
+  Type type = findType(bound);
+  if (!type || !ir::isIntegerScalar(type)) fail(error::kType, "indices must be integers, however '" + describe(bound) + "' is provided");
+  return isConstant(bound) ? bound : makeComputed(indexValue(bound, 0));
+}
+
+Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
+  const std::vector<Value> &bounds = slice.aggregate->items;
+  int64_t step = bounds[2].isNone() ? 1 : findInteger(bounds[2]).value_or(0);
+  if (step == 0) fail(error::kSyntax, "the step of a slice is an integer other than 0 that is known while compiling");
+  auto number = [](int64_t value) { return makeObject(nb::int_(value)); };
+  auto subtract = [&](const Value &first, const Value &second) {
+    return findInteger(second) == 0 ? first : binary(BinaryKind::sub, first, second, "-");
+  };
+  const Value &parent = getCount(range);
+  Value start, count;
+  if (step > 0) {
+    start = bounds[0].isNone() ? number(0) : viewBound(bounds[0]);
+    Value stop = bounds[1].isNone() ? parent : viewBound(bounds[1]);
+    checkSlice({start, subtract(stop, start), stop}, start, subtract(stop, start), parent);
+    count = subtract(stop, start);
+    if (step > 1) count = binary(BinaryKind::floor_div, add(count, number(step - 1)), number(step), "//");
+  } else {
+    start = bounds[0].isNone() ? subtract(parent, number(1)) : viewBound(bounds[0]);
+    Value end = add(start, number(1)), stop = bounds[1].isNone() ? number(0) : add(viewBound(bounds[1]), number(1));
+    checkSlice({end, subtract(end, stop), stop}, start, subtract(end, stop), parent);
+    count = binary(BinaryKind::floor_div, add(subtract(end, stop), number(-step - 1)), number(-step), "//");
   }
-  checkWithin({start, size, binary(BinaryKind::add, start, size, "+")}, BinaryKind::le, items[2], "BufferView subview Out Of Range",
-              [&](Pieces &text) {
-                addLabelled(text, ", subview offset=", start);
-                addLabelled(text, ", subview size=", size);
-                addLabelled(text, ", parent size=", items[2]);
-              });
-  return makeAggregate(Kind::View, {items[0], binary(BinaryKind::add, items[1], start, "+"), size});
+  return makeAggregate(Kind::Range, {add(getStart(range), multiply(start, getStep(range))), count, multiply(number(step), getStep(range))});
 }
 
 void FunctionBuilder::addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value) {
@@ -53,63 +87,187 @@ void FunctionBuilder::addLabelled(Pieces &pieces, llvm::StringRef label, const V
   addPieces(pieces, value, "");
 }
 
-void FunctionBuilder::checkWithin(const std::vector<Value> &indices, BinaryKind kind, const Value &limit, llvm::StringRef what,
-                                  llvm::function_ref<void(Pieces &)> describeValues) {
+void FunctionBuilder::addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values) {
+  pieces.text(builder, label);
+  if (values.size() != 1) pieces.text(builder, "(");
+  for (size_t position = 0; position < values.size(); ++position) addLabelled(pieces, position == 0 ? "" : ", ", values[position]);
+  if (values.size() != 1) pieces.text(builder, ")");
+}
+
+void FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &indices, BinaryKind kind, artifact::Site::Kind site,
+                                  llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues) {
   if (!session.options.checksBounds) return;
   // As unsigned numbers: negative ones are beyond every size.
   Value good = makeComputed(constant(1, session.types.u1));
-  for (const Value &index : indices)
+  for (const auto &[index, limit] : indices)
     good =
-        binary(BinaryKind::bit_and, good, binary(kind, callCast(index, session.types.u32), callCast(limit, session.types.u32), "<"), "&");
+        binary(BinaryKind::bit_and, good, binary(kind, callCast(index, session.types.u64), callCast(limit, session.types.u64), "<"), "&");
   Pieces pieces;
-  pieces.text(builder, (what + ": kernel[" + session.artifact.kernel + "] tid=0").str());
+  pieces.text(builder, what);
+  if (site == artifact::Site::Kind::View) {
+    llvm::StringRef kernel = session.artifact.kernel;
+    pieces.text(builder, ("kernel[" + kernel.substr(kernel.rfind('.') + 1) + "] tid=").str());
+    pieces.pieces.push_back(builder.getUnitAttr());
+  }
   describeValues(pieces);
   pieces.text(builder, ".");
-  create<ir::AssertOp>(emit(good), uint32_t(artifact::Site::Kind::Bounds), builder.getArrayAttr(pieces.pieces), pieces.values);
+  create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(pieces.pieces), pieces.values);
+}
+
+void FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent) {
+  std::vector<std::pair<Value, Value>> limits;
+  for (const Value &bound : bounds) limits.emplace_back(bound, parent);
+  checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Pieces &text) {
+    addLabelled(text, ", subview offset=", start);
+    addLabelled(text, ", subview size=", size);
+    addLabelled(text, ", parent size=", parent);
+  });
+}
+
+void FunctionBuilder::checkViewIndices(const Value &view, const std::vector<Value> &indices, const std::vector<Value> &counts) {
+  if (!session.options.checksBounds) return;
+  std::vector<std::pair<Value, Value>> limits;
+  for (size_t axis = 0; axis < indices.size(); ++axis) limits.emplace_back(indices[axis], counts[axis]);
+  checkWithin(limits, BinaryKind::lt, artifact::Site::Kind::View, "BufferView Out Of Range: ", [&](Pieces &text) {
+    addList(text, ", got index ", indices);
+    addLabelled(text, " (offset=", viewOffset(view));
+    addList(text, counts.size() == 1 ? ", size=" : ", shape=", counts);
+    text.text(builder, ")");
+  });
+}
+
+Value FunctionBuilder::clampIndex(const Value &index, const Value &count) {
+  Value last = binary(BinaryKind::sub, count, makeObject(nb::int_(1)), "-");
+  Value below = binary(BinaryKind::min, makeComputed(indexValue(index, 0)), last, "min");
+  return binary(BinaryKind::max, below, makeObject(nb::int_(0)), "max");
 }
 
 Value FunctionBuilder::subscriptView(const Value &view, const std::vector<Value> &given) {
-  const std::vector<Value> &items = view.aggregate->items;
   std::vector<Value> indices = flattenIndices(given);
-  bool hasSlice = llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); });
-  if (hasSlice && indices.size() != 1) fail(error::kSyntax, "a view has one axis: it is sliced with one slice");
-  if (hasSlice) {
-    const std::vector<Value> &bounds = indices[0].aggregate->items;
-    if (!bounds[2].isNone() && findInteger(bounds[2]) != 1) fail(error::kSyntax, "BufferView does not support an explicit step in kernels");
-    for (const Value &bound : bounds)
-      if (findInteger(bound).value_or(0) < 0) fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels.");
-    Value start = bounds[0].isNone() ? makeObject(nb::int_(0)) : bounds[0];
-    return subview(view, start, binary(BinaryKind::sub, bounds[1].isNone() ? items[2] : bounds[1], start, "-"));
+  auto isEllipsis = [](const Value &index) { return index.isObject() && index.object.ptr() == Py_Ellipsis; };
+  std::vector<Value> ranges = listRanges(view), positions, counts;
+  auto whole = [] { return makeAggregate(Kind::Range, std::vector<Value>(3, makeObject(nb::none()))); };
+  if (auto found = llvm::find_if(indices, isEllipsis); found != indices.end()) {
+    size_t missing = ranges.size() + 1 - std::min(indices.size(), ranges.size() + 1);
+    found = indices.erase(found);
+    indices.insert(found, missing, whole());
   }
-  if (indices.size() != 1) fail(error::kIndex, "1d view indexed with " + std::to_string(indices.size()) + "d indices");
-  if (findInteger(indices[0]).value_or(0) < 0) fail(error::kSyntax, "Negative indices are not supported in Quadrants kernels.");
-  Value index = makeComputed(indexValue(indices[0], 0));
-  checkWithin({index}, BinaryKind::lt, items[2], "BufferView Out Of Range", [&](Pieces &text) {
-    addLabelled(text, ", got index ", index);
-    addLabelled(text, " (offset=", items[1]);
-    addLabelled(text, ", size=", items[2]);
-    text.text(builder, ")");
-  });
-  return subscriptTensor(items[0], {findInteger(items[1]) == 0 ? index : binary(BinaryKind::add, items[1], index, "+")});
+  bool hasSlice = llvm::any_of(indices, [](const Value &index) { return index.is(Kind::Range); });
+  if (indices.size() > ranges.size() || (indices.size() < ranges.size() && !hasSlice) || llvm::any_of(indices, isEllipsis))
+    fail(error::kIndex, std::to_string(ranges.size()) + "d view indexed with " + std::to_string(indices.size()) + "d indices");
+  Value result = makeAggregate(Kind::View, {view.aggregate->items[0]});
+  auto next = indices.begin();
+  for (const Value &axis : llvm::drop_begin(view.aggregate->items)) {
+    std::vector<Value> &items = result.aggregate->items;
+    if (!axis.is(Kind::Range) || next == indices.end()) {
+      items.push_back(axis);
+      continue;
+    }
+    const Value &index = *next++;
+    if (index.is(Kind::Range)) {
+      bool isWhole = llvm::all_of(index.aggregate->items, [](const Value &bound) { return bound.isNone(); });
+      items.push_back(isWhole ? axis : sliceRange(axis, index));
+      continue;
+    }
+    Value position = view.aggregate->items[0].isClamped ? clampIndex(index, getCount(axis)) : viewBound(index);
+    positions.push_back(position);
+    counts.push_back(getCount(axis));
+    items.push_back(add(getStart(axis), multiply(position, getStep(axis))));
+  }
+  if (!positions.empty()) checkViewIndices(view, positions, counts);
+  if (!listRanges(result).empty()) return result;
+  return subscriptTensor(view.aggregate->items[0], {llvm::drop_begin(result.aggregate->items).begin(), result.aggregate->items.end()});
+}
+
+bool FunctionBuilder::isHostView(const Value &tensor) {
+  return tensor.path && session.python.isInstance(tensor.object, session.python.bufferView);
+}
+
+void FunctionBuilder::requireNoHostView(const Value &tensor) {
+  // Only views have an offset.
+  session.reader.depend(session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "offset"), artifact::Dependency::Kind::Absent);
+}
+
+Value FunctionBuilder::viewOffset(const Value &container) {
+  const Value &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
+  const PathNode *path = session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "offset");
+  Value offset = isHostView(tensor) ? makeInput(path, session.types.i32) : makeObject(nb::int_(0));
+  if (!isHostView(tensor)) requireNoHostView(tensor);
+  if (!container.is(Kind::View)) return load(offset);
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  std::vector<Value> steps = viewStrides(tensor).aggregate->items;
+  for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+    const Value &item = container.aggregate->items[size_t(axis) + 1];
+    Value start = add(item.is(Kind::Range) ? getStart(item) : item, makeObject(nb::int_(-type.getFirst(axis))));
+    offset = add(load(offset), multiply(start, steps[size_t(axis)]));
+  }
+  return load(offset);
+}
+
+Value FunctionBuilder::viewStrides(const Value &container) {
+  const Value &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
+  std::vector<Value> extents = tensorShape(tensor).aggregate->items, strides(extents.size(), makeObject(nb::int_(1)));
+  const PathNode *path = session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "strides");
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    if (isHostView(tensor))
+      strides[axis] = load(makeInput(session.reader.getStep(path, PathStep::Kind::Item, "", int64_t(axis)), session.types.i32));
+    else if (axis + 1 < extents.size())
+      strides[axis] = multiply(strides[axis + 1], extents[axis + 1]);
+  }
+  if (!isHostView(tensor)) requireNoHostView(tensor);
+  if (!container.is(Kind::View)) return makeTuple(strides);
+  std::vector<Value> left;
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (const Value &item = container.aggregate->items[axis + 1]; item.is(Kind::Range))
+      left.push_back(multiply(strides[axis], getStep(item)));
+  return makeTuple(std::move(left));
 }
 
 Value FunctionBuilder::viewAttribute(const Value &view, nb::handle name) {
-  const std::vector<Value> &items = view.aggregate->items;
   llvm::StringRef text = toText(name);
-  if (text == "offset") return load(items[1]);
-  if (text == "size") return load(items[2]);
-  if (text == "shape") return makeTuple({load(items[2])});
+  std::vector<Value> counts = listValues(listRanges(view), [](const Value &range) { return getCount(range); });
+  if (text == "offset") return viewOffset(view);
+  if (text == "strides") return viewStrides(view);
+  if (text == "shape") return makeTuple(counts);
+  if (text == "size") return productOf(counts);
+  if (text == "ndim") return makeObject(nb::int_(counts.size()));
   if (text == "subview") return makeMethod(view, name);
-  if (text == "grad") {
-    Value whole = tensorAttribute(items[0], name);
-    return makeAggregate(Kind::View, {toTensor(whole), items[1], items[2]});
-  }
-  return tensorAttribute(items[0], name);
+  if (text != "grad" && text != "dual") return tensorAttribute(view.aggregate->items[0], name);
+  Value companion = view;
+  companion.aggregate = std::make_shared<Aggregate>(*view.aggregate);
+  companion.aggregate->items[0] = toTensor(tensorAttribute(view.aggregate->items[0], name));
+  return companion;
+}
+
+Value FunctionBuilder::productOf(const std::vector<Value> &counts) {
+  Value product = makeObject(nb::int_(1));
+  for (const Value &count : counts) product = multiply(product, count);
+  return product;
+}
+
+Value FunctionBuilder::subview(const Value &view, const Value &start, const Value &size) {
+  size_t rank = listRanges(view).size();
+  if (rank != 1) fail(error::kType, "a subview is of a view with one axis (1D), got " + std::to_string(rank) + " axes: slice it");
+  Value first = viewBound(start), stop = add(first, viewBound(size));
+  return subscriptView(view, {makeAggregate(Kind::Range, {first, stop, makeObject(nb::none())})});
 }
 
 Value FunctionBuilder::makeView(Arguments &arguments) {
   std::vector<Value> given = bind("qd.BufferView", arguments, "arr offset size");
-  return subview(toView(given[0]), load(given[1]), load(given[2]));
+  if (given[0].is(Kind::View) || !isTensor(given[0])) return subview(toView(given[0]), load(given[1]), load(given[2]));
+  Value whole = toView(given[0]);
+  std::vector<Value> ranges = listRanges(whole);
+  if (ranges.size() != 1)
+    fail(error::kType, "qd.BufferView takes an array with one axis (1D), got " + std::to_string(ranges.size()) + " axes: slice it");
+  Value start = viewBound(load(given[1])), size = viewBound(load(given[2])), length = getCount(ranges[0]);
+  checkWithin({{start, length}, {size, length}, {add(start, size), length}}, BinaryKind::le, artifact::Site::Kind::Bounds,
+              "BufferView construction out of range: ", [&](Pieces &text) {
+                addLabelled(text, "offset=", start);
+                addLabelled(text, ", size=", size);
+                addLabelled(text, ", ndarray length=", length);
+              });
+  whole.aggregate->items[1] = makeAggregate(Kind::Range, {add(getStart(ranges[0]), start), size, makeObject(nb::int_(1))});
+  return whole;
 }
 
 } // namespace qd::frontend

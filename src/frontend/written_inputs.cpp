@@ -1,5 +1,7 @@
-// written_inputs.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those
+// written_inputs.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those, and which it
+// updates atomically, so that updates through two arrays on one memory stay atomic
 #include "frontend/session.h"
+#include "ir/attributes.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -21,17 +23,15 @@ static mlir::Value findRoot(mlir::Value ref) {
 }
 
 void Session::markWrittenInputs() {
-  llvm::DenseSet<mlir::Value> written;
+  llvm::DenseSet<mlir::Value> written, updated;
   std::vector<std::pair<ir::CallOp, ir::FuncOp>> calls;
   llvm::StringMap<ir::FuncOp> funcs;
   for (auto func : module->getOps<ir::FuncOp>()) funcs[func.getSymName()] = func;
   module->walk([&](Operation *op) {
     if (auto store = dyn_cast<ir::StoreOp>(op))
       written.insert(findRoot(store.getRef()));
-    else if (auto atomic = dyn_cast<ir::AtomicOp>(op))
-      written.insert(findRoot(atomic.getRef()));
-    else if (auto exchange = dyn_cast<ir::CompareExchangeOp>(op))
-      written.insert(findRoot(exchange.getRef()));
+    else if (isa<ir::AtomicOp, ir::CompareExchangeOp>(op))
+      updated.insert(findRoot(op->getOperand(0)));
     else if (auto call = dyn_cast<ir::CallOp>(op); call && llvm::any_of(call.getArguments().getTypes(), llvm::IsaPred<ir::RefType>))
       calls.emplace_back(call, funcs.lookup(call.getCallee()));
   });
@@ -40,9 +40,17 @@ void Session::markWrittenInputs() {
     changed = false;
     for (auto [call, func] : calls)
       for (auto [operand, parameter] : llvm::zip(call.getArguments(), func.getBody().getArguments()))
-        if (isa<ir::RefType>(operand.getType()) && written.contains(parameter)) changed |= written.insert(findRoot(operand)).second;
+        for (llvm::DenseSet<mlir::Value> *found : {&written, &updated})
+          if (isa<ir::RefType>(operand.getType()) && found->contains(parameter)) changed |= found->insert(findRoot(operand)).second;
   }
-  for (auto [op, input] : tensorArguments) artifact.inputs[input].isWritten |= written.contains(op.getResult());
+  for (auto [op, input] : tensorArguments) {
+    bool isUpdated = updated.contains(op.getResult());
+    artifact.inputs[input].isUpdated |= isUpdated;
+    artifact.inputs[input].isWritten |= isUpdated || written.contains(op.getResult());
+  }
+  reader.markOverlaps();
+  for (auto [op, input] : tensorArguments)
+    if (artifact.inputs[input].mayAlias && !artifact.inputs[input].isField) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
 }
 
 } // namespace qd::frontend

@@ -1,7 +1,7 @@
 // element_access.cpp: container[index] from Python.
 //
 // Whole indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors go to the
-// subclass's `_element(index)` / `_set_element(index, value)`, other keys (slices, ellipsis) to `_get_item(key)` / `_set_item(key, value)`.
+// subclass's `_element(index)` / `_set_element(index, value)`. Other keys make windows; `_assign(value)` of a window writes through it.
 #include "launch/data_type.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
@@ -40,12 +40,11 @@ bool readKey(Key &key, PyObject *object) {
 }
 } // namespace
 
-[[noreturn]] static void refuseRank(const TensorObject &object, const Key &key) {
+void refuseRank(const TensorObject &object, int count) {
   if (object.tensor.isField)
-    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", key.rank,
-                object.tensor.layout.rank());
+    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", count, object.tensor.layout.rank());
   throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%dd ndarray indexed with %dd indices",
-              object.tensor.layout.rank(), key.rank);
+              object.tensor.layout.rank(), count);
 }
 
 static std::string joinNumbers(const int64_t *values, int count) {
@@ -67,10 +66,16 @@ static std::string joinNumbers(const int64_t *values, int count) {
   throw support::Error(support::ErrorKind::Bounds, "index [" + index + "] out of range for shape (" + shape + comma + ")");
 }
 
+void refuseIndex(const TensorObject &object, int axis, int64_t index) {
+  int64_t extent = object.tensor.layout.extents[size_t(axis)];
+  throw support::Error(support::ErrorKind::Bounds, "index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) +
+                                                       " with " + std::to_string(extent) + " elements");
+}
+
 /// Address of the element; throws for a wrong number of indices, or indices out of range.
 static unsigned char *findElement(const TensorObject &object, const Key &key) {
   const runtime::Tensor &tensor = object.tensor;
-  if (key.rank != tensor.layout.rank()) refuseRank(object, key);
+  if (key.rank != tensor.layout.rank()) refuseRank(object, key.rank);
   unsigned char *address = tensor.data;
   for (int axis = 0; axis < key.rank; ++axis) {
     int64_t index = key.index[axis];
@@ -92,19 +97,15 @@ static Ref makeIndex(const TensorObject &object, const Key &key) {
   return tuple;
 }
 
-/// Calls the subclass for a key that is no plain index, or says why it cannot be one.
-static PyObject *callOther(PyObject *self, const char *method, PyObject *key, PyObject *value) {
-  if (Ref hook = findAttribute(self, method)) return PyObject_CallFunctionObjArgs(hook.get(), key, value, nullptr);
-  throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a %s is not supported",
-              Py_TYPE(key)->tp_name, getTensor(self).isField ? "qd.field" : "qd.ndarray");
-}
+/// Whether an index leaves axes open.
+static bool isPart(const TensorObject &object, const Key &key) { return key.rank > 0 && key.rank < object.tensor.layout.rank(); }
 
 PyObject *getElement(PyObject *self, PyObject *keyObject) {
   return guard([&]() -> PyObject * {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!object.tensor.data) requireAlive(self);
     Key key;
-    if (!readKey(key, keyObject)) return callOther(self, "_get_item", keyObject, nullptr);
+    if (!readKey(key, keyObject) || isPart(object, key)) return makeWindow(self, keyObject);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0) {
       support::ScalarType type = object.tensor.layout.element.scalar;
@@ -123,9 +124,10 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!value) throwPython(PyExc_TypeError, "elements of a container cannot be deleted");
     if (!object.tensor.data) requireAlive(self);
+    if (!object.tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");
     Key key;
-    if (!readKey(key, keyObject)) {
-      Ref::adopt(callOther(self, "_set_item", keyObject, value));
+    if (!readKey(key, keyObject) || isPart(object, key)) {
+      Ref::adopt(PyObject_CallMethod(Ref::adopt(makeWindow(self, keyObject)).get(), "_assign", "O", value));
       return 0;
     }
     unsigned char *address = findElement(object, key);

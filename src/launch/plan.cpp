@@ -182,22 +182,24 @@ Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
   }
   if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   if (Fit fit = walk(steps, arguments, frame); fit != Fit::Yes) return fit;
-  if (hasMoved && hasExclusiveFields && findOverlap(frame.slots)) return Fit::No;
+  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
   hasMoved = false;
   return Fit::Yes;
 }
 
-/// Whether a field that the code takes to be alone in its memory shares some with another input of this launch.
+/// Whether something that the code takes to be alone in its memory shares some with another input of this launch: a field with any, an
+/// updated array with another one.
 bool Plan::findOverlap(PyObject *const *slots) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].isExclusive) continue;
-    PyObject *field = slots[tensorSlots[i]];
-    for (size_t k = 0; k < tensors.size(); ++k) {
-      if (k == i || (tensors[k].isExclusive && k < i) || !mayOverlap(field, slots[tensorSlots[k]])) continue;
+  auto excludes = [](const TensorInput &one, const TensorInput &other) {
+    return one.isExclusive && (one.input->isField || other.input->isUpdated);
+  };
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (size_t k = i + 1; k < tensors.size(); ++k) {
+      bool matters = excludes(tensors[i], tensors[k]) || excludes(tensors[k], tensors[i]);
+      if (!matters || !mayOverlap(slots[tensorSlots[i]], slots[tensorSlots[k]])) continue;
       misfit = {tensors[i].input->name, nullptr};
       return true;
     }
-  }
   return false;
 }
 
@@ -228,13 +230,14 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   if (Py_TYPE(object) == reinterpret_cast<PyTypeObject *>(input.type.get())) {
     const runtime::Tensor &tensor = getTensor(object);
     if (tensor.typeKey != input.key) return Fit::No;
+    if (input.input->isWritten && !tensor.buffer->isWritable()) return Fit::ReadOnly;
     argument->data = tensor.data;
     extents = tensor.layout.extents.data();
     strides = tensor.layout.strides.data();
     if (input.hasKnownExtents && !fitsExtents(layout, extents)) return Fit::No;
   } else {
     ExternalArray array;
-    if (input.input->isField || !readExternal(object, array)) return Fit::No;
+    if (input.input->isField || !layout.origin.empty() || !readExternal(object, array)) return Fit::No;
     const layout::ValueType &element = layout.element;
     extents = array.extents;
     strides = array.strides;

@@ -107,7 +107,8 @@ private:
   std::vector<uint16_t> tensorSlots;
   size_t slotCount = 0;
   bool usesDicts = false;
-  bool hasExclusiveFields = false;                            ///< some field may not overlap other inputs
+  bool hasExclusive = false;                                  ///< some input may not overlap others
+  int updatedArrays = 0;                                      ///< that may not overlap each other
   bool hasMoved = true;                                       ///< an address is not the one of the last launch: look for overlaps
   std::pair<std::string_view, const artifact::Path *> misfit; ///< a name or a path; made text when it is asked for
 };

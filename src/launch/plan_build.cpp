@@ -162,14 +162,12 @@ void Plan::Builder::input(const Input &input) {
   const layout::TensorLayout &layout = input.layout;
   TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank()};
   tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
-  tensor.key = input.isField       ? layout::computeFieldKey(layout)
-               : tensor.hasStrides ? runtime::computeStridedKey(layout.element, layout.rank(), layout.componentStride)
-                                   : layout::computeArrayKey(layout.element, layout.rank());
+  tensor.key = input.isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, !tensor.hasStrides);
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
-  tensor.isExclusive = input.isField && !input.mayAlias;
-  plan.hasExclusiveFields |= tensor.isExclusive;
+  tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated);
+  plan.hasExclusive |= tensor.isExclusive && (input.isField || ++plan.updatedArrays > 1);
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
   plan.tensors.push_back(std::move(tensor));
   plan.tensorSlots.push_back(node->slot);

@@ -160,7 +160,7 @@ public:
       for (size_t at = 0; at < printed.size();) {
         const artifact::Site &site = run.artifact.sites[size_t(printed[at++])];
         bool isError = site.kind == artifact::Site::Kind::PrintError;
-        append(list, Ref::adopt(Py_BuildValue("(NO)", PyBool_FromLong(isError), makeSite(site, &printed[at]).get())));
+        append(list, Ref::adopt(Py_BuildValue("(NO)", PyBool_FromLong(isError), makeSite(site, &printed[at], 0).get())));
         at += site.countValues();
       }
       call("quadrants._format", "write_printed", "O", list.get());
@@ -267,7 +267,7 @@ void Specialisation::raiseFailure(KernelRun &run) {
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
   if (run.failedSite < 0 || size_t(run.failedSite) >= artifact.sites.size())
     throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without saying why");
-  launch::raiseFailure(artifact.sites[size_t(run.failedSite)], run.failedValues.data());
+  launch::raiseFailure(artifact.sites[size_t(run.failedSite)], run.failedValues.data(), run.failedThread);
 }
 
 static PyObject *readResult(support::ScalarType type, const unsigned char *address) {

@@ -56,7 +56,8 @@ static PyObject *borrowBuffer(PyObject *, PyObject *object) {
     for (int axis = 0; axis < array.rank; ++axis)
       if (array.extents[axis] > 0) (array.strides[axis] < 0 ? begin : end) += array.strides[axis] * (array.extents[axis] - 1);
     auto giveBack = [](void *owner) { Py_DECREF(static_cast<PyObject *>(owner)); };
-    runtime::BufferRef buffer = runtime::Buffer::borrow(array.data + begin, size_t(end - begin), Py_NewRef(object), giveBack);
+    runtime::BufferRef buffer =
+        runtime::Buffer::borrow(array.data + begin, size_t(end - begin), array.isWritable, Py_NewRef(object), giveBack);
     return Py_BuildValue("(NL)", wrapBuffer(buffer), static_cast<long long>(-begin));
   });
 }
@@ -71,7 +72,7 @@ static PyObject *borrowDevice(PyObject *, PyObject *args) {
     std::shared_ptr<runtime::DeviceMemory> memory = getState().memory;
     if (!memory) throw Error(ErrorKind::Value, "the runtime has no device with memory of its own");
     auto giveBack = [](void *object) { Py_DECREF(static_cast<PyObject *>(object)); };
-    return wrapBuffer(runtime::Buffer::borrow(reinterpret_cast<void *>(address), size_t(bytes), Py_NewRef(owner), giveBack, memory));
+    return wrapBuffer(runtime::Buffer::borrow(reinterpret_cast<void *>(address), size_t(bytes), true, Py_NewRef(owner), giveBack, memory));
   });
 }
 
@@ -111,7 +112,7 @@ void releaseAllTensors() {
   for (TensorObject *object = allTensors.first; object; object = object->next) object->tensor.release();
 }
 
-static std::vector<int64_t> readIntegers(PyObject *sequence) {
+std::vector<int64_t> readIntegers(PyObject *sequence) {
   Ref items = Ref::adopt(PySequence_Fast(sequence, "expected a tuple of integers"));
   std::vector<int64_t> result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
@@ -123,7 +124,7 @@ static std::vector<int64_t> readIntegers(PyObject *sequence) {
   return result;
 }
 
-static PyObject *makeTuple(const std::vector<int64_t> &values) {
+PyObject *makeTuple(const std::vector<int64_t> &values) {
   Ref tuple = Ref::adopt(PyTuple_New(Py_ssize_t(values.size())));
   for (size_t i = 0; i < values.size(); ++i)
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), Ref::adopt(PyLong_FromLongLong(values[i])).release());
@@ -191,7 +192,7 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     int64_t end = buffer == Py_None ? byteOffset + layout::computeByteRange(layout).end : 0;
     object.tensor.place(std::move(layout),
                         buffer == Py_None ? allocateBuffer(size_t(end)) : reinterpret_cast<BufferObject *>(buffer)->buffer, byteOffset);
-    if (buffer == Py_None || object.tensor.isField) notePlace(object); // windows of ndarrays are made too often
+    notePlace(object);
     Py_RETURN_NONE;
   });
 }
@@ -231,7 +232,8 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
   strides.insert(strides.end(), {layout.componentStride * element.columns, layout.componentStride});
   int rank = layout.rank() + element.rank; // NumPy says when that is too much
   PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
-  Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data, NPY_ARRAY_WRITEABLE, nullptr));
+  Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data,
+                                              owner->isWritable() ? NPY_ARRAY_WRITEABLE : 0, nullptr));
   Ref base = Ref::adopt(wrapBuffer(owner));
   if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.get()), base.release()) < 0) return nullptr;
   PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.get()), NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
@@ -405,7 +407,9 @@ static PyObject *overlap(PyObject *, PyObject *args) {
     Ref arrays[2];
     for (int i = 0; i < 2; ++i) {
       if (isTensor(objects[i]) && !getTensor(objects[i]).data) Py_RETURN_FALSE;
-      arrays[i] = isTensor(objects[i]) ? Ref::borrow(objects[i]) : Ref::adopt(PyArray_FROM_O(objects[i]));
+      ExternalArray array;
+      bool isSeen = isTensor(objects[i]) || readExternal(objects[i], array);
+      arrays[i] = isSeen ? Ref::borrow(objects[i]) : Ref::adopt(PyArray_FROM_O(objects[i]));
     }
     return PyBool_FromLong(mayOverlap(arrays[0].get(), arrays[1].get()));
   });
@@ -414,7 +418,7 @@ static PyObject *overlap(PyObject *, PyObject *args) {
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors.first; object; object = object->next)
-    if (object->tensor.state == Tensor::State::Alive) ++(object->tensor.isField ? fields : ndarrays);
+    if (object->tensor.state == Tensor::State::Alive && !object->isWindow) ++(object->tensor.isField ? fields : ndarrays);
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
 }
 
@@ -432,14 +436,14 @@ static void deleteWrapper(PyObject *self) {
   Py_DECREF(type);
 }
 
-/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory.
+/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory; windows have none of their own.
 static PyObject *listTensors(PyObject *, PyObject *) {
   return guard([&] {
     Ref list = Ref::adopt(PyList_New(0));
     for (TensorObject *object = allTensors.first; object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
       // Without references it is being deleted.
-      if (object->tensor.state != Tensor::State::Alive || Py_REFCNT(self) == 0) continue;
+      if (object->tensor.state != Tensor::State::Alive || object->isWindow || Py_REFCNT(self) == 0) continue;
       const runtime::BufferRef &buffer = object->tensor.buffer;
       PyObject *file = object->code ? reinterpret_cast<PyCodeObject *>(object->code)->co_filename : Py_None;
       append(list,
@@ -527,6 +531,7 @@ void addTensorTypes(PyObject *module) {
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
       {}};
   PyModule_AddFunctions(module, functions);
+  addWindows(module);
 }
 
 } // namespace qd::launch

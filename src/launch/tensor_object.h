@@ -17,6 +17,7 @@ struct TensorObject {
   PyObject *shape;               ///< the extents as a tuple, made when first asked for
   PyObject *code;                ///< function of the user's that allocated the memory, null when unknown,
   int line;                      ///< and the line
+  bool isWindow;                 ///< of a container that has the memory
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 
@@ -46,6 +47,16 @@ bool mayOverlap(PyObject *a, PyObject *b);
 void addTensorTypes(PyObject *module);
 /// Takes the memory of every container away; views keep theirs.
 void releaseAllTensors();
+
+std::vector<int64_t> readIntegers(PyObject *sequence);
+PyObject *makeTuple(const std::vector<int64_t> &values);
+
+/// The elements of a container with memory that integers, slices and an ellipsis choose, as an object of the class that the package has
+/// set; its attributes say of which array it is a part, and which elements these are in it. A new reference.
+PyObject *makeWindow(PyObject *container, PyObject *key);
+void addWindows(PyObject *module);
+[[noreturn]] void refuseRank(const TensorObject &object, int count);
+[[noreturn]] void refuseIndex(const TensorObject &object, int axis, int64_t index);
 
 // Slots of element_access.cpp.
 PyObject *getElement(PyObject *self, PyObject *key);

@@ -66,20 +66,23 @@ void synchronize() {
 
 //--- Sites ---
 
-Ref makeSite(const artifact::Site &site, const uint64_t *values) {
+Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread) {
   Ref pieces = Ref::adopt(PyList_New(0));
-  for (const artifact::Site::Piece &piece : site.pieces)
-    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", piece.text.data(), Py_ssize_t(piece.text.size()),
+  for (const artifact::Site::Piece &piece : site.pieces) {
+    const std::string text = piece.isThread ? std::to_string(thread) : piece.text;
+    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", text.data(), Py_ssize_t(text.size()),
                                             piece.isOperand ? getDataType(piece.type.scalar) : Py_None, makeElementShape(piece.type))));
+  }
   return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
 }
 
-void raiseFailure(const artifact::Site &site, const uint64_t *values) {
+void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread) {
   Ref frames = Ref::adopt(PyList_New(0));
   for (const artifact::SourcePlace &place : site.frames)
     append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
                                             place.endColumn)));
-  Ref error = call("quadrants._errors", "runtime_error", "OO", makeSite(site, values).get(), frames.get());
+  Ref error = call("quadrants._errors", "runtime_error", "OOi", makeSite(site, values, thread).get(), frames.get(),
+                   int(site.kind == artifact::Site::Kind::View));
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
   throw PythonError{};
 }

@@ -20,10 +20,10 @@ void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, si
 /// Waits for all launches, other Python threads running.
 void synchronize();
 
-/// The arguments of quadrants._format.format_site: (pieces, values).
-Ref makeSite(const artifact::Site &site, const uint64_t *values);
+/// The arguments of quadrants._format.format_site: (pieces, values); `thread` is the number of the thread that got there.
+Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread);
 /// Raises the exception of a failed check.
-[[noreturn]] void raiseFailure(const artifact::Site &site, const uint64_t *values);
+[[noreturn]] void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread);
 
 /// An array of the host in the arguments of a launch.
 struct HostArray {

@@ -43,9 +43,12 @@ ByteRange computeByteRange(const TensorLayout &layout) {
   return range;
 }
 
-uint64_t computeArrayKey(const ValueType &element, int rank) { return mixHash(hashElement(1, element), uint64_t(rank)) | 1; }
-
-uint64_t computeStridedArrayKey(const ValueType &element, int rank) { return mixHash(hashElement(3, element), uint64_t(rank)) | 1; }
+uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked) {
+  uint64_t hash = mixHash(hashElement(isPacked ? 1 : 3, layout.element), uint64_t(layout.rank()));
+  if (!isPacked) hash = mixHash(hash, uint64_t(layout.componentStride));
+  for (int64_t first : layout.origin) hash = mixHash(hash, uint64_t(first));
+  return hash | 1;
+}
 
 uint64_t computeFieldKey(const TensorLayout &layout) {
   uint64_t hash = mixHash(hashElement(2, layout.element), layout.extents.size());

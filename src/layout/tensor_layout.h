@@ -47,11 +47,10 @@ struct ByteRange {
 /// Throws support::Error (Memory) when the range does not fit into 63 bits.
 ByteRange computeByteRange(const TensorLayout &layout);
 
-/// What a specialisation depends on, as a key in memory: element and rank of an array; element, extents, strides and origin of a field.
-/// Never zero, which marks a dead tensor.
-uint64_t computeArrayKey(const ValueType &element, int rank);
-/// Of an array whose elements do not lie packed in row-major order.
-uint64_t computeStridedArrayKey(const ValueType &element, int rank);
+/// What a specialisation depends on, as a key in memory: element, rank and origin of an array; of a field extents and strides, too.
+/// Never zero, which marks a dead tensor. An array whose elements do not lie packed in row-major order has strides that are read at each
+/// launch, and the distance of components is part of the code.
+uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked);
 uint64_t computeFieldKey(const TensorLayout &layout);
 
 /// "f32", "vec3 of f32" or "2x3 matrix of f32", for messages.

@@ -1,5 +1,7 @@
 #include "passes/accesses.h"
 
+#include "ir/attributes.h"
+
 using namespace mlir;
 using namespace qd::ir;
 
@@ -16,7 +18,8 @@ static uint64_t getTensorId(TensorArgumentOp argument) {
 
 Root findRoot(Value place) {
   while (Operation *definition = place.getDefiningOp()) {
-    if (auto argument = dyn_cast<TensorArgumentOp>(definition)) return {Root::Kind::Tensor, getTensorId(argument)};
+    if (auto argument = dyn_cast<TensorArgumentOp>(definition))
+      return argument->hasAttr(kOverlaps) ? Root() : Root{Root::Kind::Tensor, getTensorId(argument)};
     if (auto scratch = dyn_cast<ScratchOp>(definition)) return {Root::Kind::Scratch, scratch.getOffset()};
     if (isa<LocalOp>(definition)) return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
     if (!isa<ComponentOp, ElementOp, AccumulatorOp, PrivateCopyOp>(definition)) break;

@@ -1,7 +1,7 @@
 // accesses.h: which memory the places of a parallel loop belong to, and how the loop touches it
 //
-// Atomicity is judged by name: two array arguments are taken for different memory here, though loads and stores of theirs may overlap. Only
-// a loop that updates overlapping views atomically under two names could tell.
+// Atomicity is judged by name: two array arguments are taken for different memory here, though loads and stores of theirs may overlap.
+// Those that are updated under two names and share memory are marked (kOverlaps): their memory is unknown.
 #pragma once
 
 #include "ir/dialect.h"

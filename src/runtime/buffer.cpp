@@ -63,10 +63,12 @@ BufferRef Buffer::adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t
   return result;
 }
 
-BufferRef Buffer::borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *), std::shared_ptr<DeviceMemory> memory) {
+BufferRef Buffer::borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
+                         std::shared_ptr<DeviceMemory> memory) {
   BufferRef result(new Buffer);
   result.buffer->data = data;
   result.buffer->size = bytes;
+  result.buffer->writable = isWritable;
   result.buffer->block = owner;
   result.buffer->giveBack = giveBack;
   result.buffer->memory = std::move(memory);

@@ -40,10 +40,12 @@ public:
   /// What a device has allocated and will release.
   static BufferRef adopt(std::shared_ptr<DeviceMemory> memory, void *data, size_t bytes);
   /// Memory of someone else, on a device where `memory` is given: `giveBack(owner)` is called when the last reference goes.
-  static BufferRef borrow(void *data, size_t bytes, void *owner, void (*giveBack)(void *), std::shared_ptr<DeviceMemory> memory = nullptr);
+  static BufferRef borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
+                          std::shared_ptr<DeviceMemory> memory = nullptr);
 
   void *getData() const { return data; }
   size_t getSize() const { return size; }
+  bool isWritable() const { return writable; }
   /// Null when the processor reads and writes the bytes itself.
   DeviceMemory *getMemory() const { return memory.get(); }
 
@@ -54,6 +56,7 @@ private:
   std::atomic<int64_t> owners{1};
   void *data = nullptr;
   size_t size = 0;
+  bool writable = true;
   void *block = nullptr;              ///< what was obtained from the system; `data` lies within
   size_t mappedBytes = 0;             ///< size of a mapping; 0: `block` came from calloc
   void (*giveBack)(void *) = nullptr; ///< of borrowed memory, whose owner `block` is

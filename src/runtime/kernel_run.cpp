@@ -1,5 +1,7 @@
 #include "runtime/kernel_run.h"
 
+#include "runtime/thread_pool.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -23,6 +25,7 @@ KernelRun::~KernelRun() {
 void KernelRun::fail(int32_t site, const uint64_t *values) {
   if (!hasFailed.exchange(true)) {
     failedSite = site;
+    failedThread = getThreadNumber();
     if (size_t(site) < artifact.sites.size()) failedValues.assign(values, values + artifact.sites[size_t(site)].countValues());
   }
   cancel();

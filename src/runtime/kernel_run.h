@@ -45,6 +45,7 @@ public:
   int32_t failedSite = -1; ///< read when the kernel has returned
   bool isOutOfMemory = false;
   std::vector<uint64_t> failedValues;
+  int failedThread = 0; ///< its number: 0 is the one that launched
 
 private:
   struct Temporary {

@@ -18,9 +18,7 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
   bool isPacked = layout.componentStride == int64_t(getByteSize(layout.element.scalar));
   std::vector<int64_t> packed = layout::computePackedStrides(layout.element, layout.extents);
   for (size_t axis = 0; axis < packed.size(); ++axis) isPacked &= layout.extents[axis] <= 1 || layout.strides[axis] == packed[axis];
-  typeKey = isField    ? layout::computeFieldKey(layout)
-            : isPacked ? layout::computeArrayKey(layout.element, layout.rank())
-                       : computeStridedKey(layout.element, layout.rank(), layout.componentStride);
+  typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, isPacked);
   state = State::Alive;
 }
 

@@ -3,7 +3,6 @@
 
 #include "layout/tensor_layout.h"
 #include "runtime/buffer.h"
-#include "support/hash.h"
 
 namespace qd::runtime {
 
@@ -25,11 +24,6 @@ struct Tensor {
   /// Gives the memory back; views keep it.
   void release();
 };
-
-/// The type key of arrays whose strides are read at each launch. The distance of components is part of the code.
-inline uint64_t computeStridedKey(const layout::ValueType &element, int rank, int64_t componentStride) {
-  return support::mixHash(layout::computeStridedArrayKey(element, rank), uint64_t(componentStride)) | 1;
-}
 
 /// Whether some byte may belong to elements of both. Members that interleave in one buffer are told apart.
 bool mayOverlap(const Tensor &a, const Tensor &b);

@@ -25,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 static constexpr auto kIdleSpin = std::chrono::microseconds(30);
 static constexpr auto kPollInterval = std::chrono::milliseconds(2);
 
+static thread_local int threadNumber = 0;
+int getThreadNumber() { return threadNumber; }
+
 static void pauseBriefly() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -61,7 +64,7 @@ public:
   std::atomic<int> threadCount{1};
 
 private:
-  void serve();
+  void serve(int number);
   Job *findJob();
   void startThreads(int wanted);
 
@@ -79,7 +82,8 @@ Job *ThreadPool::findJob() {
   return nullptr;
 }
 
-void ThreadPool::serve() {
+void ThreadPool::serve(int number) {
+  threadNumber = number;
   std::unique_lock lock(mutex);
   for (;;) {
     Job *job = findJob();
@@ -109,7 +113,7 @@ void ThreadPool::serve() {
 void ThreadPool::startThreads(int wanted) {
   while (started < wanted) {
     // Detached and never joined: they hold nothing that the end of the process would have to wait for.
-    std::thread(&ThreadPool::serve, this).detach();
+    std::thread(&ThreadPool::serve, this, started + 1).detach();
     ++started;
   }
 }

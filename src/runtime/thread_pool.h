@@ -21,5 +21,7 @@ void runChunks(const ChunkedWork &work, int maxThreads);
 /// How many threads run kernels; 0: one per processor that this process may use. Threads start when they are first needed.
 void setThreadCount(int count);
 int getThreadCount();
+/// Which of them the caller is, from 1; 0 for every other thread.
+int getThreadNumber();
 
 } // namespace qd::runtime

@@ -22,6 +22,7 @@ from quadrants import _compile, _errors, _options, _parameters
 from . import hosts, scalars
 from .checks import Checks
 from .evaluator import Evaluator
+from .values import ReadOnlyError
 
 _RECURSION = 20_000
 _lock = threading.RLock()
@@ -56,7 +57,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
         except _OF_PYTHON as error:
-            if _is_of_python_code(error):
+            if isinstance(error, ReadOnlyError) or _is_of_python_code(error):
                 raise
             raise _with_frames(error, f"{type(error).__name__}: {error}") from error
         finally:
@@ -93,6 +94,8 @@ def _with_frames(error: Exception, text: str) -> Exception:
     mistake = getattr(error, "_qd_frame", None)
     if mistake is not None:
         frames.append(mistake)
+    if report := getattr(error, "report", None):
+        text = f"{report[0]}: kernel[{frames[0][1]}] tid=0, {report[1]}" + _errors.call_stack(frames)
     return _errors.compile_error(_FOREIGN.get(type(error), type(error).__name__), text, frames)
 
 

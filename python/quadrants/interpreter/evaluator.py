@@ -37,6 +37,9 @@ _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 
 
+_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim")
+
+
 class Evaluator:
     """The run-time half of the interpreter; one for the process, used under its lock."""
 
@@ -119,10 +122,12 @@ class Evaluator:
             if components:  # an unpacked vector: its components are members
                 return components
             raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
-        if isinstance(base, values.View) and name in ("size", "offset", "subview"):
-            found = getattr(base, name, len(base))
-            return found if callable(found) else I32.type(found)
-        if name == "fill" and (tensor := self.tensor(base)) is not None and not isinstance(tensor.data, dict):
+        tensor = self.tensor(base) if name in _OF_CONTAINERS else None
+        if tensor is not None and name in _OF_CONTAINERS[1:]:
+            return meanings.part_attribute(tensor, name)
+        if isinstance(base, values.View) and name in ("grad", "dual"):
+            return values.view_of(self.tensor(self.member(base.parent, name)), base.key)
+        if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             known = base.known or (None,) * len(base.shape)
@@ -133,6 +138,8 @@ class Evaluator:
         if hosts.is_func(getter):
             return hosts.call_func(self, getter, (base,), {})
         value = hosts.member(base, name)
+        if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
+            return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)
 
     def element(self, base: Any, index: Any) -> Any:
@@ -163,6 +170,9 @@ class Evaluator:
             if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
                 raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
             return values.binary(name, left, right)
+        for view in (left, right):
+            if isinstance(view, values.View):
+                raise QuadrantsTypeError("a view has no value: index it to read an element")
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
 
     def unary(self, name: str, value: Any) -> Any:

@@ -16,6 +16,7 @@ from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
 from quadrants._dtypes import DATA_TYPES, to_numpy_dtype
 from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._interop import find_array
 from quadrants._matrix import Matrix
 from quadrants._snode import SNode
 from quadrants._source import get_source
@@ -64,7 +65,8 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         return Tensor(members, container.shape, "struct", container.struct_methods, origin=origin)
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
-    tensor = Tensor(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
+    kind = values.HostView if isinstance(container, BufferView) else Tensor
+    tensor = kind(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
     tensor.owner = container
     return tensor
 
@@ -78,8 +80,6 @@ def constant(value: Any) -> Any:
     """Host vectors and structs as values of the kernel, a copy; the container behind a `qd.Tensor`; anything else as it is."""
     if isinstance(value, _runtime.TensorBase):
         return value._impl
-    if isinstance(value, BufferView):
-        return values.View(tensor_of(value.arr), value.offset, value.size)
     if isinstance(value, Matrix):
         dtype = dtype_of(value.dtype) if value.dtype is not None else None
         return Vec(cast(value._array, dtype).copy()) if dtype is not None else values.make_vector(value._array.tolist(), None)
@@ -104,7 +104,7 @@ def member(base: Any, name: str) -> Any:
             return np.array(cast_argument(value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
             return convert(constant(value), annotation)
-        if isinstance(value, (np.ndarray, _runtime.NdarrayBase)):
+        if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
             return with_known_extents(array_argument(value, annotation, name), annotation)
     elif getattr(type(base), "_qd_template_primitives", True) is False and isinstance(value, (bool, int, float)):
         return np.array(typed(int(value)) if isinstance(value, bool) else typed(value))
@@ -289,9 +289,24 @@ def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
     if parameter.kind in ("template", "ref"):
         return read(value) if evaluator.dry else value  # nothing is stored when only types are wanted
     value = read(value)
+    if parameter.kind in ("array", "view") and (tensor := evaluator.tensor(value)) is not None:
+        return _checked_array(parameter, tensor)
     if parameter.kind in ("scalar", "matrix", "struct"):
         value = convert(value, parameter.annotation)
     return typed(value) if isinstance(value, (bool, int, float)) else value
+
+
+def _checked_array(parameter: Any, tensor: Tensor) -> Tensor:
+    wanted, rank = parameter.annotation, len(tensor.shape)
+    if not isinstance(tensor.data, dict):
+        element, have = wanted.dtype, tensor.data.dtype
+        scalar = element.dtype if isinstance(element, _types.MatrixType) else element
+        is_other = scalar is not None and not isinstance(scalar, StructType) and dtype_of(scalar) != have
+        if is_other or wanted.ndim not in (None, rank):
+            raise QuadrantsTypeError(
+                f"Argument {parameter.name} with element '{NAMES[have]}' and {rank} axes is not recognized. {wanted!r} is expected"
+            )
+    return tensor.clamped(wanted)
 
 
 def _zero_result(results: list[Any] | None) -> Any:
@@ -323,17 +338,22 @@ def cast_argument(value: Any, dtype: np.dtype) -> Any:
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:
     """An array argument; the annotation says how many axes belong to the elements."""
-    if not isinstance(value, np.ndarray):
-        return tensor_of(value, label) if isinstance(value, _runtime.NdarrayBase) else value
+    if isinstance(value, (_runtime.NdarrayBase, _runtime.FieldBase)):
+        return tensor_of(value, label).clamped(annotation)
+    if isinstance(value, StructField) or (array := find_array(value, label)) is None:
+        return value
     element = getattr(annotation, "dtype", None)
     rank = element.ndim if isinstance(element, _types.MatrixType) else 0
-    return tensor_of(value, label, value.shape[: value.ndim - rank])
+    tensor = tensor_of(array, label, array.shape[: array.ndim - rank]).clamped(annotation)
+    tensor.owner = value
+    return tensor
 
 
 def with_known_extents(tensor: Any, annotation: Any) -> Any:
     """An array argument; the extents that its annotation says are compile-time numbers."""
     if isinstance(tensor, Tensor):
-        tensor.known = getattr(annotation, "shape", None)
+        shape = getattr(annotation, "shape", None)
+        tensor.known = shape if isinstance(shape, tuple) else None
     return tensor
 
 
@@ -346,13 +366,12 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
         vector = convert(
             constant(value) if not isinstance(value, np.ndarray) else values.make_vector(value.tolist(), None), parameter.annotation
         )
+        vector.data = vector.data.view(values.Immutable)
         vector.data.flags.writeable = False
         return vector
     if kind == "struct":
         return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
-    if kind == "view":
-        return constant(value)
-    if kind not in ("array", "tensor"):
+    if kind not in ("array", "tensor", "view"):
         return value
     return with_known_extents(array_argument(value, parameter.annotation, str(position)), parameter.annotation)
 

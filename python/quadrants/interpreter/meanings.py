@@ -295,8 +295,21 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     reversed: lambda _, items: list(items)[::-1],
     sorted: _sorted,
     filter: _filter,
-    BufferView: lambda evaluator, arr, offset, size: values.View(evaluator.tensor(arr), offset, size),
+    BufferView: lambda evaluator, arr, offset, size: values.construct_view(evaluator.tensor(arr), offset, size),
 }
+
+
+def part_attribute(tensor: values.Tensor, name: str) -> Any:
+    """What a container or view tells about its place in an array; numbers of the run time but for fields."""
+    if name == "subview":
+        return functools.partial(values.subview, tensor)
+    if name == "ndim":
+        is_vector = not isinstance(tensor.data, dict) and tensor.data.ndim > len(tensor.shape)
+        return tensor.data.ndim - len(tensor.shape) if is_vector else len(tensor.shape)
+    found = getattr(tensor, name)
+    if not tensor.dynamic:
+        return found
+    return tuple(map(np.int32, found)) if isinstance(found, tuple) else np.int32(found)
 
 
 # vectors and matrices

@@ -6,9 +6,11 @@ of a container's. Taking a reference, an element or a member gives a place; read
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,6 +43,14 @@ class Vec:
     def tensor_type(self) -> str:
         """How messages call its type."""
         return f"[Tensor ({', '.join(map(str, self.data.shape))}) {NAMES[self.data.dtype]}]"
+
+
+class ReadOnlyError(ValueError):
+    """A kernel writes what it was passed for reading."""
+
+
+class Immutable(np.ndarray):
+    """The components of a parameter, which is a value."""
 
 
 class Index(tuple):
@@ -91,7 +101,7 @@ class StructValue:
 class Tensor:
     """The elements of a container: one array (batch axes first, then those of the element), or one `Tensor` for each struct member."""
 
-    __slots__ = ("data", "shape", "label", "methods", "dynamic", "known", "owner", "origin")
+    __slots__ = ("data", "shape", "label", "methods", "dynamic", "known", "owner", "origin", "clamps")
 
     def __init__(
         self,
@@ -110,6 +120,7 @@ class Tensor:
         self.dynamic = dynamic  # an array argument: its shape is a run-time value
         self.known: tuple[int | None, ...] | None = None  # but for these extents
         self.owner: Any = self  # the container, which knows its other attributes
+        self.clamps = False  # indices are moved into it
 
     def element(self, indices: tuple[int, ...]) -> Any:
         """The place of one element."""
@@ -124,36 +135,143 @@ class Tensor:
         origin = self.origin or (0,) * len(self.shape)
         return itertools.product(*(range(first, first + extent) for first, extent in zip(origin, self.shape, strict=True)))
 
-
-class View(Tensor):
-    """A window of a container with one axis."""
-
-    __slots__ = ("offset",)
-
-    def __init__(self, parent: Tensor, start: Any, size: Any) -> None:
-        start, size = int(start), int(size)
-        if start < 0 or size < 0 or start + size > parent.shape[0]:
-            bounds = f"subview offset={start}, subview size={size}, parent size={parent.shape[0]}"
-            raise QuadrantsAssertionError(f"BufferView subview Out Of Range: {bounds}.")
-        super().__init__(parent.data[start : start + size], (size,), parent.label, dynamic=True)
-        self.owner = parent.owner
-        self.offset = start + (parent.offset if isinstance(parent, View) else 0)
-
     def __len__(self) -> int:
         return self.shape[0]
 
-    def subview(self, offset: Any, size: Any) -> View:
-        """A window of this one."""
-        return View(self, offset, size)
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def offset(self) -> int:
+        """Number of the first element in the array that this is a part of."""
+        return 0
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart the numbers of neighbours are."""
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    def clamped(self, annotation: Any) -> Tensor:
+        """The same elements, with the boundary that an annotation asks for."""
+        if getattr(annotation, "boundary", None) != "clamp":
+            return self
+        twin = copy.copy(self)
+        twin.clamps = True
+        return twin
 
 
-def _sliced(tensor: Tensor, bounds: slice) -> View:
-    if any(type(bound) is int and bound < 0 for bound in (bounds.start, bounds.stop)):
+class HostView(Tensor):
+    """A view that Python made."""
+
+    __slots__ = ()
+
+    @property
+    def offset(self) -> int:
+        return self.owner.offset
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.owner.strides
+
+
+class View(Tensor):
+    """A part of a container that a kernel chose: along each axis an index, or a range by start, count and step."""
+
+    __slots__ = ("parent", "key", "choices")
+
+    def __init__(self, parent: Tensor, key: list[Any], choices: list[int | tuple[int, int, int]]) -> None:
+        parts = tuple(choice if isinstance(choice, int) else _numpy_slice(*choice) for choice in choices)
+        shape = tuple(choice[1] for choice in choices if not isinstance(choice, int))
+        super().__init__(parent.data[(*parts, ...)], tuple(max(extent, 0) for extent in shape), parent.label, dynamic=True)
+        self.owner, self.parent, self.key, self.choices, self.clamps = parent.owner, parent, key, choices, parent.clamps
+
+    @property
+    def offset(self) -> int:
+        starts = [choice if isinstance(choice, int) else choice[0] for choice in self.choices]
+        return self.parent.offset + sum(start * step for start, step in zip(starts, self.parent.strides, strict=True))
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        pairs = zip(self.choices, self.parent.strides, strict=True)
+        return tuple(choice[2] * step for choice, step in pairs if not isinstance(choice, int))
+
+
+def _numpy_slice(start: int, count: int, step: int) -> slice:
+    stop = start + step * count
+    return slice(start, None if stop < 0 else stop, step) if count > 0 else slice(0, 0)
+
+
+def view_error(what: str, details: str) -> QuadrantsAssertionError:
+    """The failure of a check of a view; the launch adds where it happened."""
+    error = QuadrantsAssertionError(f"{what}: {details}")
+    error.report = (what, details)  # type: ignore[attr-defined]
+    return error
+
+
+def subview(tensor: Tensor, offset: Any, size: Any) -> Any:
+    """`size` elements of a container with one axis, from the element `offset` on."""
+    if len(tensor.shape) != 1:
+        raise QuadrantsTypeError(f"a subview is of a view with one axis (1D), got {len(tensor.shape)} axes: slice it")
+    first = tensor.origin[0] if tensor.origin else 0
+    return view_of(tensor, [slice(first + _bound(offset), first + _bound(offset) + _bound(size))])
+
+
+def construct_view(tensor: Tensor | None, offset: Any, size: Any) -> Any:
+    """`qd.BufferView(array, offset, size)` in a kernel."""
+    if tensor is None:
+        raise QuadrantsTypeError("a view is of an array")
+    if isinstance(tensor, View):
+        return subview(tensor, offset, size)
+    if len(tensor.shape) != 1:
+        raise QuadrantsTypeError(f"qd.BufferView takes an array with one axis (1D), got {len(tensor.shape)} axes: slice it")
+    if not 0 <= int(offset) <= int(offset) + int(size) <= len(tensor):
+        values = f"offset={int(offset)}, size={int(size)}, ndarray length={len(tensor)}"
+        raise QuadrantsAssertionError(f"BufferView construction out of range: {values}.")
+    return subview(tensor, offset, size)
+
+
+def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
+    """The part of a container that indices and slices choose, with what is missing taken whole; of structs one for each member."""
+    if isinstance(tensor.data, dict):
+        return StructValue({name: view_of(member, key, lenient) for name, member in tensor.data.items()})
+    rank = len(tensor.shape)
+    if any(item is Ellipsis for item in key):
+        at = next(position for position, item in enumerate(key) if item is Ellipsis)
+        key = [*key[:at], *[slice(None)] * (rank + 1 - len(key)), *key[at + 1 :]]
+    if len(key) > rank:
+        raise QuadrantsIndexError(f"{rank}d view indexed with {len(key)}d indices")
+    whole = [*key, *[slice(None)] * (rank - len(key))]
+    fixed = _keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key))
+    choices: list[int | tuple[int, int, int]] = []
+    for axis, item in enumerate(whole):
+        first = tensor.origin[axis] if tensor.origin else 0
+        choices.append(_choose(item, tensor.shape[axis], first, lenient) if isinstance(item, slice) else fixed[axis])
+    return View(tensor, key, choices)
+
+
+def _bound(value: Any, first: int = 0) -> int:
+    if not isinstance(value, (int, np.integer)) and not (is_place(value) and value.dtype.kind in "iub"):
+        raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(value)}' is provided")
+    if type(value) is int and value < first:
         raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
-    if bounds.step not in (None, 1):
-        raise QuadrantsSyntaxError("BufferView does not support an explicit step in kernels")
-    start = 0 if bounds.start is None else int(bounds.start)
-    return View(tensor, start, (tensor.shape[0] if bounds.stop is None else int(bounds.stop)) - start)
+    return int(value) - first
+
+
+def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, int, int]:
+    """Start, count and step of a slice of an axis with `parent` elements."""
+    step = 1 if part.step is None else part.step
+    if not isinstance(step, int) or step == 0:
+        raise QuadrantsSyntaxError("the step of a slice is an integer other than 0 that is known while compiling")
+    start = (0 if step > 0 else parent - 1) if part.start is None else _bound(part.start, first)
+    stop = (parent if step > 0 else -1) if part.stop is None else _bound(part.stop, first)
+    size, lowest = (stop - start, start) if step > 0 else (start - stop, start + 1)
+    if not (0 <= lowest <= parent and 0 <= size <= parent and 0 <= stop + (step < 0) <= parent):
+        if lenient:
+            return 0, 0, step
+        raise view_error("BufferView subview Out Of Range", f"subview offset={start}, subview size={size}, parent size={parent}.")
+    return start, -(-size // abs(step)), step
 
 
 def is_place(value: Any) -> bool:
@@ -193,6 +311,8 @@ def write(place: Any, value: Any) -> None:
         _write_struct(place, value)
         return
     target = place.data if isinstance(place, Vec) else place
+    if not target.flags.writeable and not isinstance(target, Immutable):
+        raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
     if not target.flags.writeable:
         raise QuadrantsSyntaxError(
             "Kernel argument is immutable in the kernel. If you want to change its value, please create a new variable."
@@ -310,57 +430,62 @@ def _flat_indices(index: Any) -> list[Any]:
 
 
 def _keys(
-    flat: list[Any],
-    shape: tuple[int, ...],
-    lenient: bool,
-    dynamic: bool,
-    describe: Callable[[], str],
-    origin: tuple[int, ...] | None = None,
+    flat: list[Any], shape: tuple[int, ...], lenient: bool, tensor: Tensor | None, describe: Callable[[], str | Exception]
 ) -> tuple[Any, ...]:
-    """Indices from 0 that were checked. `lenient` lets one outside be 0: nobody will look at the value."""
+    """Indices from 0 that were checked; slices are left as they are. `lenient` lets one outside be 0: nobody will look at the value."""
     keys: list[Any] = []
+    origin = tensor.origin if tensor is not None else None
     for position, (item, extent) in enumerate(zip(flat, shape, strict=True)):
-        if not isinstance(item, (slice, bool, int, np.integer, np.bool_)):
+        if isinstance(item, slice):
+            keys.append(item)
+            continue
+        if not isinstance(item, (bool, int, np.integer, np.bool_)):
             raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
-        number: Any = item if isinstance(item, slice) else int(item) - (origin[position] if origin else 0)
-        if not isinstance(item, slice) and not 0 <= number < extent:
+        number: Any = int(item) - (origin[position] if origin else 0)
+        if tensor is not None and tensor.clamps:
+            number = max(min(number, extent - 1), 0)
+        if not 0 <= number < extent:
             if lenient:
                 number = 0
-            elif isinstance(item, np.generic):
-                raise QuadrantsAssertionError(describe())
-            elif number < 0 and dynamic:
+            elif not isinstance(item, np.generic) and number < 0 and tensor is not None and tensor.dynamic:
                 raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
+            elif isinstance(item, np.generic) or (tensor is not None and tensor.dynamic):
+                problem = describe()
+                raise problem if isinstance(problem, Exception) else QuadrantsAssertionError(problem)
             elif number < (0 if origin else -extent) or number >= extent:
                 raise QuadrantsIndexError(f"index {int(item)} is out of range for an axis of size {extent}")
         keys.append(number)
     return tuple(keys)
 
 
+def _describe(tensor: Tensor, flat: list[Any]) -> str | Exception:
+    """What is wrong with an index outside of a container."""
+    shown = [int(item) for item in flat if not isinstance(item, slice)]
+    if isinstance(tensor, (View, HostView)):
+        index = shown[0] if len(shown) == 1 else tuple(shown)
+        extents = f"size={tensor.shape[0]}" if len(tensor.shape) == 1 else f"shape={tensor.shape}"
+        return view_error("BufferView Out Of Range", f"got index {index} (offset={tensor.offset}, {extents}).")
+    if tensor.dynamic:
+        return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
+    sizes = ", ".join(map(str, tensor.shape))
+    offset = f" offset ({', '.join(map(str, tensor.origin))})" if tensor.origin else ""
+    return f"Accessing field ({tensor.label}) of size ({sizes}){offset} with indices ({', '.join(map(str, shown))})"
+
+
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
-    """The place of an element of a container."""
+    """The place of an element of a container, or the part of it that slices choose."""
     flat = _flat_indices(index)
-    if tensor.dynamic and len(tensor.shape) == 1 and len(flat) == 1 and isinstance(flat[0], slice):
-        return _sliced(tensor, flat[0])
-    if any(isinstance(item, slice) for item in flat):
-        raise QuadrantsSyntaxError("Slicing is not supported on qd.field")
+    if any(isinstance(item, slice) or item is Ellipsis for item in flat):
+        return view_of(tensor, flat, lenient)
     if len(flat) != len(tensor.shape):
+        if isinstance(tensor, View):
+            raise QuadrantsIndexError(f"{len(tensor.shape)}d view indexed with {len(flat)}d indices")
         if tensor.dynamic:
             raise QuadrantsIndexError(f"{len(tensor.shape)}d ndarray indexed with {len(flat)}d indices")
         raise QuadrantsIndexError(f"Field with dim {len(tensor.shape)} accessed with indices of dim {len(flat)}")
-
-    def describe() -> str:
-        shown = [int(item) for item in flat]
-        if isinstance(tensor, View):
-            return f"BufferView Out Of Range: got index {shown[0]} (offset={tensor.offset}, size={tensor.shape[0]})."
-        if tensor.dynamic:
-            return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
-        sizes = ", ".join(map(str, tensor.shape))
-        offset = f" offset ({', '.join(map(str, tensor.origin))})" if tensor.origin else ""
-        return f"Accessing field ({tensor.label}) of size ({sizes}){offset} with indices ({', '.join(map(str, shown))})"
-
     if lenient and 0 in tensor.shape:
         return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
-    return tensor.element(_keys(flat, tensor.shape, lenient, tensor.dynamic, describe, tensor.origin))
+    return tensor.element(_keys(flat, tensor.shape, lenient, tensor, lambda: _describe(tensor, flat)))
 
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:
@@ -378,7 +503,7 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
     def describe() -> str:
         return f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{', '.join(str(int(item)) for item in flat)}]"
 
-    part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, False, describe), ...)]
+    part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, None, describe), ...)]
     return part if part.ndim == 0 else Vec(part)
 
 

@@ -26,6 +26,10 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
       piece.text = text.getValue().str();
       continue;
     }
+    if (isa<UnitAttr>(attribute)) {
+      piece.isThread = true;
+      continue;
+    }
     piece.isOperand = true;
     if (auto spec = cast<ArrayAttr>(attribute); !spec.empty()) piece.text = cast<StringAttr>(spec[0]).getValue().str();
     if (operands.empty()) continue;

@@ -82,9 +82,9 @@ def test_indices_outside_the_shape_are_refused(key):
 
 def test_wrong_numbers_of_indices_are_refused():
     with pytest.raises(AssertionError, match="Slicing is not supported on qd.field"):
-        qd.field(qd.i32, shape=(2, 2))[0]
-    with pytest.raises(IndexError, match="2d ndarray indexed with 1d indices"):
-        qd.ndarray(qd.i32, shape=(2, 2))[0]
+        qd.field(qd.i32, shape=(2, 2))[0, 0, 0]
+    with pytest.raises(IndexError, match="2d ndarray indexed with 3d indices"):
+        qd.ndarray(qd.i32, shape=(2, 2))[0, 0, 0]
 
 
 def test_keys_that_are_no_indices_are_refused():

@@ -89,7 +89,26 @@ def test_other_structs_and_ranks_are_refused():
     with pytest.raises(ValueError, match="required ndim=1"):
         run(BODY.ndarray((2, 2)))
     with pytest.raises(qd.QuadrantsRuntimeError, match="needs_grad"):
-        BODY.ndarray(3, needs_grad=True)
+        BODY.ndarray(3, needs_grad=True)  # an integer among the members
+
+
+@pytest.mark.parametrize("make", ["ndarray", "tensor"])
+def test_gradients_and_offsets_of_struct_ndarrays(make):
+    pair = qd.types.struct(a=qd.f32, v=qd.types.vector(2, qd.f32))
+    made = getattr(pair, make)(3, needs_grad=True, offset=-1)
+
+    @qd.kernel
+    def run(s: qd.types.ndarray(dtype=pair)):
+        for i in s:
+            s[i].a = i
+            s.grad[i].a = 10 * i
+            s.grad[i].v[1] = 5
+
+    run(made)
+    assert made.to_numpy()["a"].tolist() == [-1, 0, 1] and made[-1].a == -1
+    assert made.grad.to_numpy()["a"].tolist() == [-10, 0, 10] and list(made.grad[1].v) == [0, 5]
+    for twin in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert twin.has_grad() and twin[1].a == 1
 
 
 @qd.dataclass

@@ -38,9 +38,12 @@ def test_wrapping_keeps_the_very_container():
     struct = qd.Struct.field({"a": qd.f32}, shape=2)
     assert qd.wrap(field)._unwrap() is field
     assert [type(qd.wrap(x)) for x in (field, vector, column, struct)] == [qd.Tensor, qd.VectorTensor, qd.MatrixTensor, qd.Tensor]
-    for wrong in (3, qd.wrap(field), np.zeros(3)):
+    for wrong in (3, [1, 2], qd.wrap(field)):
         with pytest.raises(TypeError, match="Tensor.*requires"):
             qd.wrap(wrong)
+    for wrong in (np.zeros(3), [1, 2]):
+        with pytest.raises(TypeError, match="Tensor.*requires"):
+            qd.Tensor(wrong)
     with pytest.raises(TypeError, match="VectorTensor requires"):
         qd.VectorTensor(field)
     with pytest.raises(TypeError, match="MatrixTensor requires"):
@@ -279,3 +282,79 @@ def test_a_struct_field_behind_a_tensor():
     run(t)
     assert t[2].to_dict() == {"a": 2, "v": [2, -2]}
     assert t.to_numpy()["a"].tolist() == [0, 1, 2]
+
+
+def test_arrays_of_other_libraries_behind_a_tensor():
+    torch = pytest.importorskip("torch")
+
+    @qd.kernel
+    def double(x: qd.Tensor):
+        for I in qd.grouped(x):
+            x[I] *= 2
+
+    for make in (qd.wrap, qd.Tensor.from_dlpack):
+        for source in (np.ones((3, 4), np.float32)[::2, ::-1], torch.ones((4, 3)).t()[::2]):
+            tensor = make(source)
+            assert (tensor.shape, tensor.dtype, tensor.backend) == ((2, 4), qd.f32, qd.Backend.NDARRAY)
+            tensor[1, 2] = 5
+            double(tensor)
+            assert float(source[1, 2]) == 10 and float(source[0, 0]) == 2
+            del source
+            assert tensor[0, 0] == 2 and tensor.to_numpy(copy=False)[1, 2] == 10
+    vectors = qd.Tensor.from_dlpack(np.zeros((2, 3), np.float32), qd.types.vector(3, qd.f32))
+    assert isinstance(vectors, qd.VectorTensor) and vectors.shape == (2,)
+    values, adjoints = np.zeros(3, np.float32), np.ones(3, np.float32)
+    tensor = qd.Tensor.from_dlpack(values, grad=adjoints)
+    tensor.grad[1] = 7
+    assert tensor.has_grad() and adjoints.tolist() == [1, 7, 1]
+    with pytest.raises(ValueError, match=r"gradients of f32 \(3,\) are expected, got f64 \(3,\)"):
+        qd.from_dlpack(values, grad=np.zeros(3))
+
+
+def test_what_is_read_only_stays_so():
+    source = np.arange(3, dtype=np.float32)
+    source.flags.writeable = False
+    tensor = qd.Tensor.from_dlpack(source)
+
+    @qd.kernel
+    def read(x: qd.Tensor) -> qd.f32:
+        return x[2]
+
+    @qd.kernel
+    def write(x: qd.Tensor):
+        x[0] = 1
+
+    assert read(tensor) == 2 and not tensor.to_numpy(copy=False).flags.writeable
+    for use in (lambda: write(tensor), lambda: tensor.fill(1), lambda: tensor[1:].fill(1), lambda: tensor.__setitem__(0, 1)):
+        with pytest.raises(ValueError, match="read-only"):
+            use()
+    assert source.tolist() == [0, 1, 2]
+
+
+@BACKENDS
+def test_offsets_of_tensors(backend):
+    @qd.kernel
+    def run(x: qd.Tensor):
+        for i, j in x:
+            x[i, j] += i * 100 + j
+
+    tensor = qd.tensor(qd.i32, (2, 3), backend=backend, offset=(-1, 5), layout=(1, 0), name="shifted")
+    run(tensor)
+    run(qd.tensor(qd.i32, (2, 3), backend=backend, layout=(1, 0)))
+    assert tensor.to_numpy().tolist() == [[-95, -94, -93], [5, 6, 7]]
+    for twin in (tensor, copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
+        assert (twin[-1, 5], twin[0, 7]) == (-95, 7)
+        for wrong in ((0, 8), (1, 5), (-1, 4)):
+            with pytest.raises(IndexError):
+                twin[wrong]
+            with pytest.raises(IndexError):
+                twin[wrong] = 1
+    other = qd.tensor(qd.i32, (2, 3), backend=backend, offset=(0, 1))
+    run(other)  # other indices are another version of the kernel
+    assert other.to_numpy().tolist() == [[1, 2, 3], [101, 102, 103]]
+    assert "shifted" in qd.memory.report()
+    floats = qd.tensor(qd.f32, 3, backend=backend, offset=2, needs_grad=True)
+    floats.grad[4] = 3
+    assert floats.grad.to_numpy().tolist() == [0, 0, 3]
+    with pytest.raises(qd.QuadrantsSyntaxError, match="dimensionality of shape and offset must be the same"):
+        qd.tensor(qd.f32, 3, backend=backend, offset=(1, 2))

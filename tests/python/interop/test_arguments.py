@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -198,3 +199,41 @@ def test_containers_of_many_arrays_with_changing_members():
         solver.work()
         assert solver.m0.to_numpy()[:4].tolist() == [round_ + 1] * 4
     assert Solver.work.specialisation_count == 1
+
+
+@pytest.mark.parametrize("arch", ["cpu", "python"])
+def test_the_gradient_of_a_tensor_comes_along(arch):
+    torch = pytest.importorskip("torch")
+    qd.init(arch=arch, log_level="error")
+
+    @qd.kernel
+    def run(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i] = x[i] * 2
+            x.grad[i] += y[i]
+
+    for stride in (1, 2):
+        x = torch.arange(8, dtype=torch.float32)[::stride].clone().requires_grad_()
+        x.grad = torch.ones(16)[:: 16 // len(x)]
+        y = torch.zeros(len(x))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(2):
+                run(x, y)
+            run(x, y * x)  # no leaf: what it has no gradient for is not looked at
+        assert x.grad.tolist() == [1 + 6 * value for value in x.tolist()]
+
+    @qd.kernel
+    def forward(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i] = x[i]
+
+    x = torch.ones(3, requires_grad=True)
+    forward(x, y[:3])
+    assert x.grad is None and y[:3].tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="required needs_grad=True, but the array has no gradient"):
+        qd.kernel(needing_gradient)(x)
+
+
+def needing_gradient(x: qd.types.ndarray(needs_grad=True)):
+    x[0] = 1

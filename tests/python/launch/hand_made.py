@@ -32,6 +32,7 @@ class Input:
     component_stride: int = 0
     is_field: bool = False
     is_written: bool = True
+    is_updated: bool = False
     may_alias: bool = False
     name: str = "x"
 
@@ -121,14 +122,14 @@ def _task(task: Task) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 6) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out = struct.pack("<II", 0x41445131, 7) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
     out += struct.pack("<Q", len(binary)) + binary + struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
     out += struct.pack("<II", made.argument_bytes, made.scratch_bytes)
     out += struct.pack("<Q", len(made.inputs))
     for item in made.inputs:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
         out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
-        out += struct.pack("<qQ???", item.component_stride, 0, item.is_field, item.is_written, item.may_alias)
+        out += struct.pack("<qQ????", item.component_stride, 0, item.is_field, item.is_written, item.is_updated, item.may_alias)
     out += struct.pack("<Q", len(made.dependencies))
     for kind, path in made.dependencies:
         out += struct.pack("<B", _DEPENDENCIES[kind]) + _path(path) + struct.pack("<Q", 0)
@@ -137,7 +138,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         out += struct.pack("<BQ", _SITES[kind], len(pieces))
         for piece in pieces:
             text, scalar, shape = (piece, "i32", ()) if isinstance(piece, str) else piece
-            out += _text(text) + struct.pack("<?", not isinstance(piece, str)) + _type(scalar, shape)
+            out += _text(text) + struct.pack("<??", not isinstance(piece, str), False) + _type(scalar, shape)
         out += struct.pack("<Q", len(frames))
         for file, function, *numbers in frames:
             out += _text(file) + _text(function) + struct.pack("<4I", *numbers)

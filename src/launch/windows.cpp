@@ -1,0 +1,176 @@
+// windows.cpp: container[key] with slices, or with fewer integers than axes: the chosen elements as a container on the same memory
+#include "launch/tensor_object.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace qd::launch {
+
+using runtime::Tensor;
+
+static PyTypeObject *windowType;
+
+namespace {
+
+/// What a key does with one axis.
+struct AxisChoice {
+  int64_t start = 0, step = 1, count = 0;
+  bool isDropped = false; ///< one index: the window has no such axis
+};
+
+/// A bound of a slice as a place in [lowest, highest]. Without an origin negative bounds count from the end; with one they are indices.
+int64_t placeBound(Py_ssize_t bound, int64_t origin, bool hasOrigin, int64_t extent, int64_t lowest, int64_t highest) {
+  int64_t place;
+  if (!hasOrigin)
+    place = bound < 0 ? bound + extent : bound;
+  else if (__builtin_sub_overflow(bound, origin, &place))
+    place = bound < origin ? INT64_MIN : INT64_MAX;
+  return std::clamp(place, lowest, highest);
+}
+
+AxisChoice chooseSlice(PyObject *slice, int64_t origin, bool hasOrigin, int64_t extent) {
+  Py_ssize_t first, last, step;
+  if (PySlice_Unpack(slice, &first, &last, &step) < 0) throw PythonError{};
+  auto *bounds = reinterpret_cast<PySliceObject *>(slice);
+  bool isBackwards = step < 0;
+  int64_t lowest = isBackwards ? -1 : 0, highest = isBackwards ? extent - 1 : extent;
+  auto place = [&](PyObject *given, Py_ssize_t bound, int64_t missing) {
+    return given == Py_None ? missing : placeBound(bound, origin, hasOrigin, extent, lowest, highest);
+  };
+  int64_t start = place(bounds->start, first, isBackwards ? highest : lowest);
+  int64_t stop = place(bounds->stop, last, isBackwards ? lowest : highest);
+  int64_t distance = isBackwards ? start - stop : stop - start;
+  AxisChoice choice{.start = std::max<int64_t>(start, 0), .step = step};
+  if (distance > 0) choice.count = (distance - 1) / (isBackwards ? -step : step) + 1;
+  if (choice.count <= 1) choice.step = 1; // any step means the same, and the product with a stride must not overflow
+  return choice;
+}
+
+AxisChoice chooseIndex(const TensorObject &object, int axis, PyObject *item, int64_t origin, int64_t extent) {
+  int overflow;
+  int64_t index = PyLong_AsLongLongAndOverflow(Ref::adopt(PyNumber_Index(item)).get(), &overflow), place;
+  if (overflow || __builtin_sub_overflow(index, origin, &place) || uint64_t(place) >= uint64_t(extent)) refuseIndex(object, axis, index);
+  return {.start = place, .count = 1, .isDropped = true};
+}
+
+std::vector<AxisChoice> chooseAxes(const TensorObject &object, PyObject *key) {
+  const layout::TensorLayout &layout = object.tensor.layout;
+  bool isList = PyTuple_Check(key) || PyList_Check(key);
+  PyObject *const *items = isList ? PySequence_Fast_ITEMS(key) : &key;
+  Py_ssize_t count = isList ? PySequence_Fast_GET_SIZE(key) : 1, rank = layout.rank();
+  Py_ssize_t ellipses = std::count(items, items + count, Py_Ellipsis);
+  if (ellipses > 1 || count - ellipses > rank) refuseRank(object, int(count - ellipses));
+  std::vector<AxisChoice> choices;
+  auto takeWhole = [&](Py_ssize_t axes) {
+    while (axes-- > 0) choices.push_back({.count = layout.extents[choices.size()]});
+  };
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *item = items[i];
+    if (item == Py_Ellipsis) {
+      takeWhole(rank - (count - 1));
+      continue;
+    }
+    size_t axis = choices.size();
+    int64_t origin = layout.origin.empty() ? 0 : layout.origin[axis], extent = layout.extents[axis];
+    if (PySlice_Check(item))
+      choices.push_back(chooseSlice(item, origin, !layout.origin.empty(), extent));
+    else if (PyIndex_Check(item) && !PyBool_Check(item))
+      choices.push_back(chooseIndex(object, int(axis), item, origin, extent));
+    else
+      throwPython(PyExc_TypeError, "Detected illegal element of type: %s. Please be aware that slicing a qd.%s takes integers and slices",
+                  Py_TYPE(item)->tp_name, object.tensor.isField ? "field" : "ndarray");
+  }
+  takeWhole(rank - Py_ssize_t(choices.size()));
+  return choices;
+}
+
+PyObject *getName(const char *text) { return PyUnicode_InternFromString(text); }
+
+void setAttribute(PyObject *object, PyObject *name, const Ref &value) {
+  if (PyObject_SetAttr(object, name, value.get()) < 0) throw PythonError{};
+}
+
+} // namespace
+
+static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
+  static PyObject *const kArray = getName("arr"), *const kOffset = getName("offset"), *const kStrides = getName("strides"),
+                         *const kParent = getName("_parent"), *const kKey = getName("_key");
+  const auto &object = *reinterpret_cast<TensorObject *>(container);
+  const Tensor &whole = object.tensor;
+  std::vector<AxisChoice> choices = chooseAxes(object, key);
+  // Elements are numbered row by row in the container that the first window was made of.
+  bool isOfWindow = Py_TYPE(container) == windowType;
+  int64_t number = 0;
+  std::vector<int64_t> steps(choices.size(), 1);
+  if (isOfWindow) {
+    number = PyLong_AsLongLong(Ref::adopt(PyObject_GetAttr(container, kOffset)).get());
+    steps = readIntegers(Ref::adopt(PyObject_GetAttr(container, kStrides)).get());
+  } else {
+    for (size_t axis = steps.size(); axis-- > 1;) steps[axis - 1] = steps[axis] * std::max<int64_t>(whole.layout.extents[axis], 1);
+  }
+  layout::TensorLayout layout;
+  layout.element = whole.layout.element;
+  layout.componentStride = whole.layout.componentStride;
+  int64_t byteOffset = whole.byteOffset;
+  std::vector<int64_t> strides;
+  for (size_t axis = 0; axis < choices.size(); ++axis) {
+    const AxisChoice &choice = choices[axis];
+    byteOffset += choice.start * whole.layout.strides[axis];
+    number += choice.start * steps[axis];
+    if (choice.isDropped) continue;
+    layout.extents.push_back(choice.count);
+    layout.strides.push_back(whole.layout.strides[axis] * choice.step);
+    strides.push_back(steps[axis] * choice.step);
+  }
+  // An empty window has no elements that the place could be wrong for.
+  if (std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset = whole.byteOffset;
+  auto &window = *reinterpret_cast<TensorObject *>(made);
+  window.tensor.layout.element = layout.element;
+  window.isWindow = true;
+  window.tensor.place(std::move(layout), whole.buffer, byteOffset);
+  setAttribute(made, kArray, isOfWindow ? Ref::adopt(PyObject_GetAttr(container, kArray)) : Ref::borrow(container));
+  setAttribute(made, kOffset, Ref::adopt(PyLong_FromLongLong(number)));
+  setAttribute(made, kStrides, Ref::adopt(makeTuple(strides)));
+  setAttribute(made, kParent, Ref::borrow(container));
+  setAttribute(made, kKey, Ref::borrow(key));
+}
+
+PyObject *makeWindow(PyObject *container, PyObject *key) {
+  if (!windowType) throw support::Error(support::ErrorKind::Runtime, "no class of windows has been set");
+  Ref made = Ref::adopt(ndarrayType->tp_new(windowType, nullptr, nullptr));
+  fillWindow(made.get(), container, key);
+  return made.release();
+}
+
+static PyObject *setWindowType(PyObject *, PyObject *type) {
+  if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(type), ndarrayType)) {
+    PyErr_SetString(PyExc_TypeError, "windows are of a class derived from NdarrayBase");
+    return nullptr;
+  }
+  Py_XSETREF(windowType, reinterpret_cast<PyTypeObject *>(Py_NewRef(type)));
+  Py_RETURN_NONE;
+}
+
+static PyObject *initWindow(PyObject *, PyObject *args) {
+  return guard([&]() -> PyObject * {
+    PyObject *made, *container, *key;
+    if (!PyArg_ParseTuple(args, "OOO:init_window", &made, &container, &key)) return nullptr;
+    if (Py_TYPE(made) != windowType || !isTensor(container)) throwPython(PyExc_TypeError, "init_window takes a window and a container");
+    if (getTensor(made).state != Tensor::State::Unplaced) throw support::Error(support::ErrorKind::Runtime, "a window is made once");
+    requireAlive(container);
+    fillWindow(made, container, key);
+    Py_RETURN_NONE;
+  });
+}
+
+void addWindows(PyObject *module) {
+  static PyMethodDef functions[] = {
+      {"set_window_type", setWindowType, METH_O, "The class of the containers that slices make."},
+      {"init_window", initWindow, METH_VARARGS, "(window, container, key): the elements that integers and slices choose."},
+      {}};
+  PyModule_AddFunctions(module, functions);
+}
+
+} // namespace qd::launch
