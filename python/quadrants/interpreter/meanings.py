@@ -203,12 +203,12 @@ def _filter(evaluator: Any, function: Any, items: Any) -> Any:
 
 
 def _is_of_host(function: Any) -> bool:
-    """Whether it is a function of the package that is neither of the language nor makes types, or a method of a container."""
+    """Whether it is a method of a container, or a function of the package that neither makes types nor asks the runtime for options."""
     if isinstance(getattr(function, "__self__", None), hosts.CONTAINERS):
         return function.__name__ != "parent"
     owner = getattr(function, "__module__", None) or ""
-    makes_types = owner in ("quadrants._types", "quadrants._struct", "quadrants._matrix")
-    return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not makes_types
+    is_allowed = owner in ("quadrants._types", "quadrants._struct", "quadrants._matrix") or owner.startswith("quadrants.lang.")
+    return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not is_allowed
 
 
 def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -394,6 +394,11 @@ def _square(a: Vec, limit: int) -> int:
     return len(a)
 
 
+def _trace(_: Any, a: Vec) -> Any:
+    _square(a, 1 << 30)
+    return _sum_of(np.diagonal(a.data))
+
+
 def _in_library(function: Any) -> Callable[..., Any]:
     return lambda evaluator, a: hosts.call_func(evaluator, function, (a,) * (_square(a, 12) > 0), {})
 
@@ -415,7 +420,7 @@ _VECTOR_METHODS: dict[str, Callable[..., Any]] = {
     "norm": _norm, "norm_inv": _norm_inv, "norm_sqr": _norm_sqr, "normalized": _normalized, "dot": _dot, "cross": _cross,
     "outer_product": _outer, "transpose": _transpose, "fill": _fill,
     "determinant": _in_library(linalg.determinant), "inverse": _in_library(linalg.inverse),
-    "trace": lambda _, a: _sum_of(np.diagonal(a.data)[: _square(a, 1 << 30)]),
+    "trace": _trace,
     "sum": _total, "max": _folded("max"), "min": _folded("min"), "frobenius_inner": _dot,
     "any": lambda _, a: np.bool_(np.any(a.data)), "all": lambda _, a: np.bool_(np.all(a.data)),
     "cast": lambda _, a, kind: hosts.convert(a, kind), "to_list": lambda _, a: a.data.tolist(), "get_shape": lambda _, a: a.data.shape,

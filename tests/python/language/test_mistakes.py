@@ -86,7 +86,6 @@ BODIES = [
     ("x = field2[1]", ANY, "Field with dim 2 accessed with indices of dim 1"),
     ("x = field1[f]", TYPE, "indices must be integers"),
     ("x = field1[9]", ANY, "out of range"),
-    ("x = field1[0:2]", SYNTAX, "Slicing is not supported on qd.field"),
     ("qd.atomic_add(n, 1)", SYNTAX, "cannot use a non-writable target as the first operand of 'atomic_add'"),
     ("qd.atomic_add(field1, 1)", SYNTAX, "cannot use a"),
     ("qd.atomic_and(fieldf[0], 1)", TYPE, "requires integer operands"),
