@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from quadrants import _runtime
 from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import _swizzle as find_swizzle
 
@@ -414,7 +415,7 @@ def truth(value: Any) -> bool:
     value = read(value) if is_place(value) else value
     if isinstance(value, (Vec, StructValue)):
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
-    if isinstance(value, Tensor) or dataclasses.is_dataclass(value):
+    if isinstance(value, (Tensor, _runtime.FieldBase, _runtime.NdarrayBase)) or dataclasses.is_dataclass(value):
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {type(value)}")
     return bool(value)
 
