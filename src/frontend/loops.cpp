@@ -330,7 +330,7 @@ std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &ten
   auto type = mlir::cast<ir::TensorType>(tensor.type);
   int64_t first = type.getFirst(axis);
   mlir::Value last = extent(tensor, int(axis));
-  if (first) last = emit(binary(BinaryKind::add, makeComputed(last), makeObject(nb::int_(first)), "+"));
+  if (first) last = create<ir::BinaryOp>(BinaryKind::add, last, constant(first, last.getType()));
   return {constant(first, last.getType()), last};
 }
 

@@ -241,6 +241,7 @@ class Evaluator:
             return values.RuntimeRange(map(I64.type, getattr(value, "items", value))) if is_wide else value
         if isinstance(value, StructValue) or isinstance(other, StructValue):
             return _unify_structs(value, other)
+        value, other = read(value), read(other)
         for side in (value, other):
             if not (scalars.is_number(side) or isinstance(side, (Vec, list, tuple, values.Index))):
                 raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(side)}")

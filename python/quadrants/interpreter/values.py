@@ -366,7 +366,7 @@ def elementwise(function: Callable[..., Any], symbol: str, *operands: Any) -> An
         raise QuadrantsTypeError(f"unsupported operand type(s) for '{symbol}': {names}")
     hints = [value.data.dtype if isinstance(value, Vec) else value.dtype for value in values if isinstance(value, (Vec, np.generic))]
     hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f"), None)
-    result = function(*(value.data if isinstance(value, Vec) else typed(value, hint) for value in values))
+    result = function(*(value.data if isinstance(value, Vec) else typed(read(value), hint) for value in values))
     return Vec(result) if isinstance(result, np.ndarray) else result
 
 

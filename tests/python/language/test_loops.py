@@ -284,3 +284,17 @@ def test_a_chosen_range_has_the_wider_type_of_both_whatever_default_ip_is(on_eve
     on_every_backend(default_ip=qd.i64)
     body = f"s = qd.i64(0)\nfor i in range(1, 2) if n > 2 else {bound}:\n    s += i + qd.i32(2147483647)\nreturn s"
     assert run(body, "qd.i64", n=("qd.i32", 3), m=("qd.i64", 1)) == expected
+
+
+def test_indices_of_fields_with_an_offset_are_i32(on_every_backend):
+    on_every_backend(default_ip=qd.i64)
+    x = qd.field(qd.u32, shape=(4,), offset=(-3,))
+    x.fill(5)
+
+    @qd.kernel
+    def compare():
+        for i in x:
+            x[i] = x[i] >= i  # of u32 and i32: a comparison of u32
+
+    compare()
+    assert list(x.to_numpy()) == [0, 0, 0, 1]

@@ -279,3 +279,9 @@ def test_matrices_of_vectors_keep_the_type_of_their_components(form):
     flat = products if "Vector" in form else np.repeat(products, 2) if "cols" in form else products * 2
     expected = functools.reduce(lambda x, y: x + y, flat)
     assert run(body, "qd.f64", a=("qd.f32", 0.1), b=("qd.f32", 0.7)) == expected
+
+
+def test_components_of_arguments_make_vectors_and_matrices():
+    argument = ("qd.types.vector(2, qd.f32)", qd.types.vector(2, qd.f32)(0.5, 0.25))
+    assert run("return qd.types.vector(2, qd.f32)(n.x)[1]", "qd.f32", n=argument) == 0.5
+    assert run("return qd.types.matrix(2, 2, qd.f32)(n[1])[1, 0]", "qd.f32", n=argument) == 0.25
