@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPP = {".cpp", ".h", ".td", ".def"}
 # What the product may hold: lines of code in src/ and in python/quadrants/.
-BUDGETS = {"src": 15_000, "python": 4_000}
+BUDGETS = {"src": 20_000, "python": 6_500}
 LONG_FILE = 600
 
 
