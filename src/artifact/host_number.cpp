@@ -54,18 +54,19 @@ int64_t combine(HostNumber::Step::Kind kind, int64_t a, int64_t b) {
 } // namespace
 
 int64_t HostNumber::evaluate(const uint8_t *arguments) const {
-  int64_t stack[kDeepest] = {}, *top = stack - 1;
+  int64_t stack[kDeepest] = {};
+  size_t count = 0;
   for (const Step &step : steps) {
     if (step.kind == Step::Kind::Constant) {
-      *++top = step.value;
+      stack[count++] = step.value;
     } else if (step.kind == Step::Kind::Argument) {
-      *++top = readArgument(step.type, arguments + step.value);
+      stack[count++] = readArgument(step.type, arguments + step.value);
     } else {
-      --top;
-      *top = combine(step.kind, top[0], top[1]);
+      --count;
+      stack[count - 1] = combine(step.kind, stack[count - 1], stack[count]);
     }
   }
-  return *top;
+  return stack[0];
 }
 
 } // namespace qd::artifact

@@ -127,7 +127,7 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
       if (*known < first || (size != layout::kDynamic && *known - first >= size))
         fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.reader.getInput(tensor.input).name +
                                 ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
-                                " and end before " + std::to_string(first + size));
+                                (size == layout::kDynamic ? "" : " and end before " + std::to_string(first + size)));
     } else if (known && size != layout::kDynamic) {
       std::string extent = ", whose extent along axis " + std::to_string(axis) + " is " + std::to_string(size);
       int64_t wrapped = wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);

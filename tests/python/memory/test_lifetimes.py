@@ -27,7 +27,7 @@ def resident_bytes() -> int:
 
 def grows(body: Callable[[], None], count: int) -> int:
     """Bytes of growth over the second half of `count` runs."""
-    if os.environ.get("QD_SANITIZED"):
+    if os.environ.get("SANITIZED_BUILD"):
         pytest.skip("sanitizers keep freed memory for a while")
     for _ in range(count // 2):
         body()
