@@ -33,7 +33,8 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
     source = get_source(kernel.__wrapped__)
     options = _options.plain(_options.current or {})
-    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, _runtime.target(), _runtime.cache_scope())
+    place = _runtime.target(), _runtime.cache_scope()
+    return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

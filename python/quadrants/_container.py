@@ -59,6 +59,14 @@ class Companions:
         """The tangents, of the same shape; those of a field have memory if `needs_dual` or a tree gave it. None where there are none."""
         return self._companion("dual")
 
+    @property
+    def _placed_grad(self) -> Any:
+        return self.grad if self._has("grad") else None
+
+    @property
+    def _placed_dual(self) -> Any:
+        return self.dual if self._has("dual") else None
+
     def has_grad(self) -> bool:
         """Whether gradient storage is allocated."""
         return self._has("grad")

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import QuadrantsSyntaxError
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
 from ._source import keep_text
@@ -79,7 +79,6 @@ def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
     made = Kernel(function, parameters, results, function.__qualname__)
     functools.update_wrapper(made, function)
     made.is_pure = declared_pure
-    made.grad = _NoGradient(function.__qualname__)
     made._is_classkernel = is_method(function)
     if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
         made.build_result = functools.partial(_build_result, results, is_tuple)
@@ -106,14 +105,40 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
     return found if isinstance(found, Kernel) else _make_kernel(found, False, 1)
 
 
-class _NoGradient:
-    """Stands for the gradient kernel; calling it says that there is none."""
+class BoundKernel:
+    """A kernel together with the object whose method it is, as `object.kernel`; a call through it passes the object first."""
 
-    def __init__(self, name: str):
-        self._name = name
+    __slots__ = ("__func__", "__self__")
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise QuadrantsRuntimeError(f"automatic differentiation is not supported: {self._name}.grad cannot be called")
+    def __init__(self, function: Any, instance: Any):
+        self.__func__, self.__self__ = function, instance
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.__func__(self.__self__, *arguments, **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.__func__, name)
+        return BoundKernel(found, self.__self__) if isinstance(found, Kernel) and name != "primal" else found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundKernel) and other.__func__ is self.__func__ and other.__self__ is self.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
+
+def derive(primal: Any, mode: int) -> Kernel:
+    """The kernel that is `primal` differentiated: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`). It has the same arguments.
+
+    That of the adjoints returns nothing.
+    """
+    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'grad' if mode == 3 else 'dual'}", mode)
+    functools.update_wrapper(made, primal.function)
+    made.is_pure, made._is_classkernel = primal.is_pure, primal._is_classkernel
+    made.primal = primal
+    if mode == 2 and (build := vars(primal).get("build_result")):
+        made.build_result = build
+    return made
 
 
 def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> Any:

@@ -61,12 +61,12 @@ private:
   PyThreadState *thread = nullptr;
 };
 
-frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple arguments, nb::handle results, nb::dict options) {
-  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), {}};
+frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple arguments, nb::handle results, nb::dict options, int mode) {
+  return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), support::AutodiffMode(mode), {}};
 }
 
 nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
-                  const std::string &target, const std::string &cacheScope) {
+                  const std::string &target, const std::string &cacheScope, int mode) {
   std::shared_ptr<const backends::Target> found = backends::findTarget(target);
   if (!found) throw nb::value_error(("there is no target named " + target).c_str());
   std::vector<backends::Stages::Time> times;
@@ -76,7 +76,7 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     Waiter waiter;
     support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
-    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options), values, found,
+    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options, mode), values, found,
                                                                text, cacheScope, waiter, times, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
   }
@@ -86,9 +86,9 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
   return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), stages);
 }
 
-std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options) {
+std::string buildIr(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options, int mode) {
   CompileFailure failure;
-  std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options), failure);
+  std::optional<std::string> text = buildFrontendIr(makeRequest(source, parameters, arguments, results, options, mode), failure);
   if (!text) raise(failure);
   return std::move(*text);
 }
@@ -105,9 +105,9 @@ NB_MODULE(_compiler, m) {
   qd::launch::prepareForcedUnwinding();
   m.doc() = "The compiler of Quadrants: Python source to machine code.";
   m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
-        "cache_scope"_a = "",
+        "cache_scope"_a = "", "mode"_a = 0,
         "A serialised artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
         "launcher cannot key is looked for on disk by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
-        "The frontend's IR as text.");
+        "mode"_a = 0, "The frontend's IR as text.");
 }

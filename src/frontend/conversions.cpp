@@ -264,21 +264,9 @@ Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
-  layout::TensorLayout layout = session.readLayout(value.object);
+  layout::TensorLayout layout = session.readInputLayout(value.object);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
-  if (!isField) {
-    // Packed arrays share code; others bring their strides along.
-    int64_t expected = layout.componentStride * layout.element.componentCount();
-    bool isPacked = true;
-    for (size_t axis = layout.strides.size(); axis-- > 0; expected *= layout.extents[axis])
-      isPacked = isPacked && (layout.strides[axis] == expected || layout.extents[axis] <= 1);
-    layout.extents.assign(layout.extents.size(), layout::kDynamic);
-    setKnownExtents(layout, shape);
-    if (isPacked)
-      layout.strides.clear();
-    else
-      layout.strides.assign(layout.strides.size(), layout::kDynamic);
-  }
+  if (!isField) setKnownExtents(layout, shape);
   return makeTensor(value, std::move(layout), isField);
 }
 

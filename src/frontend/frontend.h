@@ -6,6 +6,7 @@
 #pragma once
 
 #include "artifact/artifact.h"
+#include "support/autodiff_mode.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -32,6 +33,7 @@ struct Request {
   PyObject *arguments = nullptr;         ///< tuple: what the parameters are in this call, validated
   PyObject *results = nullptr;           ///< list of returned types, or None
   PyObject *options = nullptr;           ///< dict: the options of qd.init
+  support::AutodiffMode mode = support::AutodiffMode::None; ///< gradient storage is looked for in the derived ones
   std::function<void()> beforeStatement; ///< called before each statement, if there is any such function
 };
 

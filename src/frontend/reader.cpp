@@ -104,20 +104,20 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
   input.isField = isField;
   uint32_t number = place(std::move(input), 8 + 8 * dynamic);
   // Arrays may always share memory; a field has its own unless another input reaches it too.
-  for (const auto &[other, otherNumber] : containers)
+  for (const auto &[other, otherPath, otherNumber] : containers)
     if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.mayOverlap(object, other))) {
       artifact.inputs[number].mayAlias = true;
       artifact.inputs[otherNumber].mayAlias = true;
     }
-  containers.emplace_back(nb::borrow(object), number);
+  containers.push_back({nb::borrow(object), path, number});
   return tensors[path] = number;
 }
 
 void Reader::markOverlaps() {
   for (size_t i = 0; i < containers.size(); ++i)
     for (size_t k = i + 1; k < containers.size(); ++k) {
-      Input &first = artifact.inputs[containers[i].second], &second = artifact.inputs[containers[k].second];
-      if (!first.isUpdated || !second.isUpdated || !nb::cast<bool>(python.mayOverlap(containers[i].first, containers[k].first))) continue;
+      Input &first = artifact.inputs[containers[i].input], &second = artifact.inputs[containers[k].input];
+      if (!first.isUpdated || !second.isUpdated || !nb::cast<bool>(python.mayOverlap(containers[i].object, containers[k].object))) continue;
       first.mayAlias = second.mayAlias = true;
     }
 }

@@ -42,6 +42,14 @@ public:
   void markOverlaps();
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField);
 
+  /// A container that is an input.
+  struct Container {
+    nb::object object;
+    const PathNode *path;
+    uint32_t input;
+  };
+  const std::vector<Container> &getContainers() const { return containers; }
+
   const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
   /// Something was used that no path describes: the kernel is not kept on disk.
   void refuseCache() { artifact.cacheable = false; }
@@ -58,7 +66,7 @@ private:
   std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
   std::unique_ptr<PathNode> kernel;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
-  std::vector<std::pair<nb::object, uint32_t>> containers; ///< with the numbers of their inputs
+  std::vector<Container> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };

@@ -64,6 +64,7 @@ OwningOpRef<ModuleOp> Session::run() {
   reader.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
   builder.buildKernel();
+  addCompanions();
   markWrittenInputs();
   return std::move(module);
 }
@@ -167,6 +168,19 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   layout.strides = nb::cast<std::vector<int64_t>>(description[4]);
   layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
   layout.origin = nb::cast<std::vector<int64_t>>(description[6]);
+  return layout;
+}
+
+layout::TensorLayout Session::readInputLayout(nb::handle container) const {
+  layout::TensorLayout layout = readLayout(container);
+  if (python.isInstance(container, python.fieldBase)) return layout;
+  // Packed arrays share code; others bring their strides along.
+  int64_t expected = layout.componentStride * layout.element.componentCount();
+  bool isPacked = true;
+  for (size_t axis = layout.strides.size(); axis-- > 0; expected *= layout.extents[axis])
+    isPacked = isPacked && (layout.strides[axis] == expected || layout.extents[axis] <= 1);
+  layout.extents.assign(layout.extents.size(), layout::kDynamic);
+  isPacked ? layout.strides.clear() : layout.strides.assign(layout.strides.size(), layout::kDynamic);
   return layout;
 }
 

@@ -78,6 +78,8 @@ public:
   /// Scalar, vector or matrix type; null when the object is none.
   mlir::Type findValueType(nb::handle object) const;
   layout::TensorLayout readLayout(nb::handle container) const;
+  /// As a kernel sees it: extents of arrays, and strides of those that are not packed, are known at launch only.
+  layout::TensorLayout readInputLayout(nb::handle container) const;
 
   mlir::MLIRContext &ctx;
   const Request &request;
@@ -102,6 +104,7 @@ private:
   std::vector<Diagnostic> mistakes;
   artifact::SourcePlace currentPlace() const;
   void markWrittenInputs(); ///< written_inputs.cpp
+  void addCompanions();     ///< companions.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };
 

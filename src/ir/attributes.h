@@ -8,4 +8,10 @@ namespace qd::ir {
 /// Of a qd.tensor_argument: an array that shares memory with another one, both of which are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 
+/// Of a qd.kernel that is to be differentiated: "forward" or "reverse".
+inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
+
+/// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.
+inline constexpr llvm::StringLiteral kCompanion = "qd.companion";
+
 } // namespace qd::ir

@@ -202,7 +202,7 @@ bool Describer::value(PyObject *object) {
     return array(object);
   }
   if (isTensor(object)) return false; // a container is an input, never a constant
-  if (PyFunction_Check(object) || isKernel(object) || PyMethod_Check(object)) return function(object, Placement::Ignored);
+  if (PyFunction_Check(object) || isKernel(object) || findBound(object)) return function(object, Placement::Ignored);
   if (isEnumMember(object)) {
     out += 'E';
     typeName(kind);

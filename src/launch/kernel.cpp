@@ -134,10 +134,11 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
 
 static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
-    static const char *names[] = {"function", "parameters", "results", "name", nullptr};
+    static const char *names[] = {"function", "parameters", "results", "name", "mode", nullptr};
+    int mode = 0;
     PyObject *function, *parameters, *results = Py_None, *name = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OU:Kernel", const_cast<char **>(names), &PyFunction_Type, &function, &parameters,
-                                     &results, &name))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OUi:Kernel", const_cast<char **>(names), &PyFunction_Type, &function, &parameters,
+                                     &results, &name, &mode))
       return nullptr;
     Ref list = Ref::adopt(PySequence_List(parameters));
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
@@ -149,6 +150,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.parameters = list.release();
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
+    kernel.mode = support::AutodiffMode(mode);
     kernel.epoch = getState().epoch;
     allKernels.add(kernel);
     return self.release();
@@ -162,6 +164,8 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.function);
   Py_VISIT(kernel.parameters);
   Py_VISIT(kernel.results);
+  Py_VISIT(kernel.reverse);
+  Py_VISIT(kernel.forward);
   if (kernel.specialisations)
     for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
       if (int stop = specialisation->traverse(visit, arg)) return stop;
@@ -181,6 +185,8 @@ static int clearKernel(PyObject *self) {
   Py_CLEAR(kernel.dict);
   Py_CLEAR(kernel.parameters);
   Py_CLEAR(kernel.results);
+  Py_CLEAR(kernel.reverse);
+  Py_CLEAR(kernel.forward);
   return 0;
 }
 
@@ -201,7 +207,8 @@ static void deleteKernel(PyObject *self) {
 }
 
 static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
-  return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+  static PyObject *make = importAttribute("quadrants._kernel", "BoundKernel").release();
+  return instance && instance != Py_None ? PyObject_CallFunctionObjArgs(make, self, instance, nullptr) : Py_NewRef(self);
 }
 
 static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }
@@ -210,6 +217,23 @@ static PyObject *countSpecialisations(PyObject *self, void *) {
   KernelObject &kernel = kernelObject(self);
   return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
 }
+
+static PyObject *getMode(PyObject *self, void *) { return PyLong_FromLong(long(kernelObject(self).mode)); }
+
+/// The kernel of the given mode, which Python makes at the first look.
+static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::AutodiffMode mode) {
+  return guard([&]() -> PyObject * {
+    PyObject *&derived = kernelObject(self).*slot;
+    if (!derived) {
+      Ref made = call("quadrants._kernel", "derive", "Oi", self, int(mode));
+      if (!derived) derived = made.release();
+    }
+    return Py_NewRef(derived);
+  });
+}
+
+static PyObject *getReverse(PyObject *self, void *) { return derive(self, &KernelObject::reverse, support::AutodiffMode::Reverse); }
+static PyObject *getForward(PyObject *self, void *) { return derive(self, &KernelObject::forward, support::AutodiffMode::Forward); }
 
 static PyObject *listSpecialisations(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
@@ -230,6 +254,10 @@ void addKernelType(PyObject *module) {
       {}};
   static PyGetSetDef properties[] = {
       {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
+      {"mode", getMode, nullptr, "Of its function: 0 the kernel itself, 2 its tangents, 3 its adjoints.", nullptr},
+      {"grad", getReverse, nullptr, "The kernel that adds to the gradients of what this one reads, from those of what it writes.", nullptr},
+      {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},
+      {"_tangent", getForward, nullptr, "The kernel that does what this one does, and computes tangents (`.dual`).", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};
   static PyMemberDef members[] = {

@@ -19,14 +19,21 @@ static Ref missing() {
   return {};
 }
 
+PyObject *findBound(PyObject *object) {
+  static PyTypeObject *boundKernel = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._kernel", "BoundKernel").release());
+  static PyObject *function = PyUnicode_InternFromString("__func__");
+  if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
+  return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds it
+}
+
 PyObject *getFunction(PyObject *object) {
   static PyObject *name = PyUnicode_InternFromString("function");
   for (int depth = 0; depth < 8 && object; ++depth) {
     if (PyFunction_Check(object)) return object;
     if (isKernel(object))
       object = getKernelFunction(object);
-    else if (PyMethod_Check(object))
-      object = PyMethod_GET_FUNCTION(object);
+    else if (PyObject *bound = findBound(object))
+      object = bound;
     else if (PyType_Check(object))
       return nullptr;
     else {
@@ -45,7 +52,7 @@ PyObject *getFunction(PyObject *object) {
 static Ref unbind(Ref object, PyObject *owner) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
-  if (PyMethod_Check(object.get())) return Ref::borrow(PyMethod_GET_FUNCTION(object.get()));
+  if (PyObject *bound = findBound(object.get())) return Ref::borrow(bound);
   if (Py_TYPE(object.get()) != boundFunc || Ref::adopt(PyObject_GetAttr(object.get(), instance)).get() != owner) return object;
   return Ref::adopt(PyObject_GetAttr(object.get(), func));
 }

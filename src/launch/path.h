@@ -13,6 +13,9 @@ struct Roots {
   size_t argumentCount;
 };
 
+/// What is bound in a method, or in a kernel that was taken from an object; borrowed, null for anything else.
+PyObject *findBound(PyObject *object);
+
 /// The Python function behind a function, func or kernel; borrowed, null for anything else.
 PyObject *getFunction(PyObject *object);
 

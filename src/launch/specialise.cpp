@@ -89,6 +89,7 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
   if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) ||
       !describeValue(text, kernel.results))
     return std::nullopt;
+  text += "\nmode " + std::to_string(int(kernel.mode));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     Ref parameter = Ref::adopt(PySequence_GetItem(kernel.parameters, i));
     Ref kind = Ref::adopt(PyObject_GetAttrString(parameter.get(), "kind"));

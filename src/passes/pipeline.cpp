@@ -1,6 +1,7 @@
 // pipeline.cpp: the passes in their order
 #include "passes/pipeline.h"
 
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -14,6 +15,8 @@ namespace qd::passes {
 #include "passes/passes.h.inc"
 
 mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const PipelineOptions &options) {
+  for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
+    if (kernel->hasAttr(ir::kDerivative)) return kernel.emitError("automatic differentiation is not supported");
   mlir::PassManager pipeline(module.getContext(), mlir::ModuleOp::getOperationName());
   pipeline.enableVerifier(options.verify);
 

@@ -1,0 +1,66 @@
+// companions.cpp: where the gradients or tangents of a kernel's containers are, when it is compiled to be differentiated
+//
+// A gradient is an input like its container, one step further along the same path. A container without gradient storage receives nothing;
+// that it has none is something that the kernel depends on.
+#include "frontend/session.h"
+#include "ir/attributes.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using artifact::Dependency;
+using artifact::PathStep;
+using support::AutodiffMode;
+
+static bool isCompanion(const PathNode *path) {
+  return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
+}
+
+void Session::addCompanions() {
+  if (request.mode != AutodiffMode::Forward && request.mode != AutodiffMode::Reverse) return;
+  const char *name = request.mode == AutodiffMode::Reverse ? "grad" : "dual";
+  llvm::DenseMap<uint32_t, uint32_t> companions;
+  const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: companions are added to the list
+  for (const auto &[object, path, input] : containers) {
+    layout::TensorLayout layout = reader.getInput(input).layout;
+    if (!path || support::isInteger(layout.element.scalar)) continue;
+    if (isCompanion(path) && request.mode == AutodiffMode::Reverse)
+      fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
+    bool isTensor = python.isTensor(object);
+    // Of a field the storage may be declared and have no memory.
+    nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
+    nb::object companion = findAttribute(object, which);
+    if (!companion || companion.is_none()) {
+      reader.depend(reader.getStep(path, PathStep::Kind::Attribute, toText(which)),
+                    companion ? Dependency::Kind::Value : Dependency::Kind::Absent);
+      continue;
+    }
+    bool isField = isTensor && python.isInstance(companion, python.fieldBase);
+    if (isTensor)
+      layout = readInputLayout(companion);
+    else
+      nb::cast<bool>(companion.attr("is_contiguous")()) ? layout.strides.clear()
+                                                        : layout.strides.assign(layout.extents.size(), layout::kDynamic);
+    uint32_t number = reader.addTensor(reader.getStep(path, PathStep::Kind::Attribute, name), companion, std::move(layout), isField);
+    artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = true;
+    companions[input] = number;
+  }
+  Builder builder(&ctx);
+  for (auto [op, input] : tensorArguments) {
+    auto found = companions.find(input);
+    if (found == companions.end()) continue;
+    const artifact::Input &companion = reader.getInput(found->second);
+    op->setAttr(ir::kCompanion, builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(companion.offset)),
+                                                      TypeAttr::get(ir::getType(&ctx, companion.layout)),
+                                                      builder.getBoolAttr(companion.isField && !companion.mayAlias)}));
+  }
+  for (auto kernel : module->getOps<ir::KernelOp>()) {
+    kernel.setArgumentBytes(artifact.argumentBytes);
+    kernel->setAttr(ir::kDerivative, builder.getStringAttr(request.mode == AutodiffMode::Reverse ? "reverse" : "forward"));
+  }
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,16 @@
+// autodiff_mode.h: what of a kernel is compiled: itself, or one of the kernels that are derived from it.
+#pragma once
+
+#include <cstdint>
+
+namespace qd::support {
+
+/// Numbers as in Python (quadrants.types.enums.AutodiffMode).
+enum class AutodiffMode : uint8_t {
+  None,
+  Validation, ///< the kernel itself, which records what it reads and writes
+  Forward,    ///< results and tangents: `.dual` of what is written from `.dual` of what is read
+  Reverse     ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
+};
+
+} // namespace qd::support
