@@ -76,8 +76,8 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     Waiter waiter;
     support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
-    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options, mode), values, found,
-                                                               text, cacheScope, waiter, times, failure);
+    std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options, mode), values,
+                                                               found, text, cacheScope, waiter, times, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
   }
   if (bytes.empty()) raise(failure);
@@ -108,6 +108,6 @@ NB_MODULE(_compiler, m) {
         "cache_scope"_a = "", "mode"_a = 0,
         "A serialised artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
         "launcher cannot key is looked for on disk by what the frontend makes of it.");
-  m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a,
-        "mode"_a = 0, "The frontend's IR as text.");
+  m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "mode"_a = 0,
+        "The frontend's IR as text.");
 }

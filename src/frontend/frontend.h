@@ -28,13 +28,13 @@ struct Diagnostic {
 };
 
 struct Request {
-  PyObject *source = nullptr;            ///< quadrants._source.FunctionSource
-  PyObject *parameters = nullptr;        ///< list of quadrants._parameters.Parameter
-  PyObject *arguments = nullptr;         ///< tuple: what the parameters are in this call, validated
-  PyObject *results = nullptr;           ///< list of returned types, or None
-  PyObject *options = nullptr;           ///< dict: the options of qd.init
+  PyObject *source = nullptr;                               ///< quadrants._source.FunctionSource
+  PyObject *parameters = nullptr;                           ///< list of quadrants._parameters.Parameter
+  PyObject *arguments = nullptr;                            ///< tuple: what the parameters are in this call, validated
+  PyObject *results = nullptr;                              ///< list of returned types, or None
+  PyObject *options = nullptr;                              ///< dict: the options of qd.init
   support::AutodiffMode mode = support::AutodiffMode::None; ///< gradient storage is looked for in the derived ones
-  std::function<void()> beforeStatement; ///< called before each statement, if there is any such function
+  std::function<void()> beforeStatement;                    ///< called before each statement, if there is any such function
 };
 
 /// Null after an error, which `diagnostic` then tells. Needs the GIL.
