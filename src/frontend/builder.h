@@ -137,6 +137,8 @@ private:
   void visitStatementNode(nb::handle statement);
   void visitIf(nb::handle node);
   void visitRuntimeIf(nb::handle node, mlir::Value condition);
+  /// `otherwise` may be empty.
+  void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
   void visitReturn(nb::handle node);
   void visitAssert(nb::handle node);
   void visitExpressionStatement(nb::handle node);
@@ -190,6 +192,8 @@ private:
     std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: as written
     bool isGrouped = false;    ///< one index vector
   };
+  /// A loop over `box`, or over the items of `iterable`; where it does not run in parallel, inside an `if` with the guards.
+  void visitLoop(nb::handle node, std::optional<Box> box, const Value &iterable);
   void loopOver(nb::handle node, Box box);
   Box boxOfRange(const Value &range, nb::handle target);
   Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);

@@ -148,7 +148,7 @@ void FunctionBuilder::visitFor(nb::handle at) {
       std::vector<Value> indices = visitIndices(getAttribute(iterNode, names().slice));
       bool isElement =
           isWhole && indices.size() == countAxes(leaf) && llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
-      if (!isElement) return loopOver(at, boxOfSlice(leaf, indices, target));
+      if (!isElement) return visitLoop(at, boxOfSlice(leaf, indices, target), {});
       iterable = load(leaf.is(Kind::View) ? subscriptView(leaf, indices) : subscriptTensor(leaf, indices));
     }
   }
@@ -157,8 +157,16 @@ void FunctionBuilder::visitFor(nb::handle at) {
     if (!isConstant(test) && !test.isStatic) iterable = chooseRange(iterNode, truth(test, "if"));
   }
   if (!iterable.isGiven()) iterable = visit(iterNode);
-  if (std::optional<Box> box = findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
-  unroll(at, iterable);
+  visitLoop(at, findBox(iterNode, iterable, target), iterable);
+}
+
+void FunctionBuilder::visitLoop(nb::handle at, std::optional<Box> box, const Value &iterable) {
+  auto emit = [&] { box ? loopOver(at, std::move(*box)) : unroll(at, iterable); };
+  bool obeysGuards = box ? !nextLoop.isSerial : holdsLoopsOnly(getAttribute(at, names().body));
+  if (guards.empty() || !isTopLevel() || isInsideParallel || obeysGuards) return emit();
+  mlir::Value condition = guards[0];
+  for (mlir::Value guard : llvm::drop_begin(guards)) condition = create<ir::BinaryOp>(ir::BinaryKind::bit_and, condition, guard);
+  emitIf(condition, emit, {});
 }
 
 Value FunctionBuilder::toRange(const Value &object) {

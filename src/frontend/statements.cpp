@@ -212,12 +212,16 @@ void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
     guards.pop_back();
     return;
   }
+  emitIf(condition, [&] { visitBody(body); }, nb::len(orelse) != 0 ? [&] { visitBody(orelse); } : std::function<void()>());
+}
+
+void FunctionBuilder::emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise) {
   auto op = create<ir::IfOp>(condition);
   Branch branches[2];
-  branches[0] = runBranch(op.getThenRegion(), [&] { visitBody(body); });
-  if (nb::len(orelse) != 0) branches[1] = runBranch(op.getElseRegion(), [&] { visitBody(orelse); });
+  branches[0] = runBranch(op.getThenRegion(), then);
+  if (otherwise) branches[1] = runBranch(op.getElseRegion(), otherwise);
   // A branch that leaves says nothing about the variables after the `if`.
-  if (nb::len(orelse) == 0 && branches[0].isTerminated) return;
+  if (!otherwise && branches[0].isTerminated) return;
   mergeBranches(op, branches);
   terminated = branches[0].isTerminated && branches[1].isTerminated;
 }

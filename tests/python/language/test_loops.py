@@ -156,6 +156,22 @@ def test_loop_config_with_serialize_allows_break():
     assert run(body, n=("qd.i32", 7)) == 7
 
 
+@pytest.mark.parametrize("head", ["if n == 7:\n", "if n != 7:\n    for i in range(1):\n        s += 100\nelse:\n"], ids=["if", "else"])
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "    qd.loop_config(serialize=True)\n    for i in range(2):\n        s += 1\n",
+        "    for i in (0, 1):\n        s += 1\n",
+        "    for i in (0, 1):\n        for j in range(i, i + 1):\n            s += 1\n",
+    ],
+    ids=["serial", "unrolled", "unrolled around a parallel one"],
+)
+def test_loop_alone_in_a_branch_runs_only_where_the_condition_holds(head, loop):
+    body = f"s = 0\n{head}{loop}return s"
+    assert run(body, n=("qd.i32", 7)) == 2
+    assert run(body, n=("qd.i32", 5)) == (100 if "100" in head else 0)
+
+
 def test_loop_config_changes_no_result():
     body = "s = 0\nqd.loop_config(block_dim=64, parallelize=2, name='sum')\nfor i in range(1000):\n    s += i\nreturn s"
     assert run(body) == 499500
