@@ -148,6 +148,7 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("block_local", _nothing, "Hint that tensors are read by neighbouring iterations."),
     ("cache_read_only", _nothing, "Hint that tensors are only read."),
     ("no_activate", _nothing, "Hint that all accessed cells are active."),
+    ("stop_grad", _nothing, "No gradient flows into the field from the loop that this stands in."),
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
     ("volatile_load", None, "Reads a place, never from a register."),
     ("global_thread_idx", None, "Number of the thread that runs."),

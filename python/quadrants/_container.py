@@ -43,6 +43,12 @@ class _WrittenBack(np.ndarray):
             self._flush()
 
 
+def attach(container: Any, which: str, companion: Any) -> None:
+    """Make a container the gradient ("grad") or tangent ("dual") of another one."""
+    companion._mark_companion(1 if which == "grad" else 2)
+    setattr(container, which, companion)
+
+
 class Companions:
     """Gradient storage: containers of the same shape, which a class makes in `_companion` when they are first asked for."""
 
@@ -123,7 +129,7 @@ class ContainerMethods(InteropMethods, Companions):
             value = np.asarray(value)
             if value.shape not in ((), self.element_shape):
                 raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
-        if self._device is None and (view := self._fetch()).nbytes < HUGE:
+        if self._device is None and (view := self._fetch(None, True)).nbytes < HUGE:
             store(view, ..., value)
             return
         element = np.empty(self.element_shape, to_numpy_dtype(self.dtype))
@@ -178,6 +184,6 @@ class ContainerMethods(InteropMethods, Companions):
 
     def _assign(self, value: Any) -> None:
         """`container[slices] = value`, called on the view that the slices choose."""
-        elements = self._fetch()
+        elements = self._fetch(None, True)
         store(elements, ..., unwrap(value))
         self._flush(elements)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _snode, _types
-from ._container import ContainerMethods, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, attach, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
@@ -26,12 +26,14 @@ class Field(ContainerMethods, _runtime.FieldBase):
     _primal: str | None = None  # of a gradient or tangent: what it is called in messages
 
     def _companion(self, which: str) -> Any:
-        if self._primal is not None or not self.dtype.is_real:
+        is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient
+        if (self._primal is not None and not is_second) or not self.dtype.is_real:
             return None
         made = _declare(
             self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS, (type(self),) * 3
         )
         made._primal = which
+        attach(self, which, made)
         return made
 
     def _unplaced_shape(self) -> tuple[int, ...]:
@@ -167,10 +169,18 @@ def _build(
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
             for leaf, companion in zip(leaves, _declare(dtype, which, order, layout, kinds)._leaves(), strict=True):
-                setattr(leaf, which, companion)
+                attach(leaf, which, companion)
+    if needs_grad and needs_dual and not issubclass(kinds[0], Field):
+        for leaf, companion in zip(leaves, _declare(dtype, "dual", order, layout, kinds)._leaves(), strict=True):
+            attach(leaf.grad, "dual", companion)
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
-    for source in (made, made.grad if needs_grad else None, made.dual if needs_dual else None):
+    companions = (
+        made.grad if needs_grad else None,
+        made.dual if needs_dual else None,
+        made.grad.dual if needs_grad and needs_dual else None,
+    )
+    for source in (made, *companions):
         parts = [] if source is None else [list(source._leaves())] if layout is Layout.AOS else [[leaf] for leaf in source._leaves()]
         for part in parts:
             _add_arrays(tree, axes, extents).put(part, origin)

@@ -165,8 +165,8 @@ class InteropMethods:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
-        if copy is False:
-            self.view()  # or the reason why there is none
+        if copy is False or (copy is None and self._device is None):
+            self.view()  # or the reason why there is none; whoever has it may write at any time
         view = self._shaped_view(keep_dims)
         wanted = view.dtype if dtype is None else to_numpy_dtype(dtype)
         if wanted != view.dtype and copy is False:
@@ -306,7 +306,7 @@ class InteropMethods:
         """For NumPy: a view of the memory, or a copy when one is asked for or the type differs."""
         if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self.dtype) and copy is False:
             raise ValueError("a conversion of the data type needs a copy")
-        elements = self.view() if copy is False else self._fetch()
+        elements = self.view() if copy is False or (self._device is None and not copy) else self._fetch()
         return np.array(elements, dtype) if dtype is not None or (copy and self._device is None) else elements
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _types
-from ._container import ContainerMethods, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, attach, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._interop import element_dtype, find_array
@@ -147,7 +147,7 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
     made._element_type = element
     if grad is not None:
-        made.grad = from_dlpack(grad, element)
+        attach(made, "grad", from_dlpack(grad, element))
         if (made.grad.shape, made.grad.dtype) != (made.shape, dtype):
             raise ValueError(f"gradients of {dtype} {made.shape} are expected, got {made.grad.dtype} {made.grad.shape}")
     return made
@@ -200,9 +200,11 @@ def make_ndarray(
     if (needs_grad or needs_dual) and not made.dtype.is_real:
         raise QuadrantsRuntimeError(f"{made.dtype} is not supported for {_NEEDS_GRAD[rank]}")
     if needs_grad:
-        made.grad = make()
+        attach(made, "grad", make())
     if needs_dual:
-        made.dual = make()
+        attach(made, "dual", make())
+    if needs_grad and needs_dual:
+        attach(made.grad, "dual", make())
     return made
 
 

@@ -90,6 +90,11 @@ void synchronize() {
   launch::synchronize();
 }
 
+nb::object setWatcher(nb::object watcher) {
+  PyObject *before = std::exchange(launch::watcher, watcher.is_none() ? nullptr : watcher.release().ptr());
+  return before ? nb::steal(before) : nb::none();
+}
+
 nb::dict getStatistics() {
   const launch::State &state = launch::getState();
   nb::dict result;
@@ -186,6 +191,8 @@ NB_MODULE(_runtime, m) {
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
+  m.def("set_watcher", bindings::setWatcher, "watcher"_a.none(),
+        "What is called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords); gives the one before.");
   m.def("cache_scope", launch::describeCacheScope,
         "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");

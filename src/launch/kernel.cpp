@@ -114,10 +114,24 @@ static void hideOwnFrames() noexcept {
   PyErr_Restore(type, value, traceback);
 }
 
+/// A call under a tape, which calls the kernel itself.
+static PyObject *callWatched(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  struct Pause {
+    PyObject *held = std::exchange(watcher, nullptr);
+    ~Pause() { Py_XSETREF(watcher, held); }
+  } pause;
+  Ref positional = makeTuple(arguments, count), keywords = Ref::borrow(Py_None);
+  if (names) keywords = Ref::adopt(PyDict_New());
+  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0) throw PythonError{};
+  return PyObject_CallFunctionObjArgs(pause.held, self, positional.get(), keywords.get(), nullptr);
+}
+
 static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t countAndFlag, PyObject *names) {
   PyObject *result = guard([&]() -> PyObject * {
     KernelObject &kernel = kernelObject(self);
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
+    if (watcher) return callWatched(self, arguments, count, names);
     if (!names && count == kernel.parameterCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialisation> latest = kernel.specialisations->latest();

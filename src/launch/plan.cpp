@@ -230,7 +230,10 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   if (Py_TYPE(object) == reinterpret_cast<PyTypeObject *>(input.type.get())) {
     const runtime::Tensor &tensor = getTensor(object);
     if (tensor.typeKey != input.key) return Fit::No;
-    if (input.input->isWritten && !tensor.buffer->isWritable()) return Fit::ReadOnly;
+    if (input.input->isWritten) {
+      if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
+      tensor.buffer->noteWrite();
+    }
     argument->data = tensor.data;
     extents = tensor.layout.extents.data();
     strides = tensor.layout.strides.data();

@@ -26,6 +26,8 @@ struct State {
 State &getState();
 /// The stream that launches of this thread go to; null: the default one.
 inline thread_local void *currentStream = nullptr;
+/// Called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None); none while it runs. Owned.
+inline thread_local PyObject *watcher = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
 /// Ends the runtime: containers lose their memory, kernels their code.

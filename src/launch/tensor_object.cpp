@@ -112,6 +112,8 @@ void releaseAllTensors() {
   for (TensorObject *object = allTensors.first; object; object = object->next) object->tensor.release();
 }
 
+TensorObject *getFirstTensor() { return allTensors.first; }
+
 std::vector<int64_t> readIntegers(PyObject *sequence) {
   Ref items = Ref::adopt(PySequence_Fast(sequence, "expected a tuple of integers"));
   std::vector<int64_t> result;
@@ -247,12 +249,12 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
+    tensor.buffer->noteView();
     return makeArray(tensor.layout, tensor.data, tensor.buffer);
   });
 }
 
-/// Whether every byte between the first element and the last belongs to one.
-static bool isPacked(const Tensor &tensor) {
+bool isPacked(const Tensor &tensor) {
   return tensor.range.end - tensor.range.begin ==
          layout::countElements(tensor.layout) * tensor.layout.element.componentCount() * int64_t(getByteSize(tensor.layout.element.scalar));
 }
@@ -278,6 +280,10 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "|Op:_fetch", &index, &overwrites)) return nullptr;
     requireAlive(self);
     Tensor part = getPart(getTensor(self), index);
+    if (overwrites)
+      part.buffer->noteWrite();
+    else if (index != Py_None)
+      part.buffer->noteView(); // an element that the user may keep
     runtime::DeviceMemory *memory = part.buffer->getMemory();
     if (!memory) return makeArray(part.layout, part.data, part.buffer);
     auto bytes = size_t(part.range.end - part.range.begin);
@@ -294,6 +300,7 @@ static PyObject *flushElements(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!|O:_flush", &PyArray_Type, &array, &index)) return nullptr;
     requireAlive(self);
     Tensor part = getPart(getTensor(self), index);
+    part.buffer->noteWrite();
     auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array))) + part.range.begin;
     if (runtime::DeviceMemory *memory = part.buffer->getMemory())
       writeMemory(*memory, part.data + part.range.begin, data, size_t(part.range.end - part.range.begin));
@@ -325,6 +332,11 @@ static PyObject *getShape(TensorObject &object) {
   return Py_NewRef(object.shape);
 }
 
+static PyObject *getAddress(TensorObject &object) {
+  object.tensor.buffer->noteView();
+  return PyLong_FromVoidPtr(object.tensor.data);
+}
+
 static PyObject *getLayout(TensorObject &object) {
   const TensorLayout &layout = object.tensor.layout;
   return Py_BuildValue("ssNNNLN", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
@@ -351,6 +363,7 @@ static PyObject *tryFill(PyObject *self, PyObject *element) {
     runtime::DeviceMemory *memory = tensor.buffer->getMemory();
     auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
     if (!memory || !PyArray_Check(element) || !isPacked(tensor) || begin % sizeof(uint32_t)) Py_RETURN_FALSE;
+    tensor.buffer->noteWrite();
     auto *array = reinterpret_cast<PyArrayObject *>(element);
     auto *bytes = static_cast<const unsigned char *>(PyArray_DATA(array));
     auto count = size_t(PyArray_NBYTES(array)), size = size_t(tensor.range.end - tensor.range.begin);
@@ -376,6 +389,7 @@ static PyObject *tryCopy(PyObject *self, PyObject *other) {
     bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
                   to.layout.strides == from.layout.strides && to.layout.componentStride == from.layout.componentStride;
     if (!memory || memory != from.buffer->getMemory() || !isSame || !isPacked(to)) Py_RETURN_FALSE;
+    to.buffer->noteWrite();
     memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
     Py_RETURN_TRUE;
   });
@@ -494,8 +508,7 @@ void addTensorTypes(PyObject *module) {
       {"_byte_offset", getProperty<Need::Nothing, [](TensorObject &object) { return PyLong_FromLongLong(object.tensor.byteOffset); }>,
        nullptr, "Where in the buffer the first element lies.", nullptr},
       {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU that the memory is on, or None.", nullptr},
-      {"_address", getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromVoidPtr(object.tensor.data); }>, nullptr,
-       "Address of the first element.", nullptr},
+      {"_address", getProperty<Need::Memory, getAddress>, nullptr, "Address of the first element.", nullptr},
       {"_state", getProperty<Need::Nothing, getStateName>, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
       {}};
   static PyMethodDef methods[] = {
@@ -505,6 +518,7 @@ void addTensorTypes(PyObject *module) {
       {"_try_fill", tryFill, METH_O, "Fill on the device with one element; False where that cannot be done."},
       {"_try_copy", tryCopy, METH_O, "Copy on the device from a container of the same layout; False where that cannot be done."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
+      {"_mark_companion", markCompanion, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};
   PyType_Slot slots[] = {slot(Py_tp_new, newTensor),
@@ -527,6 +541,7 @@ void addTensorTypes(PyObject *module) {
       addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
+      {"clear_companions", clearCompanions, METH_O, "Set all gradients (1) or tangents (2) to zero; those that are zero cost nothing."},
       {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each one that has memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
       {}};

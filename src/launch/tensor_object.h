@@ -18,6 +18,8 @@ struct TensorObject {
   PyObject *code;                ///< function of the user's that allocated the memory, null when unknown,
   int line;                      ///< and the line
   bool isWindow;                 ///< of a container that has the memory
+  uint8_t companion;             ///< 1: the gradient of another container, 2: its tangent
+  uint64_t clearedAt;            ///< count of its buffer's writes when all elements were zero
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 
@@ -43,6 +45,15 @@ inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<Te
 PyObject *makeElementShape(const layout::ValueType &element);
 /// Whether elements of two containers or NumPy arrays may share memory: by their bounds, of two containers by their layouts, too.
 bool mayOverlap(PyObject *a, PyObject *b);
+
+/// All containers, one linked to the next.
+TensorObject *getFirstTensor();
+/// Whether every byte between the first element and the last belongs to one.
+bool isPacked(const runtime::Tensor &tensor);
+
+// companions.cpp: methods of containers and functions of the module about gradients and tangents.
+PyObject *markCompanion(PyObject *self, PyObject *kind);
+PyObject *clearCompanions(PyObject *module, PyObject *kind);
 
 void addTensorTypes(PyObject *module);
 /// Takes the memory of every container away; views keep theirs.

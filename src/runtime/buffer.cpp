@@ -72,6 +72,7 @@ BufferRef Buffer::borrow(void *data, size_t bytes, bool isWritable, void *owner,
   result.buffer->block = owner;
   result.buffer->giveBack = giveBack;
   result.buffer->memory = std::move(memory);
+  result.buffer->noteView();
   return result;
 }
 

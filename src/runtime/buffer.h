@@ -49,11 +49,22 @@ public:
   /// Null when the processor reads and writes the bytes itself.
   DeviceMemory *getMemory() const { return memory.get(); }
 
+  /// Counts what may have written to it, but for views of other libraries: these have its address for good.
+  void noteWrite() { writes.store(writes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void noteView() { writes.store(kUncounted, std::memory_order_relaxed); }
+  /// The same number as before: nothing was written in between. kUncounted: nobody knows.
+  uint64_t getWrites() const {
+    uint64_t now = writes.load(std::memory_order_relaxed);
+    return now >= kUncounted ? kUncounted : now;
+  }
+  static constexpr uint64_t kUncounted = uint64_t(1) << 63;
+
 private:
   friend class BufferRef;
   Buffer() = default;
   ~Buffer();
   std::atomic<int64_t> owners{1};
+  std::atomic<uint64_t> writes{0};
   void *data = nullptr;
   size_t size = 0;
   bool writable = true;

@@ -22,6 +22,7 @@ from quadrants import _compile, _errors, _options, _parameters
 from . import hosts, scalars
 from .checks import Checks
 from .evaluator import Evaluator
+from .recorder import Recorder
 from .values import ReadOnlyError
 
 _RECURSION = 20_000
@@ -29,16 +30,16 @@ _lock = threading.RLock()
 _evaluator = Evaluator()
 
 
-def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of a kernel."""
-    flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)))
+def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], validates: bool = False) -> Any:
+    """A call of a kernel; `validates` refuses to overwrite what it has read, in containers that have a gradient."""
+    flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), validates)
     if flat is None:
         return None
     build = getattr(kernel, "build_result", None)  # a single scalar needs none
     return flat[0] if build is None else build(flat)
 
 
-def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
+def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> Any:
     """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
@@ -47,12 +48,16 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
         is_checked = scalars.options.debug or checks_nans
         scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
         vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
+        recorder = Recorder(_evaluator, kernel, validates) if validates or getattr(kernel, "mode", 0) else None
+        scalars.options.recorder = recorder
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
             pairs = enumerate(zip(kernel.parameters, arguments, strict=False))
             given = [hosts.argument(parameter, position, value) for position, (parameter, value) in pairs]
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
+            if recorder is not None:
+                recorder.finish()
             return hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
@@ -61,6 +66,9 @@ def launch(kernel: Any, arguments: tuple[Any, ...]) -> Any:
                 raise
             raise _with_frames(error, f"{type(error).__name__}: {error}") from error
         finally:
+            scalars.options.recorder = None
+            if recorder is not None:
+                recorder.undo()
             sys.setrecursionlimit(limit)
 
 

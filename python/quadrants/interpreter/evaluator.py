@@ -22,6 +22,7 @@ from quadrants._errors import (
     QuadrantsAssertionError,
     QuadrantsCompilationError,
     QuadrantsNameError,
+    QuadrantsRuntimeError,
     QuadrantsSyntaxError,
     QuadrantsTypeError,
 )
@@ -125,6 +126,8 @@ class Evaluator:
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return meanings.part_attribute(tensor, name)
+        if name == "grad" and options.recorder is not None and options.recorder.reverse and self.tensor(base) is not None:
+            raise QuadrantsRuntimeError("Cannot automatically differentiate through a grad tensor")
         if isinstance(base, values.View) and name in ("grad", "dual"):
             return values.view_of(self.tensor(self.member(base.parent, name)), base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
@@ -259,7 +262,7 @@ class Evaluator:
 
     def place_of(self, value: Any) -> Any:
         """A place for a variable whose reference is taken."""
-        return np.array(value) if isinstance(value, np.generic) else value
+        return scalars.place(value) if isinstance(value, np.generic) else value
 
     def write(self, place: Any, value: Any) -> None:
         """Stores, unless only types are wanted."""
@@ -310,7 +313,14 @@ class Evaluator:
         """`base[index] op= value`, `base.name op= value`."""
         if not is_runtime(place):
             raise QuadrantsSyntaxError("unsupported augmented assignment: captured value is constant")
-        self.write(place, self._augmented(op, read(place), value, shared=True))
+        self.write(place, self._augmented(op, self.read_for_update(place), value, shared=True))
+
+    def read_for_update(self, place: Any) -> Any:
+        """What a place holds that is about to be added to."""
+        if options.recorder is None:
+            return read(place)
+        with options.recorder.updating():
+            return read(place)
 
     def store_element(self, value: Any, base: Any, index: Any) -> None:
         """`base[index] = value`."""
@@ -354,6 +364,8 @@ class Evaluator:
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
         """The values of a loop variable, or tuples of them for `count` targets."""
         iterator = self._loop_values(items, count)
+        if options.recorder is not None:
+            iterator = options.recorder.loop(iterator)
         return itertools.islice(iterator, 1) if self.dry else iterator
 
     def range_choice(self, items: Any) -> Any:
@@ -443,7 +455,7 @@ class Evaluator:
             return hosts.call_func(self, hosts.bind(_indices.fill, function.__self__), arguments, keywords)
         if name is not None and name.startswith("atomic_"):
             return meanings.atomic(self, name, *arguments, **keywords)
-        arguments = tuple([value[()] if type(value) is np.ndarray and value.ndim == 0 else value for value in arguments])
+        arguments = tuple([value[()] if is_place(value) else value for value in arguments])
         keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()} if keywords else keywords
         if name is not None:
             meaning = meanings.BY_NAME.get(name)

@@ -25,6 +25,7 @@ from quadrants._struct import Struct, StructField, StructType
 from . import scalars, values
 from .rewrite import Rewriter, TypesRewriter, rewrite
 from .scalars import NAMES, cast, typed
+from .tracking import Memory
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
@@ -55,10 +56,11 @@ def check_dtype(kind: Any) -> np.dtype:
 # containers and constants
 
 
-def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = None) -> Tensor:
-    """The memory of a container, or of an array argument whose batch shape is `shape`."""
+def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = None, owner: Any = None) -> Tensor:
+    """The memory of a container, or of an array argument whose batch shape is `shape`; `owner` is what has its gradient."""
     if isinstance(container, np.ndarray):
-        return Tensor(container, container.shape if shape is None else shape, label, dynamic=True)
+        memory = scalars.memory(container, owner, f"argument {label}")
+        return Tensor(memory, container.shape if shape is None else shape, label, dynamic=True)
     if isinstance(container, StructField):
         members = {name: tensor_of(member) for name, member in container.field_dict.items()}
         origin = next(iter(members.values())).origin
@@ -66,7 +68,8 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
     kind = values.HostView if isinstance(container, BufferView) else Tensor
-    tensor = kind(view, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
+    memory = scalars.memory(view, container, container._name or f"argument {label}")
+    tensor = kind(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
     tensor.owner = container
     return tensor
 
@@ -162,7 +165,7 @@ def zero(kind: Any) -> Any:
         return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **_statics(kind)})
     if isinstance(kind, _types.MatrixType):
         return Vec(np.zeros(kind.shape, dtype_of(kind.dtype)))
-    return np.zeros((), dtype_of(kind))
+    return scalars.adopt(np.zeros((), dtype_of(kind)))
 
 
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
@@ -213,7 +216,7 @@ def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:
     flat, count = flatten(arguments), int(np.prod(kind.shape))
     if len(flat) not in (1, count):
         raise QuadrantsSyntaxError(f"{kind!r} takes {count} values, got {len(flat)}")
-    return Vec(np.resize(np.array(flat), kind.shape))
+    return Vec(np.resize(np.stack(flat), kind.shape))
 
 
 # functions
@@ -339,13 +342,20 @@ def cast_argument(value: Any, dtype: np.dtype) -> Any:
 def array_argument(value: Any, annotation: Any, label: str) -> Any:
     """An array argument; the annotation says how many axes belong to the elements."""
     if isinstance(value, (_runtime.NdarrayBase, _runtime.FieldBase)):
-        return tensor_of(value, label).clamped(annotation)
+        return without_gradient(tensor_of(value, label).clamped(annotation), annotation)
     if isinstance(value, StructField) or (array := find_array(value, label)) is None:
         return value
     element = getattr(annotation, "dtype", None)
     rank = element.ndim if isinstance(element, _types.MatrixType) else 0
-    tensor = tensor_of(array, label, array.shape[: array.ndim - rank]).clamped(annotation)
+    tensor = tensor_of(array, label, array.shape[: array.ndim - rank], value).clamped(annotation)
     tensor.owner = value
+    return without_gradient(tensor, annotation)
+
+
+def without_gradient(tensor: Tensor, annotation: Any) -> Tensor:
+    """A tensor whose gradient is ignored if its annotation says `needs_grad=False`."""
+    if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory):
+        tensor.data.companions = (None, *tensor.data.companions[1:])
     return tensor
 
 

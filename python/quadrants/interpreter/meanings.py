@@ -35,7 +35,7 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
         raise QuadrantsSyntaxError(f"cannot use a Field directly as the first operand of '{name}'")
     if not (is_place(place) or isinstance(place, Vec)) or not (place.data if isinstance(place, Vec) else place).flags.writeable:
         raise QuadrantsSyntaxError(f"cannot use a non-writable target as the first operand of '{name}'")
-    old, dtype = read(place), place.data.dtype if isinstance(place, Vec) else place.dtype
+    old, dtype = evaluator.read_for_update(place), place.data.dtype if isinstance(place, Vec) else place.dtype
     given = [values.as_type_of(place, name, operand) for operand in map(read, operands)]
     if name == "atomic_cas":
         if isinstance(place, Vec):
@@ -174,6 +174,14 @@ def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
     return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
 
 
+def _stop_grad(evaluator: Any, field: Any) -> None:
+    tensor = evaluator.tensor(field)
+    if tensor is None or tensor.dynamic:
+        raise QuadrantsTypeError(f"qd.stop_grad takes a field, got {scalars.type_name(field)}")
+    if scalars.options.recorder is not None:
+        scalars.options.recorder.stop(tensor)
+
+
 def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any:
     items = items if isinstance(items, Vec) else list(items)
     if isinstance(items, Vec) or any(map(is_runtime, items)):
@@ -276,7 +284,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
-    "zero": _constant_like(0), "one": _constant_like(1),
+    "stop_grad": _stop_grad, "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
 
@@ -333,7 +341,7 @@ def matmul(left: Any, right: Any) -> Any:
     columns = right.data.T if right.data.ndim == 2 else right.data[None]
     cells = [[_sum_of(binary("mul", Vec(row), Vec(column)).data) for column in columns] for row in rows]
     shape = (*left.data.shape[:-1], *right.data.shape[1:])
-    return Vec(np.array(cells).reshape(shape))
+    return Vec(np.stack([cell for row in cells for cell in row]).reshape(shape))
 
 
 def _dot(_: Any, left: Vec, right: Any) -> Any:

@@ -22,7 +22,7 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 
 # The options of `qd.init` that change what a program means.
-options: Any = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None)
+options: Any = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None, recorder=None)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
@@ -129,6 +129,23 @@ def bit_cast(value: Any, dtype: np.dtype) -> Any:
     return value.view(dtype)
 
 
+def adopt(array: Any) -> Any:
+    """An array that becomes a place of the kernel."""
+    return array if options.recorder is None else options.recorder.adopt(array)
+
+
+def memory(array: np.ndarray, container: Any, label: str) -> Any:
+    """The memory of a container that the kernel uses."""
+    return array if options.recorder is None else options.recorder.memory(array, container, label)
+
+
+def place(value: Any) -> Any:
+    """A place of its own that holds a NumPy scalar."""
+    made = adopt(np.array(value))
+    made[...] = value
+    return made
+
+
 # What Python computes between compile-time values; with the symbols of messages.
 PYTHON: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul), "div": ("/", operator.truediv),
@@ -181,6 +198,11 @@ def unary(name: str, value: Any) -> Any:
 
 
 def _compute(row: Operator, *operands: Any) -> Any:
+    return compute(row, *operands) if options.recorder is None else options.recorder.compute(row, operands)
+
+
+def compute(row: Operator, *operands: Any) -> Any:
+    """One operator on operands of its types."""
     checks = options.checks
     if checks is None:
         return row.compute(*operands)

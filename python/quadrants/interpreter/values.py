@@ -30,7 +30,7 @@ class Vec:
     __slots__ = ("data", "home")
 
     def __init__(self, data: np.ndarray, home: tuple[np.ndarray, list[int]] | None = None) -> None:
-        self.data, self.home = data, home
+        self.data, self.home = scalars.adopt(data), home
 
     def __repr__(self) -> str:
         return f"{NAMES[self.data.dtype]}{self.data.tolist()}"
@@ -295,9 +295,7 @@ def new_place(value: Any) -> Any:
     """A place of its own that holds `value`."""
     if isinstance(value, (Vec, StructValue)):
         return read(value)
-    if is_place(value):
-        return value.copy()
-    return np.array(typed(value))
+    return scalars.place(value[()] if is_place(value) else typed(value))
 
 
 def is_runtime(value: Any) -> bool:

@@ -2,11 +2,11 @@
 
 from types import SimpleNamespace
 
-from ._buffer_view import BufferView, BufferViewType
-from ._dtypes import *  # noqa: F403 (the names of the data types)
-from ._dtypes import DATA_TYPES, is_integral, is_real, is_signed
-from ._struct import struct
-from ._types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
+from .._buffer_view import BufferView, BufferViewType
+from .._dtypes import *  # noqa: F403 (the names of the data types)
+from .._dtypes import DATA_TYPES, is_integral, is_real, is_signed
+from .._struct import struct
+from .._types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
 
 __all__ = [
     "BufferView",

@@ -1,0 +1,24 @@
+"""`qd.ad`: derivatives of programs. `Tape` records kernels and runs their gradients (reverse mode), `FwdMode` runs their tangents."""
+
+from __future__ import annotations
+
+from .. import _options, _runtime
+from ..types.enums import SNodeGradType
+from ._custom import grad_for, grad_replaced, no_grad
+from ._forward import FwdMode
+from ._tape import Tape
+from ._torch import torch_op
+
+__all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad", "torch_op"]
+
+_KINDS = {SNodeGradType.ADJOINT: 1, SNodeGradType.DUAL: 2}
+
+
+def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) -> None:
+    """Set the gradients of all containers to zero; with `SNodeGradType.DUAL` their tangents.
+
+    Raises `QuadrantsRuntimeError` without a runtime.
+    """
+    _options.check_runtime()
+    if gradient_type in _KINDS:
+        _runtime.clear_companions(_KINDS[gradient_type])

@@ -1,0 +1,72 @@
+"""Functions with gradients of their own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .. import _runtime
+from .._errors import QuadrantsRuntimeError
+from .._kernel import Kernel
+from ._tape import Tape
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def grad_replaced(func: F) -> F:
+    """Hide the kernels that a Python function calls from tapes: the function that `grad_for` registers computes its gradient.
+
+    For instance a function that stores less than a tape of its kernels would, and computes again what it needs. It may be a method.
+
+    Args:
+        func: the function; arguments and results are passed through.
+    """
+
+    @functools.wraps(func)
+    def replaced(*arguments: Any, **keywords: Any) -> Any:
+        watcher = _runtime.set_watcher(None)
+        tape = getattr(watcher, "__self__", None)
+        if not isinstance(tape, Tape):
+            _runtime.set_watcher(watcher)
+            return func(*arguments, **keywords)
+        try:
+            result = func(*arguments, **keywords)
+        finally:
+            _runtime.set_watcher(watcher)
+        tape.record(replaced, arguments, keywords)
+        return result
+
+    replaced.grad = None  # type: ignore[attr-defined]
+    return replaced  # type: ignore[return-value]
+
+
+def grad_for(primal: Any) -> Callable[[F], F]:
+    """Register the decorated function as the gradient of `primal`, which `grad_replaced` decorates.
+
+    A tape calls it with the arguments of the recorded call. It adds to the gradients of what `primal` reads, from those of what it writes.
+    Raises `QuadrantsRuntimeError` if `primal` is a kernel, is not decorated, or has a gradient already.
+    """
+    primal = getattr(primal, "__func__", primal)
+    if isinstance(primal, Kernel):
+        raise QuadrantsRuntimeError(
+            "Primal function must be a **python** function instead of a quadrants kernel: call the kernel from one that is decorated by "
+            "qd.ad.grad_replaced"
+        )
+    if not hasattr(primal, "grad"):
+        raise QuadrantsRuntimeError(f"Primal function `{primal.__name__}` must be decorated by qd.ad.grad_replaced")
+    if primal.grad is not None:
+        raise QuadrantsRuntimeError(f"`{primal.__name__}` has a gradient already: {primal.grad.__name__}")
+
+    def register(func: F) -> F:
+        primal.grad = func
+        return func
+
+    return register
+
+
+def no_grad(func: F) -> F:
+    """Hide the kernels that a Python function calls from tapes: nothing that it does has a gradient."""
+    replaced = grad_replaced(func)
+    replaced.grad = lambda *_, **__: None  # type: ignore[attr-defined]
+    return replaced

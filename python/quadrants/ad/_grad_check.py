@@ -1,0 +1,57 @@
+"""Gradients against differences of the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _runtime
+from ._loss import Loss
+from ._recorded import Recorded
+
+_STEPS = [2.0**-exponent for exponent in range(3, 30)]
+_TOLERANCE = 100  # the error of a gradient is below one part in this
+
+
+class Memory:
+    """What all containers hold now."""
+
+    def __init__(self) -> None:
+        self.copies = [(row[0], row[0].to_numpy()) for row in _runtime.list_containers()]
+
+    def restore(self) -> None:
+        """Gives it back to them."""
+        for container, copy in self.copies:
+            container.from_numpy(copy)
+
+
+def check_gradients(loss: Loss, calls: list[Recorded], before: Memory, containers: list[Any]) -> None:
+    """Compares each container's gradient with central differences along a random direction, from `before`; restores all memory.
+
+    Raises `AssertionError` when no step of the difference agrees with it to one part in a hundred.
+    """
+    after = Memory()
+    gradients = [container.grad.to_numpy() for container in containers]
+    is_good = [_agrees(loss, calls, before, container, gradient) for container, gradient in zip(containers, gradients, strict=True)]
+    after.restore()
+    if not all(is_good):
+        raise AssertionError("Grad check failed: Not all variables pass grad check")
+
+
+def _agrees(loss: Loss, calls: list[Recorded], before: Memory, container: Any, gradient: np.ndarray) -> bool:
+    before.restore()
+    start = container.to_numpy()
+    direction = np.random.default_rng(0).standard_normal(start.shape)
+    expected = float(np.sum(gradient * direction))
+
+    def loss_at(step: float) -> float:
+        before.restore()
+        container.from_numpy((start + step * direction).astype(start.dtype))
+        loss.clear()
+        for recorded in calls:
+            recorded.again()
+        return loss.value
+
+    slopes = ((loss_at(step) - loss_at(-step)) / (2 * step) for step in _STEPS)
+    return any(abs(slope - expected) * _TOLERANCE <= abs(expected) for slope in slopes)

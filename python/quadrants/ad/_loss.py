@@ -1,0 +1,67 @@
+"""The loss of a tape: a scalar container with a gradient."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .._errors import QuadrantsRuntimeError
+from .._field import ScalarField
+from .._ndarray import ScalarNdarray
+
+
+class Loss:
+    """Checked access to a loss: a 0-d field, an ndarray of one element, a tensor of these, or a torch tensor of one element.
+
+    Raises `QuadrantsRuntimeError` for anything else, and where there is no gradient.
+    """
+
+    __slots__ = ("container", "index")
+
+    def __init__(self, given: Any) -> None:
+        container = getattr(given, "_impl", given)
+        self.container, self.index = container, None
+        if isinstance(container, ScalarField):
+            if container.shape:
+                raise QuadrantsRuntimeError("The loss of `Tape` must be a 0-D field, i.e. scalar")
+            if not container.has_grad():
+                text = "please use qd.field(..., needs_grad=True) for all fields that take part"
+                raise QuadrantsRuntimeError(f"Gradients of loss are not allocated, {text}")
+        elif isinstance(container, ScalarNdarray):
+            if any(extent != 1 for extent in container.shape):
+                raise QuadrantsRuntimeError("The loss of `Tape` must be an ndarray with only one element")
+            if not container.has_grad():
+                raise QuadrantsRuntimeError(
+                    "Gradients of loss are not allocated, please set needs_grad=True for all ndarrays that take part"
+                )
+            self.index = (0,) * len(container.shape) or None
+        elif "torch" in sys.modules and isinstance(container, sys.modules["torch"].Tensor):
+            if container.numel() != 1:
+                raise QuadrantsRuntimeError("The loss of `Tape` must be a tensor only contains one element")
+            if not container.requires_grad:
+                raise QuadrantsRuntimeError(
+                    "Gradients of loss are not allocated, please set requires_grad=True for all tensors that take part"
+                )
+        else:
+            raise QuadrantsRuntimeError(f"The loss of `Tape` must be a 0-D field, i.e. scalar, got {type(given).__name__}")
+
+    @property
+    def value(self) -> float:
+        """What the loss is."""
+        return float(self.container[self.index]) if hasattr(self.container, "has_grad") else float(self.container.detach())
+
+    def clear(self) -> None:
+        """Set the loss to zero."""
+        if hasattr(self.container, "has_grad"):
+            self.container[self.index] = 0
+        else:
+            self.container.detach().zero_()
+
+    def seed(self) -> None:
+        """Set its gradient to one."""
+        if hasattr(self.container, "has_grad"):
+            self.container.grad[self.index] = 1
+        elif self.container.grad is None:
+            self.container.grad = sys.modules["torch"].ones_like(self.container)
+        else:
+            self.container.grad.fill_(1)

@@ -1,0 +1,115 @@
+"""Reverse mode over several kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _options, _runtime
+from .._snode import check_all_placed
+from ._grad_check import Memory, check_gradients
+from ._loss import Loss
+from ._recorded import Recorded, call
+from ._validation import call_validated
+
+
+class Tape:
+    """Records the kernels that a block calls, and computes gradients when it ends.
+
+    At the entry all gradients and `loss` are set to zero. At the end the gradient of `loss` becomes 1, and the gradients of the recorded
+    calls run from the last to the first: `x.grad` of every container that they read is the derivative of `loss` with respect to `x`.
+
+        with qd.ad.Tape(loss):
+            simulate()
+            compute_loss()
+        step = x.grad.to_numpy()
+
+    Nothing is computed when the block ends with an exception. Tapes nest: each one's gradients are right when its block ends.
+
+    Args:
+        loss: a scalar container with a gradient: a 0-d field, an ndarray of one element, or a torch tensor of one element. Without it the
+            tape records only; set `tape.loss`, then call `tape.grad()`.
+        clear_gradients: whether gradients become zero at the entry. Otherwise new ones are added to what is there. Gradients of torch
+            tensors are their owner's matter.
+        validation: check that no element of a container with a gradient is overwritten that the same call of a kernel has read. This is
+            slow: kernels are interpreted.
+        grad_check: containers whose gradients are compared with differences along a random direction afterwards. The loss must be f64.
+    """
+
+    def __init__(self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None) -> None:
+        if grad_check is not None and not isinstance(grad_check, list):
+            raise AssertionError("grad_check must be a list of fields")
+        self.loss = loss
+        self.clear_gradients, self.validation, self.grad_check = clear_gradients, validation, grad_check
+        self.calls: list[Recorded] = []
+        self.entered = self.gradient_evaluated = False
+        self._outer: Any = None
+        self._memory: Memory | None = None
+        self._checked: Loss | None = None
+        self._clears_again = False  # a tape within this one has left its gradients
+
+    def __enter__(self) -> Tape:
+        if self.entered:
+            raise AssertionError("Tape can be entered only once.")
+        check_all_placed()
+        _options.check_runtime()
+        self._checked = Loss(self.loss) if self.loss is not None else None
+        self.entered = True
+        if self.clear_gradients:
+            _runtime.clear_companions(1)
+        if self._checked is not None:
+            self._checked.clear()
+        if self.grad_check:
+            self._memory = Memory()
+        self._outer = _runtime.set_watcher(self._watch)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        _runtime.set_watcher(self._outer)
+        if kind is None and self.loss is not None:
+            self.grad()
+        elif kind is not None:
+            self.calls.clear()
+
+    def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
+        if keywords and keywords.get("qd_stream") is not None:
+            raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
+        outer = self._outer
+        if outer is not None:
+            result = outer(kernel, arguments, keywords)
+        elif self.validation and not kernel.mode:
+            result = call_validated(kernel, arguments, keywords)
+        else:
+            result = call(kernel, arguments, keywords)
+        if not kernel.mode:
+            self.calls.append(Recorded(kernel, arguments, keywords))
+        return result
+
+    def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
+        """Add a call of a function with a gradient of its own, here and in the tapes around."""
+        self.calls.append(Recorded(function, arguments, keywords))
+        outer = getattr(self._outer, "__self__", None)
+        if isinstance(outer, Tape):
+            outer.record(function, arguments, keywords)
+
+    def grad(self) -> None:
+        """Compute the gradients: what the end of the block does if the loss was known at its entry."""
+        if not self.entered:
+            raise AssertionError("Before evaluating gradients tape must be entered.")
+        if self.gradient_evaluated:
+            raise AssertionError("Gradients of grad can be evaluated only once.")
+        if self.loss is None:
+            raise AssertionError("Tape.grad() needs a loss: set tape.loss")
+        self.gradient_evaluated = True
+        loss = self._checked or Loss(self.loss)
+        outer = getattr(self._outer, "__self__", None)
+        if isinstance(outer, Tape):
+            outer._clears_again = True
+        if self._clears_again and self.clear_gradients:
+            _runtime.clear_companions(1)
+        loss.seed()
+        for recorded in reversed(self.calls):
+            recorded.backward()
+        if self._memory is not None and self.grad_check:
+            check_gradients(loss, self.calls, self._memory, self.grad_check)
+        self.calls.clear()
+        self._memory = None

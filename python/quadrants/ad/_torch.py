@@ -1,0 +1,174 @@
+"""Kernels as operators of torch."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._errors import QuadrantsTypeError
+from .._interop import import_torch
+from .._kernel import Kernel
+from .._parameters import Parameter
+
+_numbers = itertools.count()
+_ARRAYS = ("array", "tensor", "view")
+
+
+def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | Mapping[str, Any]) -> Any:
+    """Make a kernel an operator of torch: with autograd, and known to `torch.compile(fullgraph=True)`.
+
+        @qd.ad.torch_op(outputs="y")
+        @qd.kernel
+        def square(x: qd.types.ndarray(dtype=qd.f32), y: qd.types.ndarray(dtype=qd.f32)):
+            for i in x:
+                y[i] = x[i] * x[i]
+
+        y = square(x)  # a new tensor; y.sum().backward() fills x.grad
+
+    The operator takes the other parameters of the kernel, tensors and numbers, and allocates the outputs, zeroed. Its gradient is that of
+    the kernel (`kernel.grad`); a gradient of the gradient is refused by torch. Numbers get no gradient.
+
+    Args:
+        kernel: a kernel whose parameters are arrays and scalars.
+        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape and
+            type the output has, or a function of the inputs that gives an empty tensor of the right shape and type. Otherwise outputs
+            are like the first array.
+    Returns:
+        A function of the remaining parameters that gives a tensor, or a tuple of them.
+    Raises:
+        QuadrantsTypeError: no such parameter, or one that torch has no type for.
+    """
+    if kernel is None:
+        return lambda found: torch_op(found, outputs=outputs)
+    if not isinstance(kernel, Kernel):
+        raise QuadrantsTypeError(f"qd.ad.torch_op takes a kernel, got {type(kernel).__name__}")
+    return _Operator(kernel, outputs).make()
+
+
+class _Operator:
+    def __init__(self, kernel: Any, outputs: Any) -> None:
+        self.kernel, self.parameters = kernel, list(kernel.parameters)
+        names = [parameter.name for parameter in self.parameters]
+        given = {outputs: None} if isinstance(outputs, str) else dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
+        for name in given:
+            if name not in names or self.parameters[names.index(name)].kind not in _ARRAYS:
+                raise QuadrantsTypeError(f"{kernel.__name__} has no array {name!r} to return (parameters: {', '.join(names)})")
+        self.is_output = [name in given for name in names]
+        self.inputs = [parameter for parameter in self.parameters if parameter.name not in given]
+        self.arrays = [position for position, parameter in enumerate(self.inputs) if parameter.kind in _ARRAYS]
+        if not self.arrays and any(not callable(source) for source in given.values()):
+            raise QuadrantsTypeError(f"{kernel.__name__} has no array that its outputs are like: give a function that allocates them")
+        self.sources = [source if source is not None else self.inputs[self.arrays[0]].name for source in given.values()]
+        self.order = [list(given).index(name) for name in names if name in given]  # of the outputs among the parameters
+
+    def allocate(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """Empty outputs."""
+        known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+        torch = import_torch()
+        return [
+            source(*inputs) if callable(source) else torch.empty_like(known[source], memory_format=torch.contiguous_format)
+            for source in self.sources
+        ]
+
+    def merge(self, inputs: Any, outputs: list[Any]) -> list[Any]:
+        """The arguments of the kernel."""
+        rest, made = iter(inputs), iter(outputs[position] for position in self.order)
+        return [next(made) if is_output else next(rest) for is_output in self.is_output]
+
+    def forward(self, *inputs: Any) -> list[Any]:
+        """What the operator computes."""
+        outputs = [output.zero_() for output in self.allocate(inputs)]
+        self.kernel(*self.merge([_detached(value) for value in inputs], outputs))
+        return outputs
+
+    def backward(self, gradients: list[Any], outputs: list[Any], *inputs: Any) -> list[Any]:
+        """The gradients of the arrays among the inputs; zeros for those of integers."""
+        made = [_with_gradient(value, None) if position in self.arrays else value for position, value in enumerate(inputs)]
+        results = [_with_gradient(value, gradient) for value, gradient in zip(outputs, gradients, strict=True)]
+        self.kernel.grad(*self.merge(made, results))
+        return [made[position].grad if made[position].grad is not None else made[position].new_zeros(()) for position in self.arrays]
+
+    def make(self) -> Callable[..., Any]:
+        """The operator, registered with torch."""
+        torch = import_torch()
+        name = f"quadrants::{self.kernel.__name__}_{next(_numbers)}"
+        signature = ", ".join(f"{_schema_type(parameter)} {parameter.name}" for parameter in self.inputs)
+        forward = torch.library.custom_op(name, self.forward, mutates_args=(), schema=f"({signature}) -> Tensor[]")
+        forward.register_fake(lambda *inputs: self.allocate(inputs))
+        backward = torch.library.custom_op(
+            f"{name}_backward",
+            self.backward,
+            mutates_args=(),
+            schema=f"(Tensor[] qd_gradients, Tensor[] qd_outputs, {signature}) -> Tensor[]",
+        )
+        backward.register_fake(lambda gradients, outputs, *inputs: [_like_gradient(inputs[position]) for position in self.arrays])
+
+        def save(ctx: Any, inputs: tuple[Any, ...], output: list[Any]) -> None:
+            ctx.save_for_backward(*output, *(inputs[position] for position in self.arrays))
+            ctx.numbers = [None if position in self.arrays else value for position, value in enumerate(inputs)]
+
+        def differentiate(ctx: Any, gradients: list[Any]) -> tuple[Any, ...]:
+            outputs, arrays = ctx.saved_tensors[: len(self.sources)], iter(ctx.saved_tensors[len(self.sources) :])
+            inputs = [next(arrays) if position in self.arrays else value for position, value in enumerate(ctx.numbers)]
+            whole = [
+                torch.zeros_like(output) if gradient is None else gradient.contiguous()
+                for gradient, output in zip(gradients, outputs, strict=True)
+            ]
+            found = iter(backward(whole, list(outputs), *inputs))
+            results = [next(found) if position in self.arrays else None for position in range(len(inputs))]
+            return tuple(result if needs else None for result, needs in zip(results, ctx.needs_input_grad, strict=True))
+
+        forward.register_autograd(differentiate, setup_context=save)
+        return self._callable(forward)
+
+    def _callable(self, operator: Any) -> Callable[..., Any]:
+        count, single = len(self.inputs), len(self.sources) == 1
+        names = [parameter.name for parameter in self.inputs]
+        defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if keywords or len(arguments) != count:
+                known = {**defaults, **dict(zip(names, arguments, strict=False)), **keywords}
+                arguments = tuple(known[name] for name in names)
+            results = operator(*arguments)
+            return results[0] if single else tuple(results)
+
+        call.__name__, call.__doc__ = self.kernel.__name__, self.kernel.__doc__
+        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))
+                for name in names
+            ]
+        )
+        call.operator = operator  # type: ignore[attr-defined]
+        return call
+
+
+def _schema_type(parameter: Parameter) -> str:
+    if parameter.kind in _ARRAYS:
+        return "Tensor"
+    dtype = parameter.dtype
+    if dtype is None:
+        raise QuadrantsTypeError(f"torch has no type for parameter {parameter.name!r}: arrays and numbers are expected")
+    return "bool" if dtype.name == "u1" else "float" if dtype.is_real else "int"
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if hasattr(value, "detach") else value
+
+
+def _with_gradient(value: Any, gradient: Any) -> Any:
+    """The same numbers, packed, with a gradient of their own: a copy of the given one, or zeros."""
+    made = value.detach().contiguous()
+    if made.is_floating_point():
+        made = made.view_as(made).requires_grad_()
+        made.grad = import_torch().zeros_like(made) if gradient is None else gradient.clone()
+    return made
+
+
+def _like_gradient(value: Any) -> Any:
+    if value.is_floating_point():
+        return import_torch().empty_like(value, memory_format=import_torch().contiguous_format)
+    return value.new_empty(())

@@ -1,0 +1,133 @@
+"""Partial derivatives of the rows of the operator table, and dual numbers, which carry a derivative beside a value.
+
+A partial is written in the language's own operators, so that it takes arrays and dual numbers alike: the derivative of a derivative needs
+no rule of its own. Conventions at kinks: of equal operands `min` and `max` follow the first; `abs` has 0 at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quadrants._operators import OPERATORS
+
+
+class Dual:
+    """A value and its derivative along one direction (f64 arrays of one shape)."""
+
+    __slots__ = ("value", "tangent")
+    __array_ufunc__ = None  # an array beside it leaves the operator to it
+
+    def __init__(self, value: Any, tangent: Any) -> None:
+        self.value, self.tangent = value, tangent
+
+    def __add__(self, other: Any) -> Any:
+        return apply("add", self, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return apply("mul", self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return apply("div", other, self)
+
+    def __neg__(self) -> Any:
+        return apply("neg", self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def value_of(number: Any) -> Any:
+    """The value of a dual number; anything else is itself."""
+    return number.value if isinstance(number, Dual) else number
+
+
+def apply(name: str, *operands: Any) -> Any:
+    """A row of the operator table on f64 arrays or dual numbers."""
+    plain = [np.float64(value) if np.ndim(value := value_of(operand)) == 0 else value for operand in operands]
+    result = OPERATORS[name].compute(*plain)
+    if not any(isinstance(operand, Dual) for operand in operands):
+        return result
+    terms = [
+        scaled(partial(result, *plain), operand.tangent)
+        for partial, operand in zip(PARTIALS.get(name, ()), operands, strict=False)
+        if isinstance(operand, Dual)
+    ]
+    return Dual(result, sum(terms, np.zeros(np.shape(result))))
+
+
+def scaled(partial: Any, change: Any) -> Any:
+    """`partial * change`, where a change of zero stays zero whatever the partial is."""
+    if isinstance(partial, Dual) or isinstance(change, Dual):
+        first, second = (number if isinstance(number, Dual) else Dual(number, 0.0) for number in (partial, change))
+        return Dual(scaled(first.value, second.value), scaled(first.value, second.tangent) + scaled(first.tangent, second.value))
+    return np.where(change == 0, 0.0, partial * change)
+
+
+def _where(condition: Any, chosen: Any, other: Any) -> Any:
+    if not (isinstance(chosen, Dual) or isinstance(other, Dual)):
+        return np.where(condition, chosen, other)
+    first, second = (number if isinstance(number, Dual) else Dual(number, 0.0) for number in (chosen, other))
+    return Dual(np.where(condition, first.value, second.value), np.where(condition, first.tangent, second.tangent))
+
+
+def _power_of_base(_: Any, x: Any, y: Any) -> Any:
+    return _where(value_of(y) == 0, 0.0, y * apply("pow", x, y - 1.0))
+
+
+def _power_of_exponent(result: Any, x: Any, _: Any) -> Any:
+    return _where(value_of(result) == 0, 0.0, result * apply("log", x))
+
+
+def _follows(name: str) -> Callable[[Any, Any], Any]:
+    """Where `min` or `max` gives the first operand; a NaN is ignored."""
+    before = np.less_equal if name == "min" else np.greater_equal
+    return lambda x, y: before(value_of(x), value_of(y)) | np.isnan(value_of(y))
+
+
+_follows_min, _follows_max = _follows("min"), _follows("max")
+_one = lambda *_: 1.0  # noqa: E731
+
+# For each operand: the partial, from the result and the operands. A row that is missing has derivative zero wherever it has one.
+PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "neg": (lambda r, x: -1.0,),
+    "abs": (lambda r, x: np.sign(value_of(x)),),
+    "sqrt": (lambda r, x: 0.5 / r,),
+    "rsqrt": (lambda r, x: -0.5 * r / x,),
+    "sin": (lambda r, x: apply("cos", x),),
+    "cos": (lambda r, x: -apply("sin", x),),
+    "tan": (lambda r, x: 1.0 + r * r,),
+    "asin": (lambda r, x: apply("rsqrt", 1.0 - x * x),),
+    "acos": (lambda r, x: -apply("rsqrt", 1.0 - x * x),),
+    "atan": (lambda r, x: 1.0 / (1.0 + x * x),),
+    "sinh": (lambda r, x: apply("cosh", x),),
+    "cosh": (lambda r, x: apply("sinh", x),),
+    "tanh": (lambda r, x: 1.0 - r * r,),
+    "exp": (lambda r, x: r,),
+    "exp2": (lambda r, x: r * math.log(2.0),),
+    "log": (lambda r, x: 1.0 / x,),
+    "log2": (lambda r, x: 1.0 / (x * math.log(2.0)),),
+    "mantissa": (lambda r, x: np.exp2(-1.0 * OPERATORS["exponent"].compute(np.asarray(value_of(x)))),),
+    "add": (_one, _one),
+    "sub": (_one, lambda r, x, y: -1.0),
+    "mul": (lambda r, x, y: y, lambda r, x, y: x),
+    "div": (lambda r, x, y: 1.0 / y, lambda r, x, y: -r / y),
+    "raw_div": (lambda r, x, y: 1.0 / y, lambda r, x, y: -r / y),
+    "mod": (_one, lambda r, x, y: -np.floor(value_of(x) / value_of(y))),
+    "raw_mod": (_one, lambda r, x, y: -np.trunc(value_of(x) / value_of(y))),
+    "pow": (_power_of_base, _power_of_exponent),
+    "atan2": (lambda r, x, y: y / (x * x + y * y), lambda r, x, y: -x / (x * x + y * y)),
+    "min": (lambda r, x, y: 1.0 * _follows_min(x, y), lambda r, x, y: 1.0 * ~_follows_min(x, y)),
+    "max": (lambda r, x, y: 1.0 * _follows_max(x, y), lambda r, x, y: 1.0 * ~_follows_max(x, y)),
+}

@@ -1,0 +1,303 @@
+"""Differentiation of one interpreted launch.
+
+Forward mode computes with dual numbers and writes tangents beside what the kernel writes. Reverse mode runs the kernel as it is now, on
+memory whose every store is undone afterwards, and keeps a tape: what was computed from what with which partials, what was loaded and what
+was stored. Then it goes through the tape backwards, with the adjoints of the memory in the gradients. Both at once give the directional
+derivative of a gradient: the adjoints are dual numbers.
+
+An element that was read and is overwritten in the same launch is not there any more when the gradient runs. Where its old value matters
+to a derivative, or decides the way, the launch is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadrants._errors import QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants.types.enums import AutodiffMode
+
+from . import scalars
+from .derivatives import PARTIALS, Dual, apply, scaled
+from .tracking import Memory, make, plain
+
+_LINEAR = frozenset(("add", "sub", "neg"))
+
+
+class Computed(NamedTuple):
+    """Components from `first` on, each the sum of its parents' changes times partials; `uses` are nodes whose values are in the partials."""
+
+    first: int
+    count: int
+    parents: list[tuple[np.ndarray, Any]]
+    uses: list[np.ndarray]
+
+
+class Loaded(NamedTuple):
+    """Components that came from memory with this gradient, and the tangent of that."""
+
+    nodes: np.ndarray
+    gradient: np.ndarray | None
+    tangent: np.ndarray | None
+
+
+class Stored(NamedTuple):
+    """Components that went to memory with this gradient, and the tangent of that."""
+
+    nodes: np.ndarray
+    gradient: np.ndarray
+    tangent: np.ndarray | None
+
+
+class Recorder:
+    """What is recorded about one launch. `evaluator` says what is computed for its type only."""
+
+    def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
+        self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
+        self.forward = kernel.mode == AutodiffMode.FORWARD
+        self.reverse = (kernel.primal if self.forward else kernel).mode == AutodiffMode.REVERSE
+        self.count = 1
+        self.tape: list[Computed | Loaded | Stored] = []
+        self.undone: list[tuple[np.ndarray, np.ndarray]] = []
+        self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
+        self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
+        self.stopped: set[int] = set()  # containers that no gradient flows into
+        self.is_update = False  # the element that is read is that of an augmented assignment
+
+    # -- making tracked numbers
+
+    def _nodes(self, shape: tuple[int, ...]) -> np.ndarray:
+        size = int(np.prod(shape))
+        self.count += size
+        return np.arange(self.count - size, self.count).reshape(shape)
+
+    def adopt(self, array: Any) -> Any:
+        """An array that is a place of the kernel, ready to take tracked numbers."""
+        if type(array) is not np.ndarray or array.dtype.kind != "f":
+            return array
+        nodes = np.zeros(array.shape, np.int64) if self.reverse else None
+        return make(array, (nodes, np.zeros(array.shape) if self.forward else None))
+
+    def memory(self, array: np.ndarray, container: Any, label: str) -> Any:
+        """The memory of a container, with that of its gradient and tangent."""
+        if array.dtype.kind != "f":
+            return array
+        gradient = find_companion(container, "grad") if self.reverse or self.validates else None
+        is_second = self.reverse and self.forward
+        companions = (
+            None if gradient is None else memory_of(gradient),
+            _memory_of_companion(container, "dual") if self.forward else None,
+            _memory_of_companion(gradient, "dual") if is_second and gradient is not None else None,
+        )
+        made: Any = array.view(Memory)
+        made.companions, made.recorder, made.label, made.container = companions, self, label, id(container)
+        return made
+
+    def stop(self, tensor: Any) -> None:
+        """Lets no gradient flow into a field until the innermost loop ends."""
+        for member in tensor.data.values() if isinstance(tensor.data, dict) else (tensor,):
+            self.stopped.add(getattr(member.data, "container", 0))
+
+    def loop(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        """The same items; what is stopped inside of the loop flows again after it."""
+        before = set(self.stopped)
+        try:
+            yield from iterator
+        finally:
+            self.stopped = before
+
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """While an element is read that is about to be added to."""
+        self.is_update = True
+        yield
+        self.is_update = False
+
+    # -- what the kernel does
+
+    def load(self, memory: Memory) -> Any:
+        """What memory holds now."""
+        value = np.array(memory.view(np.ndarray))
+        is_stopped = memory.container in self.stopped
+        gradient, dual, tangent = (None, None, None) if is_stopped else memory.companions or (None, None, None)
+        nodes = None
+        if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
+            nodes = self._nodes(value.shape)
+            self.tape.append(Loaded(nodes, gradient, tangent))
+            for address, node in zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True):
+                self.readers.setdefault(address, []).append(node)
+        elif self.reverse:
+            nodes = np.zeros(value.shape, np.int64)
+        tangents = None
+        if self.forward:
+            tangents = np.zeros(value.shape) if dual is None else dual.astype(np.float64)
+        return make(value, (nodes, tangents)) if nodes is not None or tangents is not None else value
+
+    def store(self, memory: Memory, value: Any) -> None:
+        """Writes to memory."""
+        gradient, dual, tangent = memory.companions or (None, None, None)
+        nodes, tangents = getattr(value, "companions", None) or (None, None)
+        target = memory.view(np.ndarray)
+        for position, address in enumerate(_addresses(memory)):
+            for node in self.readers.get(address, ()):
+                place = _place()
+                if self.validates:
+                    self._report(memory.label, np.unravel_index(position, target.shape), place)
+                self.overwritten.setdefault(node, (memory.label, place))
+        if self.reverse:
+            self.undone.append((target, target.copy()))
+        target[...] = plain(value)
+        if dual is not None:
+            dual[...] = 0 if tangents is None else tangents
+        if self.reverse and gradient is not None:
+            nodes = np.zeros((), np.int64) if nodes is None else nodes
+            self.tape.append(Stored(np.broadcast_to(nodes, target.shape), gradient, tangent))
+
+    def compute(self, row: Any, operands: tuple[Any, ...]) -> Any:
+        """A row of the operator table."""
+        operands = tuple(operand.copy() if isinstance(operand, Memory) else operand for operand in operands)
+        result = scalars.compute(row, *map(plain, operands))
+        companions = [getattr(operand, "companions", None) or (None, None) for operand in operands]
+        if self.evaluator.dry or not any(part is not None and part.any() for both in companions for part in both):
+            return self.adopt(result)
+        partials = PARTIALS.get(row.name)
+        if result.dtype.kind != "f" or partials is None:
+            if self.reverse:
+                self.tape.append(Computed(0, 0, [], [np.ravel(nodes) for nodes, _ in companions if nodes is not None]))
+            return self.adopt(result)
+        numbers = [_number(operand, tangents) for operand, (_, tangents) in zip(operands, companions, strict=True)]
+        outcome = apply(row.name, *numbers) if any(isinstance(number, Dual) for number in numbers) else result.astype(np.float64)
+        if isinstance(outcome, Dual):
+            outcome = Dual(result.astype(np.float64), outcome.tangent)
+        nodes = self._record(row, outcome, numbers, [nodes for nodes, _ in companions]) if self.reverse else None
+        tangents = None
+        if self.forward:
+            tangents = outcome.tangent if isinstance(outcome, Dual) else np.zeros(result.shape)
+        return make(result, (nodes, tangents))
+
+    def _record(self, row: Any, outcome: Any, numbers: list[Any], nodes: list[Any]) -> np.ndarray:
+        shape = np.shape(outcome.value if isinstance(outcome, Dual) else outcome)
+        made = self._nodes(shape)
+        active = [part is not None and part.any() for part in nodes]
+        parents, uses = [], []
+        for position, (part, partial) in enumerate(zip(nodes, PARTIALS[row.name], strict=True)):
+            if active[position]:
+                parents.append((np.broadcast_to(part, shape).reshape(-1), partial(outcome, *numbers)))
+            is_used = row.name not in _LINEAR and (row.name != "mul" or active[1 - position])
+            if active[position] and is_used:
+                uses.append(np.ravel(part))
+        self.tape.append(Computed(int(made.reshape(-1)[0]) if made.size else 0, made.size, parents, uses))
+        return made
+
+    # -- afterwards
+
+    def finish(self) -> None:
+        """Goes through the tape backwards."""
+        if not self.reverse:
+            return
+        self._check_overwritten()
+        adjoint: Any = np.zeros(self.count)
+        tangent = np.zeros(self.count) if self.forward else None
+        for entry in reversed(self.tape):
+            if isinstance(entry, Computed):
+                _propagate(entry, adjoint, tangent)
+            elif isinstance(entry, Loaded) and entry.gradient is not None:
+                entry.gradient[...] += adjoint[entry.nodes].astype(entry.gradient.dtype)
+                if entry.tangent is not None and tangent is not None:
+                    entry.tangent[...] += tangent[entry.nodes].astype(entry.tangent.dtype)
+            elif isinstance(entry, Stored):
+                np.add.at(adjoint, entry.nodes, entry.gradient)
+                entry.gradient[...] = 0
+                if entry.tangent is not None and tangent is not None:
+                    np.add.at(tangent, entry.nodes, entry.tangent)
+                    entry.tangent[...] = 0
+
+    def undo(self) -> None:
+        """Gives memory what it held before."""
+        for target, old in reversed(self.undone):
+            target[...] = old
+
+    def _check_overwritten(self) -> None:
+        if not self.overwritten:
+            return
+        reached, used = np.zeros(self.count, bool), np.zeros(self.count, bool)
+        for entry in reversed(self.tape):
+            if isinstance(entry, Stored):
+                reached[entry.nodes] = True
+            elif isinstance(entry, Computed):
+                made = slice(entry.first, entry.first + entry.count)
+                matters = entry.count == 0 or bool(reached[made].any())
+                for nodes, _ in entry.parents:
+                    reached[nodes] |= matters
+                    used[nodes] |= bool(used[made].any())
+                for nodes in entry.uses:
+                    used[nodes] |= matters
+        for node, (label, place) in self.overwritten.items():
+            if used[node]:
+                raise QuadrantsRuntimeError(
+                    f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
+                    "the gradient needs what was read. Write to another container, or do so in another kernel"
+                )
+
+    def _report(self, label: str, index: Any, place: str) -> None:
+        where = ", ".join(str(int(number)) for number in index)
+        raise QuadrantsAssertionError(
+            f"(kernel={self.kernel}) Breaks the global data access rule. Snode {label} is overwritten unexpectedly"
+            + (f" at component [{where}]" if where else "")
+            + f".\n{place}"
+        )
+
+
+def find_companion(container: Any, which: str) -> Any:
+    """The gradient or tangent of a container that has memory for it, or None."""
+    if container is None or not getattr(container, f"has_{which}", lambda: False)():
+        return getattr(container, which, None) if not hasattr(container, f"has_{which}") else None
+    return getattr(container, which)
+
+
+def memory_of(container: Any) -> np.ndarray:
+    """The memory of a container or of a torch tensor."""
+    return container.view() if hasattr(container, "has_grad") else container.detach().numpy()
+
+
+def _memory_of_companion(container: Any, which: str) -> np.ndarray | None:
+    companion = find_companion(container, which)
+    return None if companion is None else memory_of(companion)
+
+
+def _number(operand: Any, tangents: Any) -> Any:
+    value = plain(operand).astype(np.float64)
+    return value if tangents is None or not tangents.any() else Dual(value, tangents)
+
+
+def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None) -> None:
+    made = slice(entry.first, entry.first + entry.count)
+    change: Any = adjoint[made] if tangent is None else Dual(adjoint[made], tangent[made])
+    for nodes, partial in entry.parents:
+        flat = Dual(np.ravel(partial.value), np.ravel(partial.tangent)) if isinstance(partial, Dual) else np.ravel(partial)
+        share = scaled(flat, change)
+        np.add.at(adjoint, nodes, share.value if isinstance(share, Dual) else share)
+        if tangent is not None:
+            np.add.at(tangent, nodes, share.tangent)
+
+
+def _addresses(memory: Any) -> Iterator[int]:
+    """Where each component lies."""
+    array = memory.view(np.ndarray)
+    start = array.__array_interface__["data"][0]
+    offsets = np.zeros((), np.int64)
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        offsets = offsets[..., None] + np.arange(extent) * stride
+    return (start + int(offset) for offset in offsets.reshape(-1))
+
+
+def _place() -> str:
+    """`File "k.py", line 7, in k`: where the kernel is now."""
+    frame: Any = sys._getframe()
+    while frame is not None and "_qd" not in frame.f_code.co_freevars:
+        frame = frame.f_back
+    return "" if frame is None else f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'

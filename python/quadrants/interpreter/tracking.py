@@ -1,0 +1,177 @@
+"""Values that know their derivatives: what flows through a kernel while the interpreter differentiates it.
+
+Numbers stay NumPy scalars and arrays, of subclasses that carry two more arrays: `nodes`, where each component stands on the tape of the
+reverse mode (0: a constant), and `tangents`, its derivative in forward mode. `Memory` is the memory of a container beside that of its
+gradient and tangent; reading it gives a value, and slices are taken of all alike.
+
+Functions of NumPy that only move components (`_MOVING`) move all arrays alike; the operators come through `Recorder.compute`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_MOVING = frozenset((np.stack, np.where, np.broadcast_arrays, np.diagonal, np.resize, np.reshape, np.transpose, np.copy))
+Companions = tuple[np.ndarray | None, ...]
+
+
+def plain(value: Any) -> Any:
+    """A value without what was recorded about it."""
+    if isinstance(value, Tracked):
+        return value.view(np.ndarray)
+    return value.dtype.type(value.item()) if type(value) in _SCALAR_TYPES else value
+
+
+def _of(argument: Any, which: int, dtype: Any) -> Any:
+    """An argument of a NumPy function with each number replaced by one of its companions, zero where it has none."""
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_of(item, which, dtype) for item in argument)
+    companions = getattr(argument, "companions", None)
+    if companions is not None:
+        return companions[which]
+    is_real = isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind == "f"
+    return np.zeros(np.shape(argument), dtype) if is_real else argument
+
+
+def _stripped(argument: Any) -> Any:
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_stripped(item) for item in argument)
+    return plain(argument.copy() if isinstance(argument, Memory) else argument)
+
+
+def _loaded(argument: Any) -> Any:
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_loaded(item) for item in argument)
+    return argument.copy() if isinstance(argument, Memory) else argument
+
+
+def _companions_in(argument: Any) -> Companions | None:
+    """Those of any number among the arguments of a NumPy function."""
+    if isinstance(argument, (list, tuple)):
+        return next((found for item in argument if (found := _companions_in(item)) is not None), None)
+    return getattr(argument, "companions", None)
+
+
+def _call(function: Any, arguments: Any, keywords: Any) -> Any:
+    """A NumPy function on tracked numbers."""
+    arguments = _loaded(arguments)
+    result = function(*_stripped(arguments), **keywords)
+    known = _companions_in(arguments) if function in _MOVING else None
+    if known is None:
+        return result
+    moved = [None if part is None else function(*_of(arguments, which, part.dtype), **keywords) for which, part in enumerate(known)]
+    if isinstance(result, (list, tuple)):
+        parts = zip(*(part if part is not None else [None] * len(result) for part in moved), strict=True)
+        return type(result)(make(item, part) for item, part in zip(result, parts, strict=True))
+    return make(result, tuple(moved))
+
+
+def make(value: Any, companions: Companions | None) -> Any:
+    """A number or array with its companions, which have its shape; other than real ones have none."""
+    if value.dtype.kind != "f" or not companions:
+        return value
+    if isinstance(value, np.ndarray):
+        made: Any = value.view(Value)
+    else:
+        made = SCALARS[value.dtype](value)
+    made.companions = companions
+    return made
+
+
+_OF_SCALARS: dict[str, Any] = {
+    "companions": None,
+    "astype": lambda number, dtype: make(plain(number).astype(dtype), number.companions),
+    "__array_function__": lambda _, function, __, arguments, keywords: _call(function, arguments, keywords),
+}
+
+# A scalar class of NumPy has to be the only base.
+SCALARS: dict[np.dtype, type] = {
+    np.dtype(kind): type(f"Tracked{kind.__name__}", (kind,), dict(_OF_SCALARS)) for kind in (np.float16, np.float32, np.float64)
+}
+_SCALAR_TYPES = frozenset(SCALARS.values())
+
+
+class Tracked(np.ndarray):
+    """An array with companions: views of it are views of them, too."""
+
+    companions: Companions | None = None
+
+    def _moved(self, function: Any) -> Any:
+        """What `function` makes of the array, done to each companion."""
+        result: Any = function(self.view(np.ndarray)).view(type(self))
+        if self.companions is not None:
+            result.companions = tuple(None if part is None else function(part) for part in self.companions)
+        return result
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        found = self._moved(lambda array: array[(*items, ...)] if Ellipsis not in items else array[items])
+        return found.number() if found.ndim == 0 and Ellipsis not in items else found
+
+    def number(self) -> Any:
+        """The scalar in an array of one, without axes."""
+        companions = self.companions and tuple(None if part is None else part[()] for part in self.companions)
+        return make(self.view(np.ndarray)[()], companions)
+
+    def reshape(self, *shape: Any, **_: Any) -> Any:
+        return self._moved(lambda array: array.reshape(*shape))
+
+    @property
+    def T(self) -> Any:
+        return self._moved(lambda array: array.T)
+
+    def __array_function__(self, function: Any, _: Any, arguments: Any, keywords: Any) -> Any:
+        return _call(function, arguments, keywords)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        return getattr(ufunc, method)(*map(_stripped, inputs), **keywords)
+
+
+class Value(Tracked):
+    """Numbers of the kernel: `companions` are (nodes, tangents), None where that mode is off."""
+
+    def copy(self, *_: Any) -> Any:
+        return self._moved(lambda array: array.copy())
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        return make(self.view(np.ndarray).astype(dtype), self.companions)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.view(np.ndarray)[key] = plain(value)
+        for which, part in enumerate(self.companions):
+            if part is not None:
+                part[key] = _of(value, which, part.dtype)
+
+
+class Memory(Tracked):
+    """Numbers of a container: `companions` are (gradient, tangent, tangent of the gradient), None where there is no such memory."""
+
+    recorder: Any = None
+    label, container = "", 0  # how messages call the container, and its identity
+
+    def _moved(self, function: Any) -> Any:
+        result = super()._moved(function)
+        result.recorder, result.label, result.container = self.recorder, self.label, self.container
+        return result
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.stack([self[position] for position in key]) if isinstance(key, list) else super().__getitem__(key)
+
+    def number(self) -> Any:
+        return self.recorder.load(self).number()
+
+    def copy(self, *_: Any) -> Any:
+        return self.recorder.load(self)
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        return self.recorder.load(self).astype(dtype)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, list):
+            for position, item in zip(key, value, strict=True):
+                self[(position, ...)] = item
+            return
+        target = self._moved(lambda array: array[(*(key if isinstance(key, tuple) else (key,)), ...)] if key is not ... else array)
+        self.recorder.store(target, value)

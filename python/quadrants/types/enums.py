@@ -1,0 +1,27 @@
+"""Enumerations."""
+
+from __future__ import annotations
+
+import enum
+
+from .._types import Layout
+
+__all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
+
+
+class AutodiffMode(enum.IntEnum):
+    """What of a kernel runs: itself, itself with checks of what it overwrites, its tangents (forward mode), or its adjoints (reverse)."""
+
+    NONE = 0
+    VALIDATION = 1
+    FORWARD = 2
+    REVERSE = 3
+
+
+class SNodeGradType(enum.IntEnum):
+    """What a container holds: values, adjoints (`.grad`), tangents (`.dual`), or marks of what was read."""
+
+    PRIMAL = 0
+    ADJOINT = 1
+    DUAL = 2
+    ADJOINT_CHECKBIT = 3

@@ -1,0 +1,68 @@
+// companions.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
+//
+// Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone.
+#include "launch/tensor_object.h"
+
+#include <cstring>
+
+namespace qd::launch {
+
+using runtime::Buffer;
+
+static TensorObject &tensorObject(PyObject *self) { return *reinterpret_cast<TensorObject *>(self); }
+
+static uint8_t readKind(PyObject *kind) {
+  long value = PyLong_AsLong(kind);
+  if (value == -1 && PyErr_Occurred()) throw PythonError{};
+  return uint8_t(value);
+}
+
+PyObject *markCompanion(PyObject *self, PyObject *kind) {
+  return guard([&]() -> PyObject * {
+    tensorObject(self).companion = readKind(kind);
+    Py_RETURN_NONE;
+  });
+}
+
+static bool isZero(const TensorObject &object) {
+  uint64_t writes = object.tensor.buffer->getWrites();
+  return writes == object.clearedAt && writes != Buffer::kUncounted;
+}
+
+/// False where the elements do not lie next to each other.
+static bool tryClear(TensorObject &object) {
+  const runtime::Tensor &tensor = object.tensor;
+  auto size = size_t(tensor.range.end - tensor.range.begin);
+  if (!isPacked(tensor)) return false;
+  unsigned char *data = tensor.data + tensor.range.begin;
+  if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
+    memory->fill(data, 0, size);
+  else
+    memset(data, 0, size);
+  return true;
+}
+
+PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
+  return guard([&]() -> PyObject * {
+    uint8_t kind = readKind(kindObject);
+    std::vector<Ref> scattered; // Python fills them, which may run anything: not while the list is walked
+    for (TensorObject *object = getFirstTensor(); object; object = object->next) {
+      auto *self = reinterpret_cast<PyObject *>(object);
+      if (object->companion != kind || object->tensor.state != runtime::Tensor::State::Alive || Py_REFCNT(self) == 0 || isZero(*object))
+        continue;
+      if (tryClear(*object))
+        object->clearedAt = object->tensor.buffer->getWrites();
+      else
+        scattered.push_back(Ref::borrow(self));
+    }
+    Ref zero = Ref::adopt(PyLong_FromLong(0));
+    for (Ref &container : scattered) {
+      Ref::adopt(PyObject_CallMethod(container.get(), "fill", "O", zero.get()));
+      TensorObject &object = tensorObject(container.get());
+      object.clearedAt = object.tensor.buffer->getWrites();
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+} // namespace qd::launch
