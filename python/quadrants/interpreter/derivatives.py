@@ -68,11 +68,11 @@ def apply(name: str, *operands: Any) -> Any:
 
 
 def scaled(partial: Any, change: Any) -> Any:
-    """`partial * change`, where a change of zero stays zero whatever the partial is."""
+    """`partial * change`, where zero wins over infinity and NaN."""
     if isinstance(partial, Dual) or isinstance(change, Dual):
         first, second = (number if isinstance(number, Dual) else Dual(number, 0.0) for number in (partial, change))
         return Dual(scaled(first.value, second.value), scaled(first.value, second.tangent) + scaled(first.tangent, second.value))
-    return np.where(change == 0, 0.0, partial * change)
+    return np.where((change == 0) | (partial == 0), 0.0, partial * change)
 
 
 def _where(condition: Any, chosen: Any, other: Any) -> Any:

@@ -47,6 +47,9 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
         row = ATOMICS[name]
         if row.operand == "Integer" and dtype.kind == "f":
             raise QuadrantsTypeError(f"'{name.replace('atomic_', 'atomic_bit_')}' requires integer operands, got {scalars.NAMES[dtype]}")
+        memory, recorder = place.data if isinstance(place, Vec) else place, scalars.options.recorder
+        if row.name in ("max", "min") and recorder is not None and recorder.keeps(memory, given[0]):
+            return old
         new = scalars.unchecked(binary, row.name, old, given[0])
     evaluator.write(place, new)
     return old

@@ -157,6 +157,20 @@ class Recorder:
             nodes = np.zeros((), np.int64) if nodes is None else nodes
             self.tape.append(Stored(np.broadcast_to(nodes, target.shape), gradient, tangent))
 
+    def keeps(self, memory: Any, value: Any) -> bool:
+        """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
+        if not self.reverse or not isinstance(memory, Memory):
+            return False
+        gradient, _, tangent = memory.companions or (None, None, None)
+        data = value.data if hasattr(value, "data") and not isinstance(value, np.generic) else value
+        nodes, _ = getattr(data, "companions", None) or (None, None)
+        if self.evaluator.dry or gradient is None or nodes is None:
+            return True
+        for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
+            part = (*index[: gradient.ndim], ...)
+            self.tape.append(Stored(nodes[part], gradient[part], None if tangent is None else tangent[part]))
+        return True
+
     def compute(self, row: Any, operands: tuple[Any, ...]) -> Any:
         """A row of the operator table."""
         operands = tuple(operand.copy() if isinstance(operand, Memory) else operand for operand in operands)

@@ -1,0 +1,61 @@
+"""Gradients against differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import quadrants as qd
+
+
+def differences(run: Callable[[], None], loss: Any, container: Any, step: float = 1e-6) -> np.ndarray:
+    """The derivative of `loss[None]` after `run()` with respect to each number of a container: central differences."""
+    start = container.to_numpy()
+    slopes = np.zeros(start.shape)
+
+    def loss_at(index: tuple[int, ...], change: float) -> float:
+        moved = start.copy()
+        moved[index] += change
+        container.from_numpy(moved)
+        loss[None] = 0
+        run()
+        return float(loss[None])
+
+    for index in np.ndindex(start.shape):
+        slopes[index] = (loss_at(index, step) - loss_at(index, -step)) / (2 * step)
+    container.from_numpy(start)
+    return slopes
+
+
+def check(run: Callable[[], None], loss: Any, *containers: Any, tolerance: float = 2e-6) -> None:
+    """Compares both modes with differences; `run` only adds to the loss, and sets what else it writes."""
+    expected = [differences(run, loss, container) for container in containers]
+    with qd.ad.Tape(loss):
+        run()
+    for container, slopes in zip(containers, expected, strict=True):
+        np.testing.assert_allclose(container.grad.to_numpy(), slopes, rtol=tolerance, atol=tolerance)
+    random = np.random.default_rng(0)
+    for container, slopes in zip(containers, expected, strict=True):
+        if not container.has_dual():
+            continue
+        seed = random.standard_normal(slopes.shape)
+        loss[None] = 0
+        with qd.ad.FwdMode(loss, container, seed):
+            run()
+        np.testing.assert_allclose(loss.dual[None], np.sum(seed * slopes), rtol=tolerance, atol=tolerance * max(1, slopes.size))
+
+
+def scalar_loss() -> Any:
+    """A 0-d field with both companions."""
+    return qd.field(qd.f64, shape=(), needs_grad=True, needs_dual=True)
+
+
+def numbers(values: Any, element: Any = None) -> Any:
+    """A field with both companions that holds these numbers; `element` is a vector or matrix type for the last axes."""
+    array = np.asarray(values, np.float64)
+    rank = 0 if element is None else element.ndim
+    made = qd.field(element or qd.f64, shape=array.shape[: array.ndim - rank], needs_grad=True, needs_dual=True)
+    made.from_numpy(array)
+    return made
