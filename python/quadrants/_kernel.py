@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
-from ._errors import QuadrantsSyntaxError
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
 from ._source import keep_text
@@ -130,8 +130,11 @@ class BoundKernel:
 def derive(primal: Any, mode: int) -> Kernel:
     """The kernel that is `primal` differentiated: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`). It has the same arguments.
 
-    That of the adjoints returns nothing.
+    That of the adjoints returns nothing. Adjoints have tangents, and that is all there is of second order.
     """
+    if primal.mode and (primal.mode, mode) != (3, 2):
+        raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
+    mode = 4 if primal.mode else mode
     made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'grad' if mode == 3 else 'dual'}", mode)
     functools.update_wrapper(made, primal.function)
     made.is_pure, made._is_classkernel = primal.is_pure, primal._is_classkernel

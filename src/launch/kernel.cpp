@@ -92,6 +92,10 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
     return PyObject_CallFunctionObjArgs(state.interpreter, self, positional.get(), keywords.get(), nullptr);
   }
   requireActive();
+  if (kernel.mode == support::AutodiffMode::Second) {
+    Ref positional = makeTuple(arguments, count), keywords = makeKeywords(arguments, count, names);
+    return call("quadrants.interpreter", "run", "OOO", self, positional.get(), keywords.get()).release();
+  }
   StreamChoice choice(arguments + count, names);
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);

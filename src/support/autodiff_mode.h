@@ -10,7 +10,8 @@ enum class AutodiffMode : uint8_t {
   None,
   Validation, ///< the kernel itself, which records what it reads and writes
   Forward,    ///< results and tangents: `.dual` of what is written from `.dual` of what is read
-  Reverse     ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
+  Reverse,    ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
+  Second      ///< tangents of adjoints: `.grad.dual`. Interpreted on every backend
 };
 
 } // namespace qd::support

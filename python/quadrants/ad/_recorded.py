@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,15 @@ _NUMBERS = (bool, int, float, str, np.generic)
 def call(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
     """A kernel or function with its arguments."""
     return kernel(*arguments, **keywords) if keywords else kernel(*arguments)
+
+
+def call_validated(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
+    """A call of a kernel, interpreted.
+
+    Raises `QuadrantsAssertionError` where it overwrites an element that it has read, in a container that has a gradient.
+    """
+    interpreter = importlib.import_module("..interpreter", __package__)  # few programs need it
+    return interpreter.run(kernel, arguments, keywords or {}, validates=True)
 
 
 class Recorded:

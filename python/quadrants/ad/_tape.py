@@ -8,8 +8,7 @@ from .. import _options, _runtime
 from .._snode import check_all_placed
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
-from ._recorded import Recorded, call
-from ._validation import call_validated
+from ._recorded import Recorded, call, call_validated
 
 
 class Tape:

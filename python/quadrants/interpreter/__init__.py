@@ -31,7 +31,13 @@ _evaluator = Evaluator()
 
 
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], validates: bool = False) -> Any:
-    """A call of a kernel; `validates` refuses to overwrite what it has read, in containers that have a gradient."""
+    """A call of a kernel; `validates` refuses to overwrite what it has read, in containers that have a gradient.
+
+    Raises `QuadrantsRuntimeError` where containers are in the memory of a GPU.
+    """
+    if _options.get("arch") == "cuda":
+        what = "validation" if validates else "the derivative of a gradient"
+        raise _errors.QuadrantsRuntimeError(f"{what} interprets kernels, which do not reach the memory of a GPU: use arch=qd.cpu")
     flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), validates)
     if flat is None:
         return None
@@ -48,7 +54,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
         is_checked = scalars.options.debug or checks_nans
         scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
         vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
-        recorder = Recorder(_evaluator, kernel, validates) if validates or getattr(kernel, "mode", 0) else None
+        recorder = Recorder(_evaluator, kernel, validates) if validates or kernel.mode else None
         scalars.options.recorder = recorder
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))

@@ -58,8 +58,8 @@ class Recorder:
 
     def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
-        self.forward = kernel.mode == AutodiffMode.FORWARD
-        self.reverse = (kernel.primal if self.forward else kernel).mode == AutodiffMode.REVERSE
+        self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
+        self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND)
         self.count = 1
         self.tape: list[Computed | Loaded | Stored] = []
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []

@@ -10,12 +10,16 @@ __all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs: itself, itself with checks of what it overwrites, its tangents (forward mode), or its adjoints (reverse)."""
+    """What of a kernel runs: itself, itself with checks of what it overwrites, its tangents (forward mode), its adjoints (reverse mode), or
+
+    the tangents of these.
+    """
 
     NONE = 0
     VALIDATION = 1
     FORWARD = 2
     REVERSE = 3
+    SECOND = 4
 
 
 class SNodeGradType(enum.IntEnum):
