@@ -56,7 +56,7 @@ class Recorded:
         for position, before in enumerate(self.numbers or ()):
             if before is not None and before != _numbers_in(self.arguments[position]):
                 raise QuadrantsRuntimeError(
-                    f"argument {position} of {name} was changed after the call was recorded, and its gradient needs the old value: pass a copy"
+                    f"argument {position} of {name} was changed after the call was recorded; its gradient needs the old one: pass a copy"
                 )
         call(gradient, self.arguments, self.keywords)
 

@@ -32,8 +32,8 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
 
     Args:
         kernel: a kernel whose parameters are arrays and scalars.
-        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape and
-            type the output has, or a function of the inputs that gives an empty tensor of the right shape and type. Otherwise outputs
+        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape
+            and type the output has, or a function of the inputs that gives an empty tensor of the right shape and type. Otherwise outputs
             are like the first array.
     Returns:
         A function of the remaining parameters that gives a tensor, or a tuple of them.

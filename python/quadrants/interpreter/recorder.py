@@ -29,7 +29,7 @@ _LINEAR = frozenset(("add", "sub", "neg"))
 
 
 class Computed(NamedTuple):
-    """Components from `first` on, each the sum of its parents' changes times partials; `uses` are nodes whose values are in the partials."""
+    """Components from `first` on, each changes by its parents' changes times partials; the values of the nodes `uses` are in these."""
 
     first: int
     count: int

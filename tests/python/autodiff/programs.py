@@ -12,12 +12,12 @@ from __future__ import annotations
 import random
 
 SIZE = 3
-_FLOATS = """constant variable element neighbour component argument unary unary binary binary product quotient power ternary select call dot norm
-    cast integer_part extremum determinant trace indirect member""".split()
+_FLOATS = """constant variable element neighbour component argument unary unary binary binary product quotient power ternary select call dot
+    norm cast integer_part extremum determinant trace indirect member""".split()
 _VECTORS = "build load scaled sum elementwise cross normalized transformed chosen called".split()
 _MATRICES = "load outer product transposed inverse".split()
-_STATEMENTS = """declare declare declare_vector assign assign augment augment component_store branch branch static_loop constant_loop argument_loop
-    field_loop nested_loop while_loop while_break continue_loop accumulate swizzle integer""".split()
+_STATEMENTS = """declare declare declare_vector assign assign augment augment component_store branch branch static_loop constant_loop
+    argument_loop field_loop nested_loop while_loop while_break continue_loop accumulate swizzle integer""".split()
 _UNARY = ["qd.sin({})", "qd.cos({})", "qd.tanh({})", "qd.exp(-({0}) * ({0}))", "qd.sqrt(1.5 + qd.sin({}))", "qd.log(2.5 + qd.cos({}))",
           "abs({})", "-({})", "qd.atan2({}, 1.5)", "1.0 / (1.0 + ({0}) * ({0}))", "qd.asin(0.9 * qd.sin({}))", "qd.tan(0.5 * qd.tanh({}))",
           "qd.rsqrt(1.0 + ({0}) ** 2)", "qd.math.smoothstep(-2.0, 2.0, {})", "qd.floor({0}) * 0.1 + ({0})"]  # fmt: skip
@@ -245,7 +245,9 @@ class Program:
     def do_component_store(self) -> None:
         found = self.variables("vector")
         key = self.random.choice(["[1]", ".x", f"[{self.integer()} % 3]"])
-        self.line(f"{self.random.choice(found)}{key} {self.random.choice(['=', '+='])} {self.float(1)}") if found else self.do_declare_vector()
+        self.line(
+            f"{self.random.choice(found)}{key} {self.random.choice(['=', '+='])} {self.float(1)}"
+        ) if found else self.do_declare_vector()
 
     def do_swizzle(self) -> None:
         found = self.variables("vector")
@@ -338,7 +340,9 @@ class Program:
         self.line(f"def {name}(count: int, scale: float):")
         self.depth += 1
         self.in_kernel = True
-        head = self.random.choice([f"for i in range({SIZE}):", "for i in x:", f"for i, j in qd.ndrange({SIZE}, 2):", "for I in qd.grouped(x):"])
+        head = self.random.choice(
+            [f"for i in range({SIZE}):", "for i in x:", f"for i, j in qd.ndrange({SIZE}, 2):", "for I in qd.grouped(x):"]
+        )
         self.index = "I" if "I in" in head else "i"
         self.line(head)
         self.depth += 1

@@ -133,7 +133,9 @@ def test_convention(text: str, at: float, slopes: float):
     np.testing.assert_allclose(out.dual[None], slopes, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("statement", ["loss[None] += f", "loss[None] -= f", "qd.atomic_add(loss[None], f)", "qd.atomic_sub(loss[None], f)"])
+@pytest.mark.parametrize(
+    "statement", ["loss[None] += f", "loss[None] -= f", "qd.atomic_add(loss[None], f)", "qd.atomic_sub(loss[None], f)"]
+)
 def test_sums(statement: str):
     x, loss = numbers([0.5, 2.0, 1.5]), scalar_loss()
     text = f"def run():\n    for i in x:\n        f = x[i] * x[i]\n        {statement}\n"
