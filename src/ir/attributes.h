@@ -14,4 +14,10 @@ inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 /// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.
 inline constexpr llvm::StringLiteral kCompanion = "qd.companion";
 
+/// Of the qd.if that ends a loop's body with its only break.
+inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
+
+/// Of an operation whose value a derived kernel cannot have again: why.
+inline constexpr llvm::StringLiteral kLost = "qd.lost";
+
 } // namespace qd::ir

@@ -41,6 +41,9 @@ Root findRoot(mlir::Value place);
 /// The tensor that the place is an element of, with the op that chooses the element; null for other places.
 ir::ElementOp findElement(mlir::Value place);
 
+/// A load, the operation and a store in place of the atomic.
+void demoteAtomic(ir::AtomicOp atomic);
+
 /// Containers that functions touch, callees included; one for a module.
 class FunctionAccesses {
 public:

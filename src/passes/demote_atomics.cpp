@@ -17,9 +17,7 @@ namespace qd::passes {
 #define GEN_PASS_DEF_DEMOTEATOMICS
 #include "passes/passes.h.inc"
 
-namespace {
-
-void demote(AtomicOp atomic) {
+void demoteAtomic(AtomicOp atomic) {
   OpBuilder builder(atomic);
   Location loc = atomic.getLoc();
   Value old = LoadOp::create(builder, loc, atomic.getType(), atomic.getRef());
@@ -30,6 +28,8 @@ void demote(AtomicOp atomic) {
   atomic.replaceAllUsesWith(old);
   atomic.erase();
 }
+
+namespace {
 
 /// `loop index + constant`, however it was widened on the way.
 struct ShiftedIndex {
@@ -87,7 +87,7 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
     getOperation().walk([](TaskOp task) {
-      if (!task.getParallel()) task.walk(demote);
+      if (!task.getParallel()) task.walk(demoteAtomic);
     });
     forEachParallelLoop(getOperation(), [&](ForOp loop) { demoteInLoop(loop, functions); });
   }
@@ -97,7 +97,7 @@ struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
     for (auto &[root, atomics] : accesses.atomics) {
       bool isOwn = root.kind == Root::Kind::Local || (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) &&
                                                       belongToOneIteration(atomics, &loop.getBody().front()));
-      if (isOwn) llvm::for_each(atomics, demote);
+      if (isOwn) llvm::for_each(atomics, demoteAtomic);
     }
   }
 };

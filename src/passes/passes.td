@@ -6,6 +6,21 @@ include "mlir/Pass/PassBase.td"
 
 class QdPass<string name> : Pass<name, "::mlir::ModuleOp">;
 
+def NormaliseExits : QdPass<"qd-normalise-exits"> {
+  let summary = "for { … continue … break … } => for { … live = false … if (live) { … } … if (broken) break }. The same for return.";
+  let description = [{
+    Afterwards functions return at their end, and the only break of a loop stands in an `if` at its end.
+  }];
+}
+
+def DifferentiateReverse : QdPass<"qd-differentiate-reverse"> {
+  let summary = "y = f(x) => x.grad += f'(x) * y.grad, for the operations of a kernel marked `reverse` from the last to the first.";
+  let description = [{
+    An iteration of a parallel loop stays one. Values of an iteration are computed again; loops keep what their variables were at the start
+    of iterations in local arrays (adjoint_loops.cpp).
+  }];
+}
+
 def StripAsserts : QdPass<"qd-strip-asserts"> {
   let summary = "qd.assert => nothing";
   let description = "Outside debug mode an assertion of the user has no effect at all.";

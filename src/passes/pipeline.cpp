@@ -14,13 +14,22 @@ namespace qd::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/passes.h.inc"
 
+static bool isDerived(mlir::ModuleOp module) {
+  return llvm::any_of(module.getOps<ir::KernelOp>(), [](ir::KernelOp kernel) { return kernel->hasAttr(ir::kDerivative); });
+}
+
 mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const PipelineOptions &options) {
-  for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
-    if (kernel->hasAttr(ir::kDerivative)) return kernel.emitError("automatic differentiation is not supported");
   mlir::PassManager pipeline(module.getContext(), mlir::ModuleOp::getOperationName());
   pipeline.enableVerifier(options.verify);
 
-  // First: what an assertion computes for its text alone would otherwise cross tasks.
+  // First: a derived kernel is compiled like any other.
+  if (isDerived(module)) {
+    pipeline.addPass(createNormaliseExits());
+    // From here on `if`, `for` and `while` say alone which operations run.
+    pipeline.addPass(createDifferentiateReverse());
+  }
+
+  // Before tasks: what an assertion computes for its text alone would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   // After the user's assertions are gone, before loops and bounds come apart.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));

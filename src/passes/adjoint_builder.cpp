@@ -1,0 +1,299 @@
+// adjoint_builder.cpp: the forward part of adjoints, and the functions that are derived from others
+#include "passes/adjoint_builder.h"
+
+#include "ir/attributes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+//--- Short forms ---
+
+Value Code::divideUp(Value x, Value y) { return binary(BinaryKind::raw_div, add(x, sub(y, integer(1))), y); }
+
+Value Code::cast(Value value, Type to) { return value.getType() == to ? value : Value(CastOp::create(builder, loc, to, value)); }
+
+Value Code::component(Value place, ValueRange indices) {
+  Type scalar = getScalar(llvm::cast<RefType>(place.getType()).getPointee());
+  return ComponentOp::create(builder, loc, RefType::get(scalar), place, indices);
+}
+
+Value Code::extract(Value vector, int64_t component) {
+  return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component));
+}
+
+void Code::when(Value condition, llvm::function_ref<void()> body) {
+  auto op = IfOp::create(builder, loc, condition);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&op.getThenRegion().emplaceBlock());
+  body();
+  YieldOp::create(builder, loc);
+}
+
+void Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
+  auto op = ForOp::create(builder, loc, ValueRange(lower), ValueRange(upper), ValueRange(), /*parallel=*/false, IntegerAttr(),
+                          IntegerAttr(), StringAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  Block &block = op.getBody().emplaceBlock();
+  Value index = block.addArgument(lower.getType(), loc);
+  builder.setInsertionPointToStart(&block);
+  body(index);
+  YieldOp::create(builder, loc);
+}
+
+//--- Derived functions ---
+
+FuncOp DerivedFunctions::makeFunction(FuncOp like, StringRef suffix, TypeRange inputs, TypeRange results) {
+  OpBuilder atModule = OpBuilder::atBlockEnd(module.getBody());
+  auto type = FunctionType::get(module.getContext(), inputs, results);
+  auto made = FuncOp::create(atModule, like.getLoc(), (like.getSymName() + suffix).str(), type, StringAttr(), ArrayAttr(), ArrayAttr());
+  Block &block = made.getBody().emplaceBlock();
+  for (Type input : inputs) block.addArgument(input, like.getLoc());
+  return made;
+}
+
+bool DerivedFunctions::hasEffects(FuncOp function) {
+  auto [entry, isNew] = effects.try_emplace(function, false);
+  if (!isNew) return entry->second;
+  bool found = function
+                   .walk([&](Operation *op) {
+                     bool isOne = isa<PrintOp, AssertOp, RandomOp>(op);
+                     if (auto store = dyn_cast<StoreOp>(op)) isOne = isOfContainer(store.getRef());
+                     if (isa<AtomicOp, CompareExchangeOp>(op)) isOne = isOfContainer(op->getOperand(0));
+                     if (auto call = dyn_cast<CallOp>(op)) isOne = hasEffects(activity.lookup(call));
+                     return isOne ? WalkResult::interrupt() : WalkResult::advance();
+                   })
+                   .wasInterrupted();
+  return effects[function] = found;
+}
+
+bool DerivedFunctions::isConcerned(FuncOp function) {
+  auto [entry, isNew] = concerned.try_emplace(function, false);
+  if (!isNew) return entry->second;
+  bool found = function
+                   .walk([&](Operation *op) {
+                     bool isOne = llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); });
+                     if (auto call = dyn_cast<CallOp>(op)) isOne |= isConcerned(activity.lookup(call));
+                     return isOne ? WalkResult::interrupt() : WalkResult::advance();
+                   })
+                   .wasInterrupted();
+  return concerned[function] = found;
+}
+
+FuncOp DerivedFunctions::getEffectFree(FuncOp function) {
+  if (!hasEffects(function)) return function;
+  FuncOp &made = effectFree[function];
+  if (made) return made;
+  FunctionType type = function.getFunctionType();
+  FuncOp result = made = makeFunction(function, ".values", type.getInputs(), type.getResults());
+  AdjointBuilder(*this).buildEffectFree(function, result);
+  return result;
+}
+
+FuncOp DerivedFunctions::getAdjoint(FuncOp function) {
+  FuncOp &made = adjoints[function];
+  if (made) return made;
+  Block &body = function.getBody().front();
+  SmallVector<Type> inputs(function.getArgumentTypes()), results;
+  for (Value parameter : body.getArguments()) {
+    if (!activity.isActive(parameter)) continue;
+    (isa<RefType>(parameter.getType()) ? inputs : results).push_back(parameter.getType());
+  }
+  if (auto last = dyn_cast<ReturnOp>(body.back()))
+    for (Value value : last.getValues())
+      if (activity.isActive(value)) inputs.push_back(value.getType());
+  FuncOp result = made = makeFunction(function, ".adjoint", inputs, results);
+  AdjointBuilder(*this).buildAdjoint(function, result);
+  return result;
+}
+
+void AdjointBuilder::buildEffectFree(FuncOp source, FuncOp target) {
+  entry = &target.getBody().front();
+  Run run;
+  run.block = entry;
+  run.values.map(source.getBody().getArguments(), target.getBody().getArguments());
+  builder.setInsertionPointToStart(entry);
+  sweepForward(source.getBody().front(), run, false);
+  auto last = cast<ReturnOp>(source.getBody().front().back());
+  ReturnOp::create(builder, last.getLoc(), useAll(last.getValues(), run));
+}
+
+void AdjointBuilder::buildAdjoint(FuncOp source, FuncOp target) {
+  entry = &target.getBody().front();
+  Block &body = source.getBody().front();
+  Run run;
+  run.block = entry;
+  builder.setInsertionPointToStart(entry);
+  auto given = target.getBody().getArguments();
+  size_t next = body.getNumArguments();
+  run.values.map(body.getArguments(), given.take_front(next));
+  for (Value parameter : body.getArguments())
+    if (isa<RefType>(parameter.getType()) && activity.isActive(parameter)) shadows[parameter] = {given[next++], 0};
+  sweepForward(body, run, true);
+  auto last = cast<ReturnOp>(body.back());
+  for (Value parameter : body.getArguments())
+    if (!isa<RefType>(parameter.getType()) && activity.isActive(parameter)) declareShadow(parameter, parameter.getType(), run);
+  declareShadows(body, run);
+  for (Value value : last.getValues())
+    if (activity.isActive(value)) accumulate(value, given[next++], run);
+  sweepBackward(body, run);
+  SmallVector<Value> results;
+  for (Value parameter : body.getArguments())
+    if (!isa<RefType>(parameter.getType()) && activity.isActive(parameter)) results.push_back(takeOrZero(parameter, run));
+  ReturnOp::create(builder, last.getLoc(), results);
+}
+
+void AdjointBuilder::buildKernel(KernelOp source, KernelOp target) {
+  entry = &target.getBody().front();
+  Run run;
+  run.block = entry;
+  builder.setInsertionPointToStart(entry);
+  sweepForward(source.getBody().front(), run, true);
+  declareShadows(source.getBody().front(), run);
+  sweepBackward(source.getBody().front(), run);
+}
+
+//--- Values of a run ---
+
+bool AdjointBuilder::isVisible(Value value) {
+  Block *home = value.getParentBlock();
+  for (Block *block = builder.getInsertionBlock(); block; block = block->getParentOp() ? block->getParentOp()->getBlock() : nullptr)
+    if (block == home) return true;
+  return false;
+}
+
+/// Addresses cannot be kept, and these cost nothing.
+static bool isRepeated(Operation *op) {
+  return isa_and_nonnull<ConstantOp, ArgumentOp, TensorArgumentOp, ExtentOp, ElementOp, ComponentOp>(op);
+}
+
+Value AdjointBuilder::use(Value value, Run &run) {
+  Run *owner = &run;
+  while (owner && !owner->values.contains(value)) owner = owner->outer;
+  if (!owner) {
+    functions.hasFailed = true;
+    emitError(value.getLoc(), "the adjoint has nothing for a value here; this is a bug of the compiler");
+    return value;
+  }
+  Value mapped = owner->values.lookup(value);
+  if (isVisible(mapped)) return mapped;
+  if (Operation *definition = value.getDefiningOp(); isRepeated(definition)) {
+    Operation *copy = definition->clone();
+    copy->removeAttr(kCompanion);
+    copy->setOperands(useAll(definition->getOperands(), run));
+    return builder.insert(copy)->getResult(0);
+  }
+  Value &place = owner->kept[value];
+  if (!place) {
+    place = makeLocal(mapped.getType(), mapped.getLoc(), *owner);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(mapped);
+    StoreOp::create(builder, mapped.getLoc(), mapped, place);
+  }
+  return LoadOp::create(builder, value.getLoc(), mapped.getType(), place);
+}
+
+SmallVector<Value> AdjointBuilder::useAll(ValueRange values, Run &run) {
+  return llvm::map_to_vector(values, [&](Value value) { return use(value, run); });
+}
+
+Value AdjointBuilder::makeLocal(Type pointee, Location loc, Run &run) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (run.lastLocal)
+    builder.setInsertionPointAfter(run.lastLocal);
+  else
+    builder.setInsertionPointToStart(run.block);
+  auto local = LocalOp::create(builder, loc, RefType::get(pointee));
+  run.lastLocal = local;
+  return local;
+}
+
+void AdjointBuilder::openBlock(Region &region, Run &run) {
+  run.block = &region.emplaceBlock();
+  builder.setInsertionPointToStart(run.block);
+}
+
+void AdjointBuilder::lose(Operation *op, const Twine &why) { op->setAttr(kLost, builder.getStringAttr(why)); }
+
+//--- Forward ---
+
+Operation *AdjointBuilder::copyWithoutRegions(Operation *op, Run &run) {
+  Operation *copy = op->cloneWithoutRegions();
+  copy->removeAttr(kCompanion);
+  copy->setOperands(useAll(op->getOperands(), run));
+  builder.insert(copy);
+  run.values.map(op->getResults(), copy->getResults());
+  return copy;
+}
+
+void AdjointBuilder::sweepForward(Block &source, Run &run, bool keepsTrails) {
+  for (Operation &op : source)
+    if (!op.hasTrait<OpTrait::IsTerminator>()) emitForward(&op, run, keepsTrails);
+}
+
+void AdjointBuilder::emitForwardRegion(Region &source, Region &target, Run &run, bool keepsTrails) {
+  if (source.empty()) return;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&target.emplaceBlock());
+  sweepForward(source.front(), run, keepsTrails);
+  copyWithoutRegions(source.front().getTerminator(), run);
+}
+
+void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<PrintOp, AssertOp>([](Operation *) {})
+      .Case([&](StoreOp store) {
+        if (!isOfContainer(store.getRef())) copyWithoutRegions(op, run);
+      })
+      .Case<AtomicOp, CompareExchangeOp>([&](Operation *) {
+        if (!isOfContainer(op->getOperand(0))) {
+          copyWithoutRegions(op, run);
+        } else if (!op->use_empty()) {
+          Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(op->getOperand(0), run));
+          lose(load, "what an atomic operation returned is not known when gradients are computed; keep it in a container of its own");
+          run.values.map(op->getResult(0), load->getResult(0));
+        }
+      })
+      .Case([&](RandomOp) {
+        lose(copyWithoutRegions(op, run), "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, "
+                                          "into a container");
+      })
+      .Case([&](IfOp branch) {
+        auto copy = cast<IfOp>(copyWithoutRegions(op, run));
+        emitForwardRegion(branch.getThenRegion(), copy.getThenRegion(), run, keepsTrails);
+        emitForwardRegion(branch.getElseRegion(), copy.getElseRegion(), run, keepsTrails);
+      })
+      .Case<ForOp, WhileOp>([&](Operation *) { emitForwardLoop(op, run, keepsTrails); })
+      .Case([&](CallOp call) { emitForwardCall(call, run, keepsTrails); })
+      .Default([&](Operation *) { copyWithoutRegions(op, run); });
+}
+
+void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
+  FuncOp callee = functions.getEffectFree(activity.lookup(op));
+  SmallVector<Value> operands, before;
+  Code code = at(op);
+  for (Value operand : op.getArguments()) {
+    operands.push_back(use(operand, run));
+    if (!isa<RefType>(operand.getType())) continue;
+    bool isElement = isOfContainer(operand);
+    Value state = code.load(operands.back());
+    if (isElement) {
+      // What the function writes to the element must not get there.
+      lose(state.getDefiningOp(), "an element that is passed by reference is not known any more when gradients are computed");
+      operands.back() = code.local(state.getType());
+      code.store(state, operands.back());
+    }
+    if (keepsTrails) {
+      before.push_back(makeLocal(state.getType(), op.getLoc(), run));
+      code.store(state, before.back());
+    }
+  }
+  auto call = CallOp::create(builder, op.getLoc(), op.getResultTypes(), callee.getSymName(), operands);
+  run.values.map(op.getResults(), call.getResults());
+  if (keepsTrails) run.handed[op] = before;
+}
+
+} // namespace qd::passes

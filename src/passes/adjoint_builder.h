@@ -1,0 +1,186 @@
+// adjoint_builder.h: the adjoint of one kernel or function
+//
+// A run is one pass through a body: the kernel's, a function's, an iteration's. It goes forward first, as the original does but without its
+// effects on containers, then backward through the same operations, each giving the adjoints of its operands from that of its result:
+//
+//   adjoint(body) = forward(body); for op in reverse(body): adjoint(op)
+//   adjoint(loop) = in reverse order of the iterations: put the variables back to what they were; adjoint(iteration)
+//
+// So the forward part of a loop keeps variables for its iterations (adjoint_loops.cpp), and nothing else is kept. Whatever turns out not to
+// be needed is removed afterwards (remove_dead.h).
+//
+// Adjoints: of a local, a local of the same shape; of a value, a sum that grows while the walk goes up its block, or a local where inner
+// blocks add to it. Of an element of a container, the element of its gradient: iterations add to it atomically.
+//
+// Begin reading at sweepForward and sweepBackward (adjoint_builder.cpp), then adjoint_ops.cpp.
+#pragma once
+
+#include "passes/activity.h"
+#include "passes/derivatives.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace qd::passes {
+
+/// Short forms for integer arithmetic, places and conditions at the builder's place.
+class Code {
+public:
+  Code(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+
+  mlir::Value integer(int64_t value) { return makeInteger(builder, loc, type(), value); }
+  mlir::Type type() { return builder.getIntegerType(32, /*isSigned=*/true); }
+  mlir::Value binary(ir::BinaryKind kind, mlir::Value x, mlir::Value y) { return ir::BinaryOp::create(builder, loc, kind, x, y); }
+  mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }
+  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::sub, x, y); }
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) { return ir::SelectOp::create(builder, loc, condition, x, y); }
+  /// x / y rounded up, of integers that are not negative.
+  mlir::Value divideUp(mlir::Value x, mlir::Value y);
+  mlir::Value cast(mlir::Value value, mlir::Type to);
+  mlir::Value local(mlir::Type pointee) { return ir::LocalOp::create(builder, loc, ir::RefType::get(pointee)); }
+  mlir::Value load(mlir::Value place) {
+    return ir::LoadOp::create(builder, loc, llvm::cast<ir::RefType>(place.getType()).getPointee(), place);
+  }
+  void store(mlir::Value value, mlir::Value place) { ir::StoreOp::create(builder, loc, value, place); }
+  mlir::Value component(mlir::Value place, mlir::ValueRange indices);
+  mlir::Value extract(mlir::Value vector, int64_t component);
+  void when(mlir::Value condition, llvm::function_ref<void()> body);
+  /// A sequential loop; `body` gets the index.
+  void loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+};
+
+/// The functions that derived ones are made from, each once.
+class DerivedFunctions {
+public:
+  DerivedFunctions(mlir::ModuleOp module, const Activity &activity) : module(module), activity(activity) {}
+
+  /// The function without its effects on containers: itself where it has none.
+  ir::FuncOp getEffectFree(ir::FuncOp function);
+  /// Takes the parameters, the adjoints of active places among them, and those of active results; gives those of active values among the
+  /// parameters. Places are handed over as they are before the call.
+  ir::FuncOp getAdjoint(ir::FuncOp function);
+  /// Whether anything in the function has to do with gradients.
+  bool isConcerned(ir::FuncOp function);
+
+  mlir::ModuleOp module;
+  const Activity &activity;
+  bool hasFailed = false;
+
+private:
+  ir::FuncOp makeFunction(ir::FuncOp like, llvm::StringRef suffix, mlir::TypeRange inputs, mlir::TypeRange results);
+  bool hasEffects(ir::FuncOp function);
+
+  llvm::DenseMap<mlir::Operation *, ir::FuncOp> effectFree, adjoints;
+  llvm::DenseMap<mlir::Operation *, bool> effects, concerned;
+};
+
+class AdjointBuilder {
+public:
+  explicit AdjointBuilder(DerivedFunctions &functions)
+      : functions(functions), activity(functions.activity), builder(functions.module.getContext()) {}
+
+  void buildKernel(ir::KernelOp source, ir::KernelOp target);
+  void buildAdjoint(ir::FuncOp source, ir::FuncOp target);
+  void buildEffectFree(ir::FuncOp source, ir::FuncOp target);
+
+private:
+  /// What a loop keeps for its way back.
+  struct Trail {
+    llvm::SetVector<mlir::Value> touched;           ///< places around the loop that its iterations use
+    llvm::SetVector<mlir::Value> carried;           ///< of them: what one iteration hands to the next
+    llvm::DenseMap<mlir::Value, mlir::Value> fixed; ///< of them: what iterations only read → a copy from before the loop
+    llvm::DenseMap<mlir::Value, mlir::Value> slots; ///< carried → its values at the start of some iterations
+    int64_t slotCount = 0;
+    mlir::Value positions, used; ///< which iterations, and how many; null: all of them
+    mlir::Value count;           ///< how many iterations ran; null where the bounds say so
+  };
+  /// One pass through a body.
+  struct Run {
+    Run *outer = nullptr;
+    mlir::Block *block = nullptr;
+    mlir::IRMapping values;                        ///< of the original → of this run
+    llvm::DenseMap<mlir::Value, mlir::Value> kept; ///< values of inner blocks of this run → a local that has them
+    llvm::DenseMap<mlir::Operation *, Trail> trails;
+    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> handed; ///< call → its operands; places as they were before
+    mlir::Operation *lastLocal = nullptr;
+    int parallelDepth = 0;
+  };
+  struct Shadow {
+    mlir::Value place;
+    int parallelDepth = 0;
+  };
+
+  // adjoint_builder.cpp: forward
+  void sweepForward(mlir::Block &source, Run &run, bool keepsTrails);
+  void emitForward(mlir::Operation *op, Run &run, bool keepsTrails);
+  void emitForwardCall(ir::CallOp op, Run &run, bool keepsTrails);
+  void emitForwardRegion(mlir::Region &source, mlir::Region &target, Run &run, bool keepsTrails);
+  mlir::Operation *copyWithoutRegions(mlir::Operation *op, Run &run);
+  /// The value of the original as the place at hand sees it.
+  mlir::Value use(mlir::Value value, Run &run);
+  llvm::SmallVector<mlir::Value> useAll(mlir::ValueRange values, Run &run);
+  bool isVisible(mlir::Value value);
+  /// A local at the start of the run.
+  mlir::Value makeLocal(mlir::Type pointee, mlir::Location loc, Run &run);
+  void openBlock(mlir::Region &region, Run &run);
+  void lose(mlir::Operation *op, const llvm::Twine &why);
+
+  // adjoint_ops.cpp: backward
+  void sweepBackward(mlir::Block &source, Run &run);
+  void emitBackward(mlir::Operation *op, Run &run);
+  void emitBackwardIf(ir::IfOp op, Run &run);
+  void emitBackwardCall(ir::CallOp op, Run &run);
+  void emitBackwardStore(ir::StoreOp op, Run &run);
+  void emitBackwardAtomic(ir::AtomicOp op, Run &run);
+  void emitBackwardValue(mlir::Operation *op, mlir::Value adjoint, Run &run);
+  void emitBackwardReduce(ir::ReduceOp op, mlir::Value adjoint, Run &run);
+  void emitBackwardMatmul(ir::MatmulOp op, mlir::Value adjoint, Run &run);
+  bool isConcerned(mlir::Operation *op);
+  void declareShadows(mlir::Block &source, Run &run);
+  void declareShadow(mlir::Value value, mlir::Type type, Run &run);
+  /// The place of the adjoint; null when there is none.
+  mlir::Value getShadow(mlir::Value place, Run &run);
+  mlir::Value getCompanion(ir::TensorArgumentOp container);
+  bool isShared(mlir::Value place, Run &run);
+  void addTo(mlir::Value shadow, mlir::Value amount, bool isShared);
+  void accumulate(mlir::Value value, mlir::Value amount, Run &run);
+  /// The adjoint of a value, when all that uses it has been walked; null for none.
+  mlir::Value take(mlir::Value value, Run &run);
+  mlir::Value takeOrZero(mlir::Value value, Run &run);
+  void refuse(mlir::Operation *op, const llvm::Twine &why);
+  Code at(mlir::Operation *op) { return {builder, op->getLoc()}; }
+
+  // adjoint_loops.cpp
+  void emitForwardLoop(mlir::Operation *op, Run &run, bool keepsTrails);
+  void emitKeepingLoop(mlir::Operation *op, Run &run);
+  void emitBackwardLoop(mlir::Operation *op, Run &run);
+  void emitBackwardParallel(ir::ForOp op, Run &run);
+  void emitIteration(mlir::Operation *op, mlir::Value number, Run &run, bool keepsTrails);
+  void beginTrail(mlir::Operation *op, Run &run, Trail &trail);
+  void enterIteration(mlir::Operation *op, const Trail &trail, Run &inner);
+  llvm::SmallVector<mlir::Value> readState(Code code, const Trail &trail, Run &run);
+  void keepState(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value slot, mlir::Value number);
+  void keepSometimes(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
+                     mlir::Value stride, bool thins);
+  void thinOut(Code code, const Trail &trail, mlir::Value stride);
+  void restore(Code code, const Trail &trail, mlir::Value slot, Run &inner);
+  void returnTo(mlir::Operation *op, const Trail &trail, mlir::Value number, Run &inner);
+  void setIndices(ir::ForOp op, mlir::Value number, Run &run);
+  mlir::Value countIterations(ir::ForOp op, Run &run);
+  llvm::SmallVector<mlir::Value> countAxes(ir::ForOp op, Run &run);
+  void refuseUpdatesOf(mlir::Operation *loop, mlir::Value place);
+
+  DerivedFunctions &functions;
+  const Activity &activity;
+  mlir::OpBuilder builder;
+  mlir::Block *entry = nullptr;
+  llvm::DenseMap<mlir::Value, Shadow> shadows;
+  llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
+  llvm::DenseMap<uint32_t, mlir::Value> companions;
+};
+
+} // namespace qd::passes

@@ -1,0 +1,412 @@
+// adjoint_loops.cpp: loops, forward with a trail and backward along it
+//
+// On its way back a loop needs its variables as they were at the start of each iteration, then computes the iteration again. The trail is
+// a local array of states. A loop of few iterations, known while compiling, keeps them all. Any other loop keeps at most kSlots: all while
+// they fit, else those of every n-th iteration, n growing with the loop (a `while` thins out what it has kept). Going back it starts from
+// the last one kept, goes forward to where it wants to be, and keeps what it passes in the slots that are free (Griewank and Walther,
+// "Revolve", ACM TOMS 26, 2000, with an even spacing). So memory is bounded whatever the loop does, and is known while compiling: nothing
+// is allocated or sized. Up to kSlots iterations each is computed twice at most; up to (kSlots / 2)² three times.
+#include "passes/adjoint_builder.h"
+
+#include "ir/attributes.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+/// States of a loop whose number of iterations is not known; a multiple of 8. States that take much memory get fewer.
+constexpr int64_t kSlots = 64, kFewestSlots = 16;
+/// Bytes that all states of a loop may take.
+constexpr int64_t kTrailBytes = 8192;
+
+//--- What iterations hand on ---
+
+namespace {
+
+/// The places around a loop that its iterations touch, read before they write, and write.
+struct Traffic {
+  explicit Traffic(Operation *loop) : loop(loop) {
+    for (Region &region : loop->getRegions()) collect(region.front(), assigned);
+  }
+
+  llvm::SetVector<Value> touched, exposed, modified;
+
+private:
+  Value findOuter(Value place) {
+    Value origin = findOrigin(place);
+    Operation *definition = origin.getDefiningOp();
+    bool isOutside = isa<RefType>(origin.getType()) && !(definition && loop->isProperAncestor(definition));
+    if (isOutside) touched.insert(origin);
+    return isOutside ? origin : Value();
+  }
+
+  void read(Value place, const DenseSet<Value> &known) {
+    if (Value origin = findOuter(place); origin && !known.contains(origin)) exposed.insert(origin);
+  }
+  void write(Value place) {
+    if (Value origin = findOuter(place)) modified.insert(origin);
+  }
+
+  /// `known`: what is written on every path so far.
+  void collect(Block &block, DenseSet<Value> &known) {
+    for (Operation &op : block) {
+      if (auto load = dyn_cast<LoadOp>(op)) read(load.getRef(), known);
+      if (auto store = dyn_cast<StoreOp>(op)) {
+        // The other components stay what they were.
+        if (store.getRef().getDefiningOp<ComponentOp>()) read(store.getRef(), known);
+        write(store.getRef());
+        if (Value origin = findOuter(store.getRef())) known.insert(origin);
+      }
+      if (isa<AtomicOp, CompareExchangeOp>(op)) {
+        if (!op.use_empty()) read(op.getOperand(0), known);
+        write(op.getOperand(0));
+      }
+      if (isa<CallOp>(op))
+        for (Value operand : op.getOperands())
+          if (isa<RefType>(operand.getType())) {
+            read(operand, known);
+            write(operand);
+          }
+      SmallVector<DenseSet<Value>, 2> after;
+      for (Region &region : op.getRegions())
+        if (!region.empty()) collect(region.front(), after.emplace_back(known));
+      if (!isa<IfOp>(op) || after.size() != 2) continue;
+      for (Value value : after[0])
+        if (after[1].contains(value)) known.insert(value);
+    }
+  }
+
+  Operation *loop;
+  DenseSet<Value> assigned;
+};
+
+bool hasExit(Operation *loop) {
+  Block &body = loop->getRegions().back().front();
+  return llvm::any_of(body, [](Operation &op) { return op.hasAttr(kLoopExit); });
+}
+
+std::optional<int64_t> findCount(ForOp op) {
+  int64_t count = 1;
+  for (unsigned axis = 0; axis < op.getRank(); ++axis) {
+    std::optional<int64_t> lower = findInteger(op.getLower()[axis]), upper = findInteger(op.getUpper()[axis]);
+    std::optional<int64_t> step = op.getStep().empty() ? 1 : findInteger(op.getStep()[axis]);
+    if (!lower || !upper || !step || *step == 0) return std::nullopt;
+    int64_t distance = *step > 0 ? *upper - *lower : *lower - *upper, length = std::abs(*step);
+    count *= distance <= 0 ? 0 : (distance + length - 1) / length;
+    if (count > INT32_MAX) return std::nullopt;
+  }
+  return count;
+}
+
+int64_t getBytes(Type type) { return getComponentCount(type) * int64_t(support::getByteSize(getScalarType(getScalar(type)))); }
+
+/// An array of values: a vector or, of vectors, a matrix.
+Type getArrayType(Type element, int64_t count) {
+  if (!isa<VectorType>(element)) return VectorType::get({count}, element);
+  return VectorType::get({count, getComponentCount(element)}, getScalar(element));
+}
+
+void storeSlot(Code code, Value array, Value slot, Value value) {
+  if (!isa<VectorType>(value.getType())) return code.store(value, code.component(array, slot));
+  for (int64_t i = 0; i < getComponentCount(value.getType()); ++i)
+    code.store(code.extract(value, i), code.component(array, {slot, code.integer(i)}));
+}
+
+Value loadSlot(Code code, Value array, Value slot, Type type) {
+  if (!isa<VectorType>(type)) return code.load(code.component(array, slot));
+  SmallVector<Value> components;
+  for (int64_t i = 0; i < getComponentCount(type); ++i) components.push_back(code.load(code.component(array, {slot, code.integer(i)})));
+  return VectorOp::create(code.builder, code.loc, type, components);
+}
+
+Type getPointee(Value place) { return cast<RefType>(place.getType()).getPointee(); }
+
+} // namespace
+
+void AdjointBuilder::refuseUpdatesOf(Operation *loop, Value place) {
+  loop->walk([&](LoadOp load) {
+    if (findOrigin(load.getRef()) != place) return WalkResult::advance();
+    refuse(load, "a variable that a parallel loop both reads and updates cannot be differentiated: its value depends on the order of the "
+                 "iterations");
+    return WalkResult::interrupt();
+  });
+}
+
+void AdjointBuilder::beginTrail(Operation *op, Run &run, Trail &trail) {
+  Traffic traffic(op);
+  auto loop = dyn_cast<ForOp>(op);
+  bool isParallel = loop && loop.getParallel();
+  Code code = at(op);
+  trail.touched = traffic.touched;
+  int64_t bytes = 0;
+  for (Value place : traffic.exposed) {
+    if (traffic.modified.contains(place)) {
+      if (isParallel) refuseUpdatesOf(op, place);
+      trail.carried.insert(place);
+      bytes += getBytes(getPointee(place));
+    } else {
+      trail.fixed[place] = makeLocal(getPointee(place), code.loc, run);
+      code.store(code.load(use(place, run)), trail.fixed[place]);
+    }
+  }
+  bool mayEnd = !loop || hasExit(op);
+  if (mayEnd) trail.count = makeLocal(code.type(), code.loc, run);
+  if (isParallel || trail.carried.empty()) return;
+  std::optional<int64_t> count = mayEnd ? std::nullopt : findCount(loop);
+  bool keepsAll = count && (*count <= kFewestSlots || *count * bytes <= kTrailBytes);
+  trail.slotCount = keepsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kTrailBytes ? kSlots : kFewestSlots;
+  for (Value place : trail.carried) trail.slots[place] = makeLocal(getArrayType(getPointee(place), trail.slotCount), code.loc, run);
+  if (keepsAll) return;
+  trail.positions = makeLocal(getArrayType(code.type(), trail.slotCount), code.loc, run);
+  trail.used = makeLocal(code.type(), code.loc, run);
+}
+
+SmallVector<Value> AdjointBuilder::readState(Code code, const Trail &trail, Run &run) {
+  return llvm::map_to_vector(trail.carried, [&](Value place) { return code.load(use(place, run)); });
+}
+
+void AdjointBuilder::keepState(Code code, const Trail &trail, ArrayRef<Value> state, Value slot, Value number) {
+  for (auto [place, value] : llvm::zip(trail.carried, state)) storeSlot(code, trail.slots.lookup(place), slot, value);
+  if (trail.positions) code.store(number, code.component(trail.positions, slot));
+}
+
+/// Keeps a state whose turn it is.
+void AdjointBuilder::keepSometimes(Code code, const Trail &trail, ArrayRef<Value> state, Value number, Value next, Value stride,
+                                   bool thins) {
+  code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
+    if (thins) thinOut(code, trail, stride);
+    Value slot = code.load(trail.used);
+    keepState(code, trail, state, slot, number);
+    code.store(code.add(slot, code.integer(1)), trail.used);
+    code.store(code.add(number, code.load(stride)), next);
+  });
+}
+
+/// When the slots are full, and later when half of them are: keeps one state in four. The other half is for the way back.
+void AdjointBuilder::thinOut(Code code, const Trail &trail, Value stride) {
+  Value isFirst = code.binary(BinaryKind::eq, code.load(stride), code.integer(1));
+  Value limit = code.select(isFirst, code.integer(trail.slotCount), code.integer(trail.slotCount / 2));
+  code.when(code.binary(BinaryKind::eq, code.load(trail.used), limit), [&] {
+    Value left = code.binary(BinaryKind::raw_div, limit, code.integer(4));
+    code.loop(code.integer(0), left, [&](Value slot) {
+      Value from = code.binary(BinaryKind::mul, slot, code.integer(4));
+      for (Value place : trail.carried) {
+        Value array = trail.slots.lookup(place);
+        storeSlot(code, array, slot, loadSlot(code, array, from, getPointee(place)));
+      }
+      code.store(code.load(code.component(trail.positions, from)), code.component(trail.positions, slot));
+    });
+    code.store(left, trail.used);
+    code.store(code.binary(BinaryKind::mul, code.load(stride), code.integer(4)), stride);
+  });
+}
+
+//--- Iterations by number ---
+
+SmallVector<Value> AdjointBuilder::countAxes(ForOp op, Run &run) {
+  Code code = at(op);
+  SmallVector<Value> counts;
+  for (unsigned axis = 0; axis < op.getRank(); ++axis) {
+    Value lower = use(op.getLower()[axis], run), upper = use(op.getUpper()[axis], run);
+    Type type = lower.getType();
+    Value zero = makeInteger(builder, code.loc, type, 0), one = makeInteger(builder, code.loc, type, 1);
+    auto countUp = [&](Value from, Value to, Value step) {
+      Value distance = code.select(code.binary(BinaryKind::lt, from, to), code.sub(to, from), zero);
+      return code.binary(BinaryKind::raw_div, code.add(distance, code.sub(step, one)), step);
+    };
+    Value step = op.getStep().empty() ? one : use(op.getStep()[axis], run);
+    std::optional<int64_t> known = op.getStep().empty() ? 1 : findInteger(op.getStep()[axis]);
+    Value count;
+    if (known && *known == 1)
+      count = code.select(code.binary(BinaryKind::lt, lower, upper), code.sub(upper, lower), zero);
+    else if (type.isUnsignedInteger() || (known && *known > 0))
+      count = countUp(lower, upper, step);
+    else {
+      Value down = UnaryOp::create(builder, code.loc, UnaryKind::neg, step);
+      count = known ? countUp(upper, lower, down)
+                    : code.select(code.binary(BinaryKind::lt, step, zero), countUp(upper, lower, down), countUp(lower, upper, step));
+    }
+    counts.push_back(code.cast(count, code.type()));
+  }
+  return counts;
+}
+
+Value AdjointBuilder::countIterations(ForOp op, Run &run) {
+  if (std::optional<int64_t> known = findCount(op)) return at(op).integer(*known);
+  SmallVector<Value> counts = countAxes(op, run);
+  Value total = counts[0];
+  for (Value count : llvm::drop_begin(counts)) total = at(op).binary(BinaryKind::mul, total, count);
+  return total;
+}
+
+void AdjointBuilder::setIndices(ForOp op, Value number, Run &run) {
+  Code code = at(op);
+  SmallVector<Value> counts = op.getRank() > 1 ? countAxes(op, run) : SmallVector<Value>();
+  for (unsigned axis = op.getRank(); axis-- > 0;) {
+    Value own = number;
+    if (axis > 0) {
+      own = code.binary(BinaryKind::raw_mod, number, counts[axis]);
+      number = code.binary(BinaryKind::raw_div, number, counts[axis]);
+    }
+    Value lower = use(op.getLower()[axis], run);
+    own = code.cast(own, lower.getType());
+    if (!op.getStep().empty()) own = code.binary(BinaryKind::mul, own, use(op.getStep()[axis], run));
+    bool startsAtZero = findInteger(op.getLower()[axis]) == 0;
+    run.values.map(op.getBody().getArgument(axis), startsAtZero ? own : code.add(lower, own));
+  }
+}
+
+/// One iteration forward, which is known to run; its exit is left out.
+void AdjointBuilder::emitIteration(Operation *op, Value number, Run &run, bool keepsTrails) {
+  if (auto loop = dyn_cast<ForOp>(op)) setIndices(loop, number, run);
+  for (Region &region : op->getRegions())
+    for (Operation &inner : region.front())
+      if (!inner.hasTrait<OpTrait::IsTerminator>() && !inner.hasAttr(kLoopExit)) emitForward(&inner, run, keepsTrails);
+}
+
+//--- Forward ---
+
+void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool keepsTrails) {
+  auto loop = dyn_cast<ForOp>(op);
+  if (keepsTrails && isConcerned(op)) {
+    beginTrail(op, run, run.trails[op]);
+    if (!loop || !loop.getParallel()) return emitKeepingLoop(op, run);
+  }
+  Operation *copy = copyWithoutRegions(op, run);
+  for (auto [source, target] : llvm::zip(op->getRegions(), copy->getRegions())) {
+    OpBuilder::InsertionGuard guard(builder);
+    Run inner;
+    inner.outer = &run;
+    openBlock(target, inner);
+    for (Value argument : source.getArguments())
+      inner.values.map(argument, inner.block->addArgument(argument.getType(), argument.getLoc()));
+    sweepForward(source.front(), inner, false);
+    copyWithoutRegions(source.front().getTerminator(), inner);
+  }
+}
+
+void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
+  const Trail &trail = run.trails[op];
+  Code code = at(op);
+  auto loop = dyn_cast<ForOp>(op);
+  Value upper = loop ? countIterations(loop, run) : code.integer(INT32_MAX), zero = code.integer(0), one = code.integer(1), stride, next;
+  if (trail.count) code.store(zero, trail.count);
+  if (trail.positions) {
+    stride = code.local(code.type());
+    next = code.local(code.type());
+    code.store(zero, next);
+    code.store(zero, trail.used);
+    Value fits = code.binary(BinaryKind::le, upper, code.integer(trail.slotCount));
+    Value sparse = code.divideUp(upper, code.integer(trail.slotCount / 2));
+    code.store(trail.count ? one : code.select(fits, one, sparse), stride);
+  }
+  code.loop(zero, upper, [&](Value number) {
+    Run inner;
+    inner.outer = &run;
+    inner.block = builder.getInsertionBlock();
+    SmallVector<Value> state = readState(code, trail, inner);
+    if (loop) {
+      setIndices(loop, number, inner);
+    } else {
+      Block &test = cast<WhileOp>(op).getConditionRegion().front();
+      sweepForward(test, inner, false);
+      Value goesOn = use(cast<ConditionOp>(test.getTerminator()).getCondition(), inner);
+      auto leave = IfOp::create(builder, code.loc, UnaryOp::create(builder, code.loc, UnaryKind::logical_not, goesOn));
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(&leave.getThenRegion().emplaceBlock());
+      BreakOp::create(builder, code.loc);
+    }
+    if (trail.count) code.store(code.add(number, one), trail.count);
+    if (trail.positions)
+      keepSometimes(code, trail, state, number, next, stride, /*thins=*/bool(trail.count));
+    else
+      keepState(code, trail, state, number, number);
+    sweepForward(op->getRegions().back().front(), inner, false);
+  });
+}
+
+//--- Backward ---
+
+/// The iteration gets variables of its own in place of those around the loop.
+void AdjointBuilder::enterIteration(Operation *op, const Trail &trail, Run &inner) {
+  Code code = at(op);
+  for (Value place : trail.touched) {
+    Value own = makeLocal(getPointee(place), code.loc, inner);
+    inner.values.map(place, own);
+    if (Value kept = trail.fixed.lookup(place)) code.store(code.load(kept), own);
+  }
+}
+
+void AdjointBuilder::restore(Code code, const Trail &trail, Value slot, Run &inner) {
+  for (Value place : trail.carried) code.store(loadSlot(code, trail.slots.lookup(place), slot, getPointee(place)), use(place, inner));
+}
+
+/// Puts the variables back to what they were at the start of iteration `number`.
+void AdjointBuilder::returnTo(Operation *op, const Trail &trail, Value number, Run &inner) {
+  if (trail.carried.empty()) return;
+  Code code = at(op);
+  if (!trail.positions) return restore(code, trail, number, inner);
+  Value one = code.integer(1), slot = code.sub(code.load(trail.used), one), from = code.load(code.component(trail.positions, slot));
+  restore(code, trail, slot, inner);
+  code.when(code.binary(BinaryKind::lt, from, number), [&] {
+    Value free = code.sub(code.integer(trail.slotCount - 1), slot), length = code.sub(number, from);
+    Value half = code.binary(BinaryKind::max, code.binary(BinaryKind::raw_div, free, code.integer(2)), one);
+    Value stride = code.local(code.type()), next = code.local(code.type());
+    Value fits = code.binary(BinaryKind::le, length, free);
+    code.store(code.select(fits, one, code.divideUp(length, half)), stride);
+    code.store(code.add(from, code.load(stride)), next);
+    code.loop(from, number, [&](Value passed) {
+      Run replay;
+      replay.outer = &inner;
+      replay.block = builder.getInsertionBlock();
+      SmallVector<Value> state = readState(code, trail, replay);
+      Value hasSlot = code.binary(BinaryKind::lt, code.load(trail.used), code.integer(trail.slotCount));
+      code.when(hasSlot, [&] { keepSometimes(code, trail, state, passed, next, stride, /*thins=*/false); });
+      emitIteration(op, passed, replay, false);
+    });
+  });
+  Value last = code.sub(code.load(trail.used), one);
+  Value isDone = code.binary(BinaryKind::eq, code.load(code.component(trail.positions, last)), number);
+  code.store(code.select(isDone, last, code.add(last, one)), trail.used);
+}
+
+void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
+  if (!isConcerned(op)) return;
+  auto loop = dyn_cast<ForOp>(op);
+  if (loop && loop.getParallel()) return emitBackwardParallel(loop, run);
+  const Trail &trail = run.trails[op];
+  Code code = at(op);
+  Value count = trail.count ? code.load(trail.count) : countIterations(loop, run), last = code.sub(count, code.integer(1));
+  code.loop(code.integer(0), count, [&](Value done) {
+    Run inner;
+    inner.outer = &run;
+    inner.block = builder.getInsertionBlock();
+    inner.parallelDepth = run.parallelDepth;
+    Value number = code.sub(last, done);
+    enterIteration(op, trail, inner);
+    returnTo(op, trail, number, inner);
+    emitIteration(op, number, inner, true);
+    for (Region &region : op->getRegions()) declareShadows(region.front(), inner);
+    for (Region &region : llvm::reverse(op->getRegions())) sweepBackward(region.front(), inner);
+  });
+}
+
+void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {
+  auto copy = cast<ForOp>(copyWithoutRegions(op, run));
+  OpBuilder::InsertionGuard guard(builder);
+  Run inner;
+  inner.outer = &run;
+  inner.parallelDepth = run.parallelDepth + 1;
+  openBlock(copy.getBody(), inner);
+  for (Value argument : op.getBody().getArguments())
+    inner.values.map(argument, inner.block->addArgument(argument.getType(), argument.getLoc()));
+  enterIteration(op, run.trails[op], inner);
+  Block &body = op.getBody().front();
+  sweepForward(body, inner, true);
+  declareShadows(body, inner);
+  sweepBackward(body, inner);
+  YieldOp::create(builder, op.getLoc());
+}
+
+} // namespace qd::passes

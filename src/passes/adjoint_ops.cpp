@@ -1,0 +1,340 @@
+// adjoint_ops.cpp: the backward part of adjoints, operation by operation
+#include "passes/adjoint_builder.h"
+
+#include "ir/attributes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+//--- Adjoints of values and places ---
+
+/// Inner blocks, and operations on single components, add to a local.
+static bool needsPlace(Value value) {
+  Block *home = value.getParentBlock();
+  return llvm::any_of(value.getUsers(), [&](Operation *user) { return user->getBlock() != home || isa<ExtractOp, ExtractAtOp>(user); });
+}
+
+void AdjointBuilder::declareShadow(Value value, Type type, Run &run) {
+  auto ref = dyn_cast<RefType>(type);
+  if (!ref && !needsPlace(value)) return;
+  Code code(builder, value.getLoc());
+  Type pointee = ref ? ref.getPointee() : type;
+  Value place = code.local(pointee);
+  code.store(makeZero(builder, code.loc, pointee), place);
+  shadows[value] = {place, run.parallelDepth};
+}
+
+void AdjointBuilder::declareShadows(Block &source, Run &run) {
+  for (Operation &op : source)
+    for (Value result : op.getResults())
+      if (activity.isActive(result) && !isa<ElementOp, ComponentOp, TensorArgumentOp>(op)) declareShadow(result, result.getType(), run);
+}
+
+Value AdjointBuilder::getCompanion(TensorArgumentOp container) {
+  auto companion = container->getAttrOfType<ArrayAttr>(kCompanion);
+  if (!companion) return {};
+  auto offset = uint32_t(cast<IntegerAttr>(companion[0]).getInt());
+  Value &made = companions[offset];
+  if (made) return made;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(entry);
+  return made = TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(companion[1]).getValue(), offset,
+                                         (container.getName() + ".grad").str(), container.getPosition(),
+                                         cast<BoolAttr>(companion[2]).getValue());
+}
+
+Value AdjointBuilder::getShadow(Value place, Run &run) {
+  Operation *definition = place.getDefiningOp();
+  if (auto element = dyn_cast_or_null<ElementOp>(definition)) {
+    auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    Value companion = container ? getCompanion(container) : Value();
+    if (!companion) return {};
+    return ElementOp::create(builder, element.getLoc(), element.getType(), companion, useAll(element.getIndices(), run));
+  }
+  if (auto component = dyn_cast_or_null<ComponentOp>(definition)) {
+    Value whole = getShadow(component.getRef(), run);
+    return whole ? Code(builder, component.getLoc()).component(whole, useAll(component.getIndices(), run)) : Value();
+  }
+  return shadows.lookup(place).place;
+}
+
+/// Whether other iterations may add to the adjoint of the place at the same time.
+bool AdjointBuilder::isShared(Value place, Run &run) {
+  Value origin = findOrigin(place);
+  return !origin.getDefiningOp<LocalOp>() || shadows.lookup(origin).parallelDepth < run.parallelDepth;
+}
+
+void AdjointBuilder::addTo(Value shadow, Value amount, bool isShared) {
+  Code code(builder, amount.getLoc());
+  if (isShared)
+    AtomicOp::create(builder, code.loc, amount.getType(), AtomicKind::add, shadow, amount);
+  else
+    code.store(code.add(code.load(shadow), amount), shadow);
+}
+
+void AdjointBuilder::accumulate(Value value, Value amount, Run &run) {
+  if (!amount || !activity.isActive(value)) return;
+  if (auto shadow = shadows.find(value); shadow != shadows.end())
+    return addTo(shadow->second.place, amount, shadow->second.parallelDepth < run.parallelDepth);
+  Value &sum = adjoints[value];
+  sum = sum ? BinaryOp::create(builder, amount.getLoc(), BinaryKind::add, sum, amount) : amount;
+}
+
+Value AdjointBuilder::take(Value value, Run &run) {
+  if (auto shadow = shadows.find(value); shadow != shadows.end()) return Code(builder, value.getLoc()).load(shadow->second.place);
+  return adjoints.lookup(value);
+}
+
+Value AdjointBuilder::takeOrZero(Value value, Run &run) {
+  Value found = take(value, run);
+  return found ? found : makeZero(builder, value.getLoc(), value.getType());
+}
+
+void AdjointBuilder::refuse(Operation *op, const Twine &why) {
+  functions.hasFailed = true;
+  op->emitError(why);
+}
+
+//--- The walk ---
+
+bool AdjointBuilder::isConcerned(Operation *op) {
+  return op
+      ->walk([&](Operation *inner) {
+        bool isOne = llvm::any_of(inner->getOperands(), [&](Value value) { return activity.isActive(value); });
+        if (auto call = dyn_cast<CallOp>(inner)) isOne |= functions.isConcerned(activity.lookup(call));
+        return isOne ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+void AdjointBuilder::sweepBackward(Block &source, Run &run) {
+  for (Operation &op : llvm::reverse(source))
+    if (!op.hasTrait<OpTrait::IsTerminator>()) emitBackward(&op, run);
+}
+
+void AdjointBuilder::emitBackward(Operation *op, Run &run) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](IfOp branch) { emitBackwardIf(branch, run); })
+      .Case<ForOp, WhileOp>([&](Operation *) { emitBackwardLoop(op, run); })
+      .Case([&](CallOp call) { emitBackwardCall(call, run); })
+      .Case([&](StoreOp store) { emitBackwardStore(store, run); })
+      .Case([&](AtomicOp atomic) { emitBackwardAtomic(atomic, run); })
+      .Case([&](CompareExchangeOp exchange) {
+        if (activity.isActive(findOrigin(exchange.getRef())))
+          refuse(op, "a compare-and-exchange of something that has a gradient cannot be differentiated");
+      })
+      .Case([&](LoadOp load) {
+        if (!activity.isActive(load)) return;
+        Value adjoint = take(load, run), shadow = adjoint ? getShadow(load.getRef(), run) : Value();
+        if (shadow) addTo(shadow, adjoint, isShared(load.getRef(), run));
+      })
+      .Default([&](Operation *) {
+        if (op->getNumResults() != 1 || !isDifferentiable(op) || !activity.isActive(op->getResult(0))) return;
+        if (Value adjoint = take(op->getResult(0), run)) emitBackwardValue(op, adjoint, run);
+      });
+}
+
+void AdjointBuilder::emitBackwardIf(IfOp op, Run &run) {
+  if (op->hasAttr(kLoopExit) || !isConcerned(op)) return;
+  auto made = IfOp::create(builder, op.getLoc(), use(op.getCondition(), run));
+  for (auto [source, target] : llvm::zip(op->getRegions(), made->getRegions())) {
+    if (source.empty()) continue;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&target.emplaceBlock());
+    declareShadows(source.front(), run);
+    sweepBackward(source.front(), run);
+    YieldOp::create(builder, op.getLoc());
+  }
+}
+
+void AdjointBuilder::emitBackwardStore(StoreOp op, Run &run) {
+  if (!activity.isActive(findOrigin(op.getRef()))) return;
+  Value shadow = getShadow(op.getRef(), run);
+  if (!shadow) return;
+  Code code = at(op);
+  Type type = op.getValue().getType();
+  Value zero = makeZero(builder, code.loc, type);
+  if (!activity.isActive(op.getValue())) return code.store(zero, shadow);
+  // Of the iterations that write one element one gets its adjoint.
+  if (isShared(op.getRef(), run))
+    return accumulate(op.getValue(), AtomicOp::create(builder, code.loc, type, AtomicKind::exchange, shadow, zero), run);
+  Value adjoint = code.load(shadow);
+  code.store(zero, shadow);
+  accumulate(op.getValue(), adjoint, run);
+}
+
+void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
+  if (!activity.isActive(findOrigin(op.getRef()))) return;
+  Value shadow = getShadow(op.getRef(), run);
+  if (!shadow) return;
+  Code code = at(op);
+  bool isActive = activity.isActive(op.getValue());
+  Value ofOld = op->use_empty() || !activity.isActive(op) ? Value() : take(op, run);
+  AtomicKind kind = op.getAtomicKind();
+  if (kind == AtomicKind::add || kind == AtomicKind::sub) {
+    if (isActive) {
+      Value adjoint = code.load(shadow);
+      accumulate(op.getValue(), kind == AtomicKind::add ? adjoint : UnaryOp::create(builder, code.loc, UnaryKind::neg, adjoint), run);
+    }
+    if (ofOld) addTo(shadow, ofOld, isShared(op.getRef(), run));
+  } else if (kind == AtomicKind::exchange) {
+    Value rest = ofOld ? ofOld : makeZero(builder, code.loc, op.getType());
+    accumulate(op.getValue(), AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::exchange, shadow, rest), run);
+  } else if (kind == AtomicKind::mul && !isActive && !ofOld) {
+    AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::mul, shadow, use(op.getValue(), run));
+  } else {
+    refuse(op, "an atomic " + Twine(getRow(kind).name) +
+                   " of something that has a gradient cannot be differentiated: its adjoint needs the values in between; compute it in a "
+                   "serial loop on a local variable");
+  }
+}
+
+void AdjointBuilder::emitBackwardCall(CallOp op, Run &run) {
+  FuncOp callee = activity.lookup(op);
+  if (!functions.isConcerned(callee)) return;
+  Block &body = callee.getBody().front();
+  auto last = cast<ReturnOp>(body.back());
+  Code code = at(op);
+  SmallVector<Value> operands, ofPlaces, ofResults, receivers;
+  ArrayRef<Value> handed = run.handed[op];
+  for (auto [operand, parameter] : llvm::zip(op.getArguments(), body.getArguments())) {
+    bool isPlace = isa<RefType>(operand.getType());
+    operands.push_back(isPlace ? handed.front() : use(operand, run));
+    if (isPlace) handed = handed.drop_front();
+    if (!activity.isActive(parameter)) continue;
+    if (!isPlace) {
+      receivers.push_back(operand);
+      continue;
+    }
+    Value shadow = getShadow(operand, run);
+    if (!shadow) {
+      Type pointee = cast<RefType>(operand.getType()).getPointee();
+      shadow = code.local(pointee);
+      code.store(makeZero(builder, code.loc, pointee), shadow);
+    }
+    ofPlaces.push_back(shadow);
+  }
+  for (auto [value, output] : llvm::zip(last.getValues(), op.getOutputs()))
+    if (activity.isActive(value)) ofResults.push_back(takeOrZero(output, run));
+  operands.append(ofPlaces);
+  operands.append(ofResults);
+  FuncOp adjoint = functions.getAdjoint(callee);
+  auto call = CallOp::create(builder, op.getLoc(), adjoint.getResultTypes(), adjoint.getSymName(), operands);
+  for (auto [receiver, amount] : llvm::zip(receivers, call.getResults())) accumulate(receiver, amount, run);
+}
+
+//--- Values ---
+
+static Value makeVector(OpBuilder &builder, Location loc, Type type, ArrayRef<Value> components) {
+  return VectorOp::create(builder, loc, type, components);
+}
+
+void AdjointBuilder::emitBackwardValue(Operation *op, Value adjoint, Run &run) {
+  Code code = at(op);
+  auto isActive = [&](Value value) { return activity.isActive(value); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<UnaryOp, BinaryOp>([&](Operation *) {
+        SmallVector<Partial, 2> partials = computePartials(builder, op, useAll(op->getOperands(), run), use(op->getResult(0), run));
+        for (auto [operand, partial] : llvm::zip(op->getOperands(), partials))
+          if (isActive(operand)) accumulate(operand, scale(builder, code.loc, partial, adjoint), run);
+      })
+      .Case([&](CastOp cast) { accumulate(cast.getOperand(), code.cast(adjoint, cast.getOperand().getType()), run); })
+      .Case([&](SelectOp select) {
+        Value condition = use(select.getCondition(), run), zero = makeZero(builder, code.loc, adjoint.getType());
+        if (isActive(select.getTrueValue())) accumulate(select.getTrueValue(), code.select(condition, adjoint, zero), run);
+        if (isActive(select.getFalseValue())) accumulate(select.getFalseValue(), code.select(condition, zero, adjoint), run);
+      })
+      .Case([&](VectorOp vector) {
+        for (auto [position, component] : llvm::enumerate(vector.getComponents()))
+          if (isActive(component)) accumulate(component, code.extract(adjoint, int64_t(position)), run);
+      })
+      .Case([&](BroadcastOp broadcast) {
+        Value sum = ReduceOp::create(builder, code.loc, getScalar(adjoint.getType()), BinaryKind::add, adjoint);
+        accumulate(broadcast.getOperand(), sum, run);
+      })
+      .Case([&](ExtractOp extract) {
+        const Shadow &whole = shadows.lookup(extract.getOperand());
+        auto type = mlir::cast<VectorType>(extract.getOperand().getType());
+        int64_t columns = type.getRank() == 2 ? type.getDimSize(1) : 1, position = extract.getComponent();
+        SmallVector<Value> indices{code.integer(position / columns)};
+        if (type.getRank() == 2) indices.push_back(code.integer(position % columns));
+        addTo(code.component(whole.place, indices), adjoint, whole.parallelDepth < run.parallelDepth);
+      })
+      .Case([&](ExtractAtOp extract) {
+        const Shadow &whole = shadows.lookup(extract.getOperand());
+        addTo(code.component(whole.place, useAll(extract.getIndices(), run)), adjoint, whole.parallelDepth < run.parallelDepth);
+      })
+      .Case([&](ReduceOp reduce) { emitBackwardReduce(reduce, adjoint, run); })
+      .Case([&](MatmulOp product) { emitBackwardMatmul(product, adjoint, run); })
+      .Case([&](TransposeOp transpose) {
+        auto from = mlir::cast<VectorType>(transpose.getOperand().getType()), to = mlir::cast<VectorType>(adjoint.getType());
+        SmallVector<Value> components;
+        int64_t rows = from.getDimSize(0), columns = from.getRank() == 2 ? from.getDimSize(1) : 1;
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t k = 0; k < columns; ++k) components.push_back(code.extract(adjoint, to.getRank() == 2 ? k * rows + i : i));
+        accumulate(transpose.getOperand(), makeVector(builder, code.loc, from, components), run);
+      });
+}
+
+/// Component by component, as the reduction goes.
+void AdjointBuilder::emitBackwardReduce(ReduceOp op, Value adjoint, Run &run) {
+  Code code = at(op);
+  Type type = op.getOperand().getType();
+  if (op.getBinaryKind() == BinaryKind::add) return accumulate(op.getOperand(), BroadcastOp::create(builder, code.loc, type, adjoint), run);
+  Value operand = use(op.getOperand(), run);
+  SmallVector<Value> components, sums;
+  for (int64_t i = 0; i < getComponentCount(type); ++i) {
+    components.push_back(code.extract(operand, i));
+    sums.push_back(i == 0 ? components[0] : code.binary(op.getBinaryKind(), sums.back(), components.back()));
+  }
+  SmallVector<Value> amounts(components.size());
+  for (size_t i = components.size(); i-- > 1;) {
+    SmallVector<Partial, 2> partials = computePartials(builder, sums[i].getDefiningOp(), ValueRange{sums[i - 1], components[i]}, sums[i]);
+    amounts[i] = scale(builder, code.loc, partials[1], adjoint);
+    adjoint = scale(builder, code.loc, partials[0], adjoint);
+  }
+  amounts[0] = adjoint;
+  accumulate(op.getOperand(), makeVector(builder, code.loc, type, amounts), run);
+}
+
+/// C = A B: the adjoints of A and B are C' Bᵀ and Aᵀ C', written out; a vector on the left is a row, on the right a column.
+void AdjointBuilder::emitBackwardMatmul(MatmulOp op, Value adjoint, Run &run) {
+  Code code = at(op);
+  auto left = cast<VectorType>(op.getLhs().getType()), right = cast<VectorType>(op.getRhs().getType());
+  int64_t rows = left.getRank() == 2 ? left.getDimSize(0) : 1, inner = left.getDimSize(left.getRank() - 1);
+  int64_t columns = right.getRank() == 2 ? right.getDimSize(1) : 1;
+  // A column times a row of one: an outer product.
+  if (left.getRank() == 1 && right.getRank() == 2 && right.getDimSize(0) != inner) std::swap(rows, inner);
+  auto product = [&](VectorType type, int64_t n, int64_t m, int64_t count, auto first, auto second) {
+    SmallVector<Value> components;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = 0; k < m; ++k) {
+        Value sum;
+        for (int64_t j = 0; j < count; ++j) {
+          Value term = code.binary(BinaryKind::mul, first(i, k, j), second(i, k, j));
+          sum = sum ? code.add(sum, term) : term;
+        }
+        components.push_back(sum);
+      }
+    return makeVector(builder, code.loc, type, components);
+  };
+  Value lhs = use(op.getLhs(), run), rhs = use(op.getRhs(), run);
+  if (activity.isActive(op.getLhs()))
+    accumulate(op.getLhs(),
+               product(
+                   left, rows, inner, columns, [&](int64_t i, int64_t, int64_t j) { return code.extract(adjoint, i * columns + j); },
+                   [&](int64_t, int64_t k, int64_t j) { return code.extract(rhs, k * columns + j); }),
+               run);
+  if (activity.isActive(op.getRhs()))
+    accumulate(op.getRhs(),
+               product(
+                   right, inner, columns, rows, [&](int64_t i, int64_t, int64_t j) { return code.extract(lhs, j * inner + i); },
+                   [&](int64_t, int64_t k, int64_t j) { return code.extract(adjoint, j * columns + k); }),
+               run);
+}
+
+} // namespace qd::passes

@@ -1,0 +1,71 @@
+// differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
+//
+// In:   a kernel marked `reverse` whose containers name their gradients (kCompanion); exits are flags (normalise_exits.cpp).
+// Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its own.
+// Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
+#include "ir/attributes.h"
+#include "passes/adjoint_builder.h"
+#include "passes/lost_values.h"
+#include "passes/remove_dead.h"
+
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+#define GEN_PASS_DEF_DIFFERENTIATEREVERSE
+#include "passes/passes.h.inc"
+
+namespace {
+
+struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateReversePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    bool isChanged = false;
+    for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
+      auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
+      if (!mode || mode.getValue() != "reverse") continue;
+      isChanged = true;
+      if (failed(differentiate(module, kernel))) return signalPassFailure();
+    }
+    if (!isChanged) return;
+    removeDead(module);
+    removeUncalled(module);
+    if (failed(refuseLostValues(module))) return signalPassFailure();
+  }
+
+  static LogicalResult differentiate(ModuleOp module, KernelOp kernel) {
+    Activity activity(module);
+    markOverwrittenLoads(kernel, activity);
+    DerivedFunctions functions(module, activity);
+    OpBuilder builder(kernel);
+    auto target = cast<KernelOp>(builder.insert(kernel->cloneWithoutRegions()));
+    target.getBody().emplaceBlock();
+    target->removeAttr(kDerivative);
+    target.setResultTypesAttr(builder.getArrayAttr({}));
+    AdjointBuilder(functions).buildKernel(kernel, target);
+    kernel.erase();
+    return failure(functions.hasFailed);
+  }
+
+  /// The originals, in so far as nothing calls them any more.
+  static void removeUncalled(ModuleOp module) {
+    llvm::StringMap<FuncOp> functions;
+    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
+    DenseSet<Operation *> called;
+    SmallVector<Operation *> pending;
+    for (KernelOp kernel : module.getOps<KernelOp>()) pending.push_back(kernel);
+    while (!pending.empty())
+      pending.pop_back_val()->walk([&](CallOp call) {
+        FuncOp callee = functions.lookup(call.getCallee());
+        if (callee && called.insert(callee).second) pending.push_back(callee);
+      });
+    for (FuncOp function : llvm::make_early_inc_range(module.getOps<FuncOp>()))
+      if (!called.contains(function)) function.erase();
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes

@@ -1,0 +1,211 @@
+// normalise_exits.cpp: break, continue and early return become flags
+//
+// In:   structured control flow whose regions may end in break, continue or return.
+// Out:  only `if`, `for` and `while` are left, and functions that return at their end. What an exit skips stands under an `if` on a flag:
+//       `live` of the iteration, `returned` of the function. A loop that may be left ends with `if (broken) break`, marked kLoopExit: its
+//       only break.
+// Here: an adjoint runs the operations backwards, which wants to know for each whether it ran. Only kernels that are to be differentiated
+//       come through here.
+#include "ir/attributes.h"
+#include "ir/dialect.h"
+#include "passes/accesses.h"
+#include "passes/derivatives.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+#define GEN_PASS_DEF_NORMALISEEXITS
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// The flags of what an operation stands in. Null: nothing leaves it early.
+struct Surroundings {
+  Value live;     ///< of the iteration: it has not been left
+  Value broken;   ///< of the loop: no further iteration
+  Value returned; ///< of the function
+  SmallVector<Value> results;
+};
+
+class Normaliser {
+public:
+  explicit Normaliser(MLIRContext *ctx) : builder(ctx) {}
+
+  void run(Block &body) {
+    bool isEarly = false;
+    body.walk([&](ReturnOp op) { isEarly |= op->getBlock() != &body; });
+    auto last = body.empty() ? ReturnOp() : dyn_cast<ReturnOp>(body.back());
+    Surroundings around;
+    if (isEarly) {
+      loc = body.front().getLoc();
+      builder.setInsertionPointToStart(&body);
+      around.returned = makeFlag(false);
+      if (last)
+        for (Value value : last.getValues()) around.results.push_back(LocalOp::create(builder, loc, RefType::get(value.getType())));
+    }
+    lower(body, around);
+    if (!isEarly || !isa<FuncOp>(body.getParentOp())) return;
+    builder.setInsertionPointToEnd(&body);
+    SmallVector<Value> values;
+    for (Value place : around.results) values.push_back(load(place));
+    ReturnOp::create(builder, loc, values);
+  }
+
+private:
+  Value makeFlag(bool value) {
+    Type u1 = builder.getI1Type();
+    Value flag = LocalOp::create(builder, loc, RefType::get(u1));
+    set(flag, value);
+    return flag;
+  }
+  void set(Value flag, bool value) {
+    if (flag) StoreOp::create(builder, loc, makeInteger(builder, loc, builder.getI1Type(), value), flag);
+  }
+  Value load(Value place) { return LoadOp::create(builder, loc, cast<RefType>(place.getType()).getPointee(), place); }
+
+  /// An `if` whose branch is open for more.
+  IfOp makeIf(Value condition) {
+    auto op = IfOp::create(builder, loc, condition);
+    op.getThenRegion().emplaceBlock();
+    builder.setInsertionPointToStart(&op.getThenRegion().front());
+    return op;
+  }
+
+  /// Replaces the exit that ends a block.
+  void leave(Operation *exit, const Surroundings &around) {
+    builder.setInsertionPoint(exit);
+    loc = exit->getLoc();
+    if (auto op = dyn_cast<ReturnOp>(exit)) {
+      for (auto [value, place] : llvm::zip(op.getValues(), around.results)) StoreOp::create(builder, loc, value, place);
+      set(around.returned, true);
+    }
+    set(around.live, false);
+    if (!isa<ContinueOp>(exit)) set(around.broken, true);
+    if (!isa<KernelOp, FuncOp>(exit->getParentOp())) YieldOp::create(builder, loc);
+    exit->erase();
+  }
+
+  /// Whether some path through the block leaves what it stands in.
+  bool lower(Block &block, const Surroundings &around) {
+    bool isLeft = false;
+    for (Operation *op = block.empty() ? nullptr : &block.front(); op;) {
+      Operation *next = op->getNextNode();
+      bool mayLeave = false;
+      if (isa<BreakOp, ContinueOp>(op) || (isa<ReturnOp>(op) && around.returned)) {
+        leave(op, around);
+        return true;
+      }
+      if (auto branch = dyn_cast<IfOp>(op)) {
+        mayLeave = lower(branch.getThenRegion().front(), around);
+        if (!branch.getElseRegion().empty()) mayLeave |= lower(branch.getElseRegion().front(), around);
+      } else if (isa<ForOp, WhileOp>(op)) {
+        mayLeave = lowerLoop(op, around);
+        next = op->getNextNode(); // it may have got a test behind it
+      }
+      isLeft |= mayLeave;
+      if (mayLeave && next && !isa<YieldOp>(next)) {
+        guardRest(next, around);
+        return true;
+      }
+      op = next;
+    }
+    return isLeft;
+  }
+
+  /// What follows in the block runs only if nothing was left before.
+  void guardRest(Operation *first, const Surroundings &around) {
+    Block *block = first->getBlock();
+    loc = first->getLoc();
+    builder.setInsertionPoint(first);
+    Value condition = load(around.live ? around.live : around.returned);
+    if (!around.live) condition = UnaryOp::create(builder, loc, UnaryKind::logical_not, condition);
+    IfOp guard = makeIf(condition);
+    Block &rest = guard.getThenRegion().front();
+    rest.getOperations().splice(rest.end(), block->getOperations(), first->getIterator(), block->end());
+    bool isRegion = !isa<KernelOp, FuncOp>(block->getParentOp());
+    if (isRegion) {
+      // The terminator stays outside, and the guard gets its own.
+      builder.setInsertionPointToEnd(block);
+      YieldOp::create(builder, loc);
+    }
+    if (!rest.back().hasTrait<OpTrait::IsTerminator>()) {
+      builder.setInsertionPointToEnd(&rest);
+      YieldOp::create(builder, loc);
+    }
+    lower(rest, around);
+  }
+
+  bool lowerLoop(Operation *op, const Surroundings &around) {
+    Block &body = isa<ForOp>(op) ? cast<ForOp>(op).getBody().front() : cast<WhileOp>(op).getBody().front();
+    bool breaks = false, continues = false, returns = false;
+    body.walk([&](Operation *inner) {
+      Operation *loop = inner->getParentOp();
+      while (!isa<ForOp, WhileOp>(loop)) loop = loop->getParentOp();
+      breaks |= loop == op && isa<BreakOp>(inner);
+      continues |= loop == op && isa<ContinueOp>(inner);
+      returns |= isa<ReturnOp>(inner);
+    });
+    returns &= bool(around.returned);
+    Surroundings inside = around;
+    inside.live = inside.broken = Value();
+    loc = op->getLoc();
+    if (breaks || returns) {
+      builder.setInsertionPoint(op);
+      inside.broken = makeFlag(false);
+    }
+    if (breaks || continues || returns) {
+      builder.setInsertionPointToStart(&body);
+      inside.live = makeFlag(true);
+    }
+    lower(body, inside);
+    if (inside.broken) {
+      builder.setInsertionPoint(&body.back());
+      loc = op->getLoc();
+      IfOp exit = makeIf(load(inside.broken));
+      exit->setAttr(kLoopExit, builder.getUnitAttr());
+      BreakOp::create(builder, loc);
+    }
+    if (!returns) return false;
+    builder.setInsertionPointAfter(op);
+    if (around.live) {
+      // A return inside leaves the loop around, too.
+      makeIf(load(around.returned));
+      set(around.live, false);
+      set(around.broken, true);
+      YieldOp::create(builder, loc);
+    }
+    return true;
+  }
+
+  OpBuilder builder;
+  Location loc = builder.getUnknownLoc();
+};
+
+ForOp findParallelLoop(Operation *op) {
+  auto loop = op->getParentOfType<ForOp>();
+  while (loop && !loop.getParallel()) loop = loop->getParentOfType<ForOp>();
+  return loop;
+}
+
+struct NormaliseExitsPass : impl::NormaliseExitsBase<NormaliseExitsPass> {
+  void runOnOperation() override {
+    Normaliser normaliser(&getContext());
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) normaliser.run(kernel.getBody().front());
+    for (FuncOp function : getOperation().getOps<FuncOp>()) normaliser.run(function.getBody().front());
+    getOperation().walk([](AtomicOp atomic) {
+      // A variable of one iteration: nobody else updates it.
+      Root root = findRoot(atomic.getRef());
+      auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
+      if (root.kind == Root::Kind::Local && findParallelLoop(local) == findParallelLoop(atomic)) demoteAtomic(atomic);
+    });
+  }
+};
+
+} // namespace
+
+} // namespace qd::passes

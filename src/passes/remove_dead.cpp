@@ -1,0 +1,119 @@
+// remove_dead.cpp: mark what effects depend on, sweep the rest
+//
+// A local counts as a whole, wherever in the function it is read or written. LLVM does better on each single value; what it cannot do is to
+// drop an array that a loop fills for another loop which then needs nothing of it.
+#include "passes/remove_dead.h"
+
+#include "ir/dialect.h"
+#include "passes/activity.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+namespace {
+
+class Marker {
+public:
+  explicit Marker(ModuleOp module) : module(module) {
+    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
+  }
+
+  void run() {
+    module.walk([&](Operation *op) {
+      if (isEffect(op)) mark(op);
+    });
+    while (!pending.empty()) follow(pending.pop_back_val());
+    SmallVector<Operation *> dead;
+    module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<ModuleOp, KernelOp, FuncOp>(op) || op->hasTrait<OpTrait::IsTerminator>() || live.contains(op)) return WalkResult::advance();
+      dead.push_back(op);
+      return WalkResult::skip();
+    });
+    for (Operation *op : llvm::reverse(dead)) {
+      op->dropAllUses();
+      op->erase();
+    }
+  }
+
+private:
+  bool isEffect(Operation *op) {
+    if (isa<ReturnOp, PrintOp, AssertOp>(op)) return true;
+    if (isa<StoreOp, AtomicOp, CompareExchangeOp>(op)) return !isLocal(getPlace(op));
+    auto call = dyn_cast<CallOp>(op);
+    return call && (hasEffects(functions.lookup(call.getCallee())) ||
+                    llvm::any_of(call.getArguments(), [](Value operand) { return isa<RefType>(operand.getType()) && !isLocal(operand); }));
+  }
+
+  static Value getPlace(Operation *op) { return op->getOperand(isa<StoreOp>(op) ? 1 : 0); }
+  static bool isLocal(Value place) { return findOrigin(place).getDefiningOp<LocalOp>() != nullptr; }
+
+  /// Whether a call does something even if nobody uses what it gives back. Of places that it is handed its caller knows.
+  bool hasEffects(FuncOp function) {
+    if (!function) return true;
+    auto [entry, isNew] = effects.try_emplace(function, false);
+    if (!isNew) return entry->second;
+    bool found = function
+                     .walk([&](Operation *op) {
+                       bool isOne = isa<PrintOp, AssertOp>(op);
+                       if (isa<StoreOp, AtomicOp, CompareExchangeOp>(op)) isOne = isOfContainer(getPlace(op));
+                       if (auto call = dyn_cast<CallOp>(op)) isOne = hasEffects(functions.lookup(call.getCallee()));
+                       return isOne ? WalkResult::interrupt() : WalkResult::advance();
+                     })
+                     .wasInterrupted();
+    return effects[function] = found;
+  }
+
+  void mark(Operation *op) {
+    if (op && !isa<ModuleOp, KernelOp, FuncOp>(op) && live.insert(op).second) pending.push_back(op);
+  }
+
+  void follow(Operation *op) {
+    mark(op->getParentOp());
+    for (Value operand : op->getOperands()) mark(operand.getDefiningOp());
+    if (auto load = dyn_cast<LoadOp>(op)) markWriters(findOrigin(load.getRef()));
+    if (auto atomic = dyn_cast<AtomicOp>(op)) markWriters(findOrigin(atomic.getRef()));
+    if (auto call = dyn_cast<CallOp>(op))
+      for (Value operand : call.getArguments())
+        if (isa<RefType>(operand.getType())) markWriters(findOrigin(operand));
+    for (Region &region : op->getRegions())
+      for (Block &block : region) markExits(op, block);
+  }
+
+  /// What a live region ends with, and how a live loop is left.
+  void markExits(Operation *owner, Block &block) {
+    if (auto condition = dyn_cast<ConditionOp>(block.back())) mark(condition);
+    if (!isa<ForOp, WhileOp>(owner)) return;
+    block.walk<WalkOrder::PreOrder>([&](Operation *inner) {
+      if (isa<ForOp, WhileOp>(inner)) return WalkResult::skip();
+      if (isa<BreakOp, ContinueOp>(inner)) mark(inner);
+      return WalkResult::advance();
+    });
+  }
+
+  void markWriters(Value local) {
+    if (!local.getDefiningOp<LocalOp>() || !written.insert(local).second) return;
+    SmallVector<Value> places{local};
+    while (!places.empty()) {
+      Value place = places.pop_back_val();
+      for (Operation *user : place.getUsers()) {
+        if (isa<ComponentOp>(user)) places.push_back(user->getResult(0));
+        if (isa<StoreOp, AtomicOp, CompareExchangeOp, CallOp>(user)) mark(user);
+      }
+    }
+  }
+
+  ModuleOp module;
+  llvm::StringMap<FuncOp> functions;
+  DenseMap<Operation *, bool> effects;
+  DenseSet<Operation *> live;
+  DenseSet<Value> written;
+  SmallVector<Operation *> pending;
+};
+
+} // namespace
+
+void removeDead(ModuleOp module) { Marker(module).run(); }
+
+} // namespace qd::passes
