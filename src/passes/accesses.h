@@ -44,6 +44,9 @@ ir::ElementOp findElement(mlir::Value place);
 /// A load, the operation and a store in place of the atomic.
 void demoteAtomic(ir::AtomicOp atomic);
 
+/// Does so with all atomics on variables of one iteration, which nobody else updates.
+void demoteOwnAtomics(mlir::ModuleOp module);
+
 /// Containers that functions touch, callees included; one for a module.
 class FunctionAccesses {
 public:

@@ -64,9 +64,10 @@ bool Activity::visitCall(CallOp call) {
     if (active.contains(origin)) changed |= mark(parameter);
     if (isPlace && active.contains(parameter) && !isOfContainer(origin)) changed |= mark(origin);
   }
-  if (auto last = dyn_cast<ReturnOp>(function.getBody().front().back()))
-    for (auto [value, output] : llvm::zip(last.getValues(), call.getOutputs()))
+  function.walk([&](ReturnOp op) {
+    for (auto [value, output] : llvm::zip(op.getValues(), call.getOutputs()))
       if (active.contains(value)) changed |= mark(output);
+  });
   return changed;
 }
 

@@ -136,6 +136,7 @@ private:
   void emitBackwardCall(ir::CallOp op, Run &run);
   void emitBackwardStore(ir::StoreOp op, Run &run);
   void emitBackwardAtomic(ir::AtomicOp op, Run &run);
+  void emitBackwardExtremum(ir::AtomicOp op, mlir::Value shadow, Run &run);
   void emitBackwardValue(mlir::Operation *op, mlir::Value adjoint, Run &run);
   void emitBackwardReduce(ir::ReduceOp op, mlir::Value adjoint, Run &run);
   void emitBackwardMatmul(ir::MatmulOp op, mlir::Value adjoint, Run &run);

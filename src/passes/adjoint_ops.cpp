@@ -186,11 +186,25 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
     accumulate(op.getValue(), AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::exchange, shadow, rest), run);
   } else if (kind == AtomicKind::mul && !isActive && !ofOld) {
     AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::mul, shadow, use(op.getValue(), run));
+  } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !ofOld && !op->hasAttr(kLost) && isOfContainer(op.getRef())) {
+    emitBackwardExtremum(op, shadow, run);
   } else {
     refuse(op, "an atomic " + Twine(getRow(kind).name) +
                    " of something that has a gradient cannot be differentiated: its adjoint needs the values in between; compute it in a "
                    "serial loop on a local variable");
   }
+}
+
+/// The iteration whose value was kept gets the adjoint; what no iteration takes belongs to the value before.
+void AdjointBuilder::emitBackwardExtremum(AtomicOp op, Value shadow, Run &run) {
+  Code code = at(op);
+  Type type = op.getType(), scalar = getScalar(type);
+  if (isa<VectorType>(type)) return refuse(op, "an atomic extremum of vectors cannot be differentiated: take their components one by one");
+  Value isKept = code.binary(BinaryKind::eq, use(op.getValue(), run), code.load(use(op.getRef(), run)));
+  Value amount = code.local(scalar), zero = makeZero(builder, code.loc, scalar);
+  code.store(zero, amount);
+  code.when(isKept, [&] { code.store(AtomicOp::create(builder, code.loc, type, AtomicKind::exchange, shadow, zero), amount); });
+  accumulate(op.getValue(), code.load(amount), run);
 }
 
 void AdjointBuilder::emitBackwardCall(CallOp op, Run &run) {

@@ -29,6 +29,20 @@ void demoteAtomic(AtomicOp atomic) {
   atomic.erase();
 }
 
+static ForOp findParallelLoop(Operation *op) {
+  auto loop = op->getParentOfType<ForOp>();
+  while (loop && !loop.getParallel()) loop = loop->getParentOfType<ForOp>();
+  return loop;
+}
+
+void demoteOwnAtomics(ModuleOp module) {
+  module.walk([](AtomicOp atomic) {
+    Root root = findRoot(atomic.getRef());
+    if (root.kind == Root::Kind::Local && findParallelLoop(reinterpret_cast<Operation *>(uintptr_t(root.id))) == findParallelLoop(atomic))
+      demoteAtomic(atomic);
+  });
+}
+
 namespace {
 
 /// `loop index + constant`, however it was widened on the way.

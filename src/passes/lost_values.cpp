@@ -94,6 +94,10 @@ private:
       ++order;
       if (auto load = dyn_cast<LoadOp>(op)) note(reads, load.getRef(), isCalled, op);
       if (auto store = dyn_cast<StoreOp>(op)) note(writes, store.getRef(), isCalled, op);
+      // Whether its value was the one that was kept is seen afterwards.
+      auto atomic = dyn_cast<AtomicOp>(op);
+      if (atomic && (atomic.getAtomicKind() == AtomicKind::min || atomic.getAtomicKind() == AtomicKind::max))
+        note(reads, atomic.getRef(), isCalled, op);
       if (isa<AtomicOp, CompareExchangeOp>(op)) note(writes, op->getOperand(0), isCalled, op);
       auto call = dyn_cast<CallOp>(op);
       FuncOp callee = call ? activity.lookup(call) : FuncOp();

@@ -186,23 +186,12 @@ private:
   Location loc = builder.getUnknownLoc();
 };
 
-ForOp findParallelLoop(Operation *op) {
-  auto loop = op->getParentOfType<ForOp>();
-  while (loop && !loop.getParallel()) loop = loop->getParentOfType<ForOp>();
-  return loop;
-}
-
 struct NormaliseExitsPass : impl::NormaliseExitsBase<NormaliseExitsPass> {
   void runOnOperation() override {
     Normaliser normaliser(&getContext());
     for (KernelOp kernel : getOperation().getOps<KernelOp>()) normaliser.run(kernel.getBody().front());
     for (FuncOp function : getOperation().getOps<FuncOp>()) normaliser.run(function.getBody().front());
-    getOperation().walk([](AtomicOp atomic) {
-      // A variable of one iteration: nobody else updates it.
-      Root root = findRoot(atomic.getRef());
-      auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
-      if (root.kind == Root::Kind::Local && findParallelLoop(local) == findParallelLoop(atomic)) demoteAtomic(atomic);
-    });
+    demoteOwnAtomics(getOperation());
   }
 };
 

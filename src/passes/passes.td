@@ -21,6 +21,10 @@ def DifferentiateReverse : QdPass<"qd-differentiate-reverse"> {
   }];
 }
 
+def DifferentiateForward : QdPass<"qd-differentiate-forward"> {
+  let summary = "y = f(x) => y = f(x); y.dual = f'(x) * x.dual, for the operations of a kernel marked `forward`.";
+}
+
 def StripAsserts : QdPass<"qd-strip-asserts"> {
   let summary = "qd.assert => nothing";
   let description = "Outside debug mode an assertion of the user has no effect at all.";

@@ -14,8 +14,11 @@ namespace qd::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/passes.h.inc"
 
-static bool isDerived(mlir::ModuleOp module) {
-  return llvm::any_of(module.getOps<ir::KernelOp>(), [](ir::KernelOp kernel) { return kernel->hasAttr(ir::kDerivative); });
+/// "forward" or "reverse" of a kernel that is to be differentiated, else nothing.
+static llvm::StringRef findDerivative(mlir::ModuleOp module) {
+  for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
+    if (auto mode = kernel->getAttrOfType<mlir::StringAttr>(ir::kDerivative)) return mode.getValue();
+  return "";
 }
 
 mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const PipelineOptions &options) {
@@ -23,7 +26,9 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
   pipeline.enableVerifier(options.verify);
 
   // First: a derived kernel is compiled like any other.
-  if (isDerived(module)) {
+  llvm::StringRef derivative = findDerivative(module);
+  if (derivative == "forward") pipeline.addPass(createDifferentiateForward());
+  if (derivative == "reverse") {
     pipeline.addPass(createNormaliseExits());
     // From here on `if`, `for` and `while` say alone which operations run.
     pipeline.addPass(createDifferentiateReverse());
