@@ -45,7 +45,6 @@ class DispatchImpl:
     def __init__(self, function: Callable[..., Any], is_compatible: Callable[..., bool] | None):
         self.function, self.is_compatible = function, is_compatible
         functools.update_wrapper(self, function)
-        self.__wrapped__ = function
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.function(*arguments, **named)

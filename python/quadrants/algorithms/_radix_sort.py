@@ -28,12 +28,13 @@ def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
 @qd.func
 def _to_sortable(key, dtype: qd.template()):
     """Unsigned integers in the order of the keys: -0.0 before 0.0, NaN last, with a sign first."""
-    bits = qd.bit_cast(key, qd.static(carrier(dtype)))
-    sign = qd.static(1 << (8 * find_dtype(dtype).size - 1))
+    unsigned = qd.static(carrier(dtype))
+    bits = qd.bit_cast(key, unsigned)
+    sign = unsigned(qd.static(1 << (8 * find_dtype(dtype).size - 1)))
     if qd.static(find_dtype(dtype).is_real):
-        bits = qd.select(bits >= qd.static(carrier(dtype))(sign), ~bits, bits | qd.static(carrier(dtype))(sign))
+        bits = qd.select(bits >= sign, ~bits, bits | sign)
     elif qd.static(find_dtype(dtype).is_signed):
-        bits ^= qd.static(carrier(dtype))(sign)
+        bits ^= sign
     return bits
 
 

@@ -59,7 +59,7 @@ def reduce_scratch_slots(n, log256_max_n: qd.template() = None):
 @qd.pyfunc
 def exclusive_scan_scratch_slots(n, log256_max_n: qd.template() = None):
     """Elements of scratch memory that the scans take for `n` elements; arguments and errors as for `reduce_scratch_slots`."""
-    return max(_level_slots(n, qd.static(_depth_of(n) if log256_max_n is None else check_depth(log256_max_n))), 1)
+    return reduce_scratch_slots(n, log256_max_n)
 
 
 @qd.pyfunc

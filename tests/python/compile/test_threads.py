@@ -1,7 +1,8 @@
 """Any thread may define and launch kernels; compiles run side by side."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,36 +17,32 @@ def _runtime() -> Iterator[None]:
     qd.reset()
 
 
+def in_four_threads(work: Callable[[int], None]) -> None:
+    """Calls `work` with 0…3 at the same time; raises what one of the calls raised."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
 def test_threads_compile_at_the_same_time() -> None:
-    wrong: list[str] = []
-
     def work(number: int) -> None:
-        try:
-            for round_number in range(8):
-                factor = number * 100 + round_number
+        for round_number in range(8):
+            factor = number * 100 + round_number
 
-                @qd.kernel
-                def scale(a: qd.types.ndarray(dtype=qd.f32, ndim=1), k: qd.template()) -> qd.f32:
-                    total = 0.0
-                    for i in range(a.shape[0]):
-                        a[i] = qd.sin(a[i]) * k
-                        total += a[i]
-                    return total
+            @qd.kernel
+            def scale(a: qd.types.ndarray(dtype=qd.f32, ndim=1), k: qd.template()) -> qd.f32:
+                total = 0.0
+                for i in range(a.shape[0]):
+                    a[i] = qd.sin(a[i]) * k
+                    total += a[i]
+                return total
 
-                values = np.linspace(0, 3, 1000, dtype=np.float32)
-                expected = np.sin(values) * factor
-                total = scale(values, factor)
-                np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
-                np.testing.assert_allclose(total, expected.sum(), rtol=1e-4)
-        except Exception as problem:  # noqa: BLE001  (the test reports whatever happened in the thread)
-            wrong.append(repr(problem))
+            values = np.linspace(0, 3, 1000, dtype=np.float32)
+            expected = np.sin(values) * factor
+            total = scale(values, factor)
+            np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(total, expected.sum(), rtol=1e-4)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_four_threads(work)
 
 
 def test_a_deeply_nested_expression_compiles() -> None:
@@ -63,31 +60,21 @@ def test_a_deeply_nested_expression_compiles() -> None:
 
 
 def test_threads_define_launch_read_and_free() -> None:
-    wrong: list[str] = []
-
     def work(number: int) -> None:
-        try:
-            for size in range(1, 9):
-                field, array = qd.field(qd.i32, shape=size), qd.ndarray(qd.i64, size)
+        for size in range(1, 9):
+            field, array = qd.field(qd.i32, shape=size), qd.ndarray(qd.i64, size)
 
-                @qd.kernel
-                def fill(out: qd.types.ndarray(dtype=qd.i64, ndim=1)):
-                    for i in field:
-                        field[i] = i * number
-                        out[i] = field[i] + 1
+            @qd.kernel
+            def fill(out: qd.types.ndarray(dtype=qd.i64, ndim=1)):
+                for i in field:
+                    field[i] = i * number
+                    out[i] = field[i] + 1
 
-                fill(array)
-                assert [field[i] for i in range(size)] == [i * number for i in range(size)]
-                assert array.to_numpy().tolist() == [i * number + 1 for i in range(size)]
-        except Exception as problem:  # noqa: BLE001  (the test reports whatever happened in the thread)
-            wrong.append(repr(problem))
+            fill(array)
+            assert [field[i] for i in range(size)] == [i * number for i in range(size)]
+            assert array.to_numpy().tolist() == [i * number + 1 for i in range(size)]
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_four_threads(work)
 
 
 @pytest.mark.parametrize("way", ["global", "member", "argument", "reset"])
