@@ -71,6 +71,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.reportOverflow = overflow == "print";
   result.checkBounds = result.debug || options.getBool(Option::check_out_of_bound);
   result.checkNans = options.getBool(Option::check_nan);
+  result.checkRaces = options.getBool(Option::check_races);
   result.privatise = options.getBool(Option::make_thread_local);
   result.verify = options.getBool(Option::verify);
   return result;
@@ -120,7 +121,7 @@ public:
     llvm::raw_string_ostream output(text);
     // Texts of failed checks name places; where accesses or results are checked, every operation has such a text.
     passes::PipelineOptions checks = makePipelineOptions(options);
-    bool isChecked = checks.checkBounds || checks.checkNans;
+    bool isChecked = checks.checkBounds || checks.checkNans || checks.checkRaces;
     module.print(output, isChecked ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
     module.walk([&](mlir::Operation *op) {
       if (mlir::isa<ir::PrintOp, ir::AssertOp>(op)) output << op->getLoc();

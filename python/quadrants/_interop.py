@@ -33,6 +33,9 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
     if destination.nbytes < HUGE or destination.ndim == 0:
         work(destination, source)
         return
+    if destination.dtype == source.dtype and destination.flags.c_contiguous and source.flags.c_contiguous:
+        _runtime.copy(destination, source)
+        return
     count = os.cpu_count() or 1
     threads = min(_options.get("cpu_max_num_threads") or count, count, len(destination))
     rows = max(1, _CHUNK * len(destination) // destination.nbytes)
@@ -163,6 +166,8 @@ class InteropMethods:
 
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
+        if (copy is False or copy is None) and dtype is None and out is None and self._device is None:  # the short way
+            return self._shaped_view(keep_dims)
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
         if copy is False or (copy is None and self._device is None):
@@ -210,6 +215,10 @@ class InteropMethods:
         torch = import_torch()
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
+        if device is None and (copy is False or copy is None) and dtype is None and out is None:  # the short way
+            view = self._shaped_view(keep_dims)
+            if min(view.strides, default=0) >= 0:
+                return torch.from_numpy(view)
         target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _types
+from . import _runtime, _types
 from ._container import Companions
 from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
@@ -339,14 +339,16 @@ class StructField(Companions):
             raise AttributeError(f"struct field has no attribute {name!r} (members: {', '.join(members)})")
         return members[name]
 
-    def __getitem__(self, index: Any) -> Struct:
-        for member in self.field_dict.values():
-            member[index]  # an index outside the shape is refused here, not at the first access of a member
-            break
-        return Struct._of(self._type, _FieldElement(self.field_dict, index))
+    def __getitem__(self, index: Any) -> Any:
+        first = next(iter(self.field_dict.values()))[index]  # refuses what is outside the shape now, not at the first access of a member
+        if not isinstance(first, (StructField, _runtime.NdarrayBase)):
+            return Struct._of(self._type, _FieldElement(self.field_dict, index))
+        view = StructNdarray({name: member[index] for name, member in self.field_dict.items()}, self.struct_methods, self.name)
+        view._type = self._type
+        return view
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        entries = value.entries if isinstance(value, Struct) else value
+        entries = value.entries if isinstance(value, Struct) else getattr(value, "field_dict", value)
         values = [entries[name] for name in self.field_dict]  # all members first: a missing one changes nothing
         for member, item in zip(self.field_dict.values(), values, strict=True):
             member[index] = item
@@ -423,6 +425,7 @@ class StructField(Companions):
         if (
             math.prod(self.shape)
             and first._device is None
+            and first.parent() is not None
             and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
         ):
             kind = self._cell_type()

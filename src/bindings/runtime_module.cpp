@@ -208,5 +208,8 @@ NB_MODULE(_runtime, m) {
   m.def(
       "is_logged", [](const std::string &level) { return support::isLogged(support::parseLogLevel(level)); },
       "Whether lines of this level are written.");
+  m.def(
+      "copy", [](nb::handle to, nb::handle from) { launch::copyBuffer(to.ptr(), from.ptr()); },
+      "As memcpy between contiguous buffers of one size, on all threads when they are large.");
   m.def("memory_use", bindings::getMemoryUse, "Bytes and blocks of all buffers that are alive.");
 }

@@ -345,4 +345,14 @@ def AssertOp : QdOp<"assert"> {
   let assemblyFormat = "$condition `,` $kind $pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 
+// Stops the launch with the text of the pieces when another iteration of the parallel loop with this number has claimed the place. The
+// indices say which iteration this is.
+def ClaimOp : QdOp<"claim", [AttrSizedOperandSegments]> {
+  let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$iteration, I32Attr:$loop, ArrayAttr:$pieces,
+      Variadic<ValueTypeConstraint>:$values);
+  let assemblyFormat = [{
+    $ref `by` `(` $iteration `)` `of` $loop $pieces (`(` $values^ `:` type($values) `)`)? attr-dict `:` type($ref) `,` type($iteration)
+  }];
+}
+
 #endif

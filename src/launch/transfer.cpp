@@ -3,6 +3,7 @@
 #include "launch/data_type.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "runtime/copy.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -56,6 +57,20 @@ void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, siz
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes) {
   Released released(bytes >= kMuch);
   memory.write(data, host, bytes);
+}
+
+void copyBuffer(PyObject *to, PyObject *from) {
+  struct View : Py_buffer {
+    View(PyObject *object, int flags) {
+      if (PyObject_GetBuffer(object, this, flags) < 0) throw PythonError{};
+    }
+    View(const View &) = delete;
+    ~View() { PyBuffer_Release(this); }
+  };
+  View destination(to, PyBUF_WRITABLE), source(from, PyBUF_SIMPLE);
+  if (destination.len != source.len) throw Error(ErrorKind::Value, "a copy needs as many bytes as there is room for");
+  Released released(true);
+  runtime::copyMemory(destination.buf, source.buf, size_t(source.len));
 }
 
 void synchronize() {

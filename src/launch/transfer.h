@@ -17,6 +17,9 @@ runtime::BufferRef allocateBuffer(size_t bytes);
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes);
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes);
 
+/// As memcpy between two objects with contiguous memory of one size (the buffer protocol), other Python threads running.
+void copyBuffer(PyObject *to, PyObject *from);
+
 /// Waits for all launches, other Python threads running.
 void synchronize();
 

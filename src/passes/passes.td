@@ -47,6 +47,10 @@ def CheckNans : QdPass<"qd-check-nans"> {
   let summary = "x / y => x / y; assert(no NaN unless x or y is one). The same for all floating-point arithmetic.";
 }
 
+def CheckRaces : QdPass<"qd-check-races"> {
+  let summary = "store(x, element) => claim(element, iteration); store(x, element) in parallel loops.";
+}
+
 def SplitTasks : QdPass<"qd-split-tasks"> {
   let summary = "A parallel qd.task for each outermost parallel loop, a serial one for the statements between two loops.";
   let description = [{

@@ -21,7 +21,8 @@ static llvm::StringRef findDerivative(mlir::ModuleOp module) {
   return "";
 }
 
-mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const PipelineOptions &options) {
+mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const PipelineOptions &options) {
+  if (options.checkRaces && traits.hasGrids) return module.emitError("check_races is not possible on this backend: it needs arch=qd.cpu");
   mlir::PassManager pipeline(module.getContext(), mlir::ModuleOp::getOperationName());
   pipeline.enableVerifier(options.verify);
 
@@ -43,6 +44,9 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &, const Pipel
 
   pipeline.addPass(createSplitTasks());
   // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.
+
+  // While an atomic update still differs from a store.
+  if (options.checkRaces) pipeline.addPass(createCheckRaces());
 
   // Before the reductions: what needs no atomics needs no private stand-in either.
   pipeline.addPass(createDemoteAtomics());

@@ -16,6 +16,7 @@ struct PipelineOptions {
   bool checkOverflow = false;  ///< sums, differences, products, shifts left, negations, quotients of integers; needs debug
   bool reportOverflow = false; ///< an overflow is printed, and the kernel goes on
   bool checkNans = false;      ///< floating-point operations that make a NaN
+  bool checkRaces = false;     ///< elements that two iterations of a parallel loop write; not where tasks are grids
   bool checkBounds = false;    ///< indices of containers and matrices
   bool privatise = true;       ///< reductions and small containers of a loop get private stand-ins
   bool verify = false;         ///< the verifier after each pass

@@ -27,6 +27,8 @@ typedef struct QdRuntimeApi {
   /* Zeroed memory that lives until the kernel returns (partial sums, private copies). Null when there is none: the kernel returns at once.
    */
   void *(*allocate_temporary)(QdKernelContext *context, int64_t bytes);
+  /* An iteration of a loop writes the place at this address: fails as `fail` does when another iteration of the loop has claimed it. */
+  void (*claim)(QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration);
 } QdRuntimeApi;
 
 struct QdKernelContext {

@@ -39,6 +39,11 @@ void KernelRun::print(int32_t site, const uint64_t *values) {
   printed.insert(printed.end(), values, values + artifact.sites[size_t(site)].countValues());
 }
 
+bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) {
+  std::lock_guard lock(claiming);
+  return claims.try_emplace({loop, address}, iteration).first->second == iteration;
+}
+
 std::vector<uint64_t> KernelRun::takePrinted() {
   std::lock_guard lock(printing);
   return std::exchange(printed, {});

@@ -5,6 +5,7 @@
 #include "runtime/kernel_abi.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -33,6 +34,8 @@ public:
   void fail(int32_t site, const uint64_t *values);
   void print(int32_t site, const uint64_t *values);
   void *allocateTemporary(int64_t bytes);
+  /// Whether no other iteration of the loop has claimed the address.
+  bool claim(uint64_t address, int32_t loop, uint64_t iteration);
   /// Makes the kernel stop soon without a failure of its own.
   void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
   /// What was printed since the last call: for each print its site and the values of the operands.
@@ -56,7 +59,9 @@ private:
   std::atomic<Temporary *> temporaries{nullptr};
   std::mutex printing;
   std::vector<uint64_t> printed;
-  std::set<int32_t> reported; ///< checks that were told of: once for each launch
+  std::mutex claiming;
+  std::map<std::pair<int32_t, uint64_t>, uint64_t> claims; ///< loop and address: the iteration that writes there
+  std::set<int32_t> reported;                              ///< checks that were told of: once for each launch
 };
 
 } // namespace qd::runtime

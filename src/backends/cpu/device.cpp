@@ -79,7 +79,10 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
 const QdRuntimeApi kApi = {
     runParallel, [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
     [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).print(site, values); },
-    [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); }};
+    [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); },
+    [](QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration) {
+      if (!KernelRun::from(context).claim(address, loop, iteration)) KernelRun::from(context).fail(site, values);
+    }};
 
 //--- Machine code ---
 

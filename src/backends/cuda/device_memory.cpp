@@ -1,6 +1,6 @@
 #include "backends/cuda/device_memory.h"
 
-#include "runtime/thread_pool.h"
+#include "runtime/copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,8 +18,6 @@ static constexpr uint64_t kKeptBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
 // Copies of up to this many bytes are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
-// What one thread copies at a time between memory of the host and a stage.
-static constexpr size_t kPiece = 256 << 10;
 
 static std::atomic<bool> isForked{false};
 
@@ -207,31 +205,6 @@ Memory::Shared::~Shared() {
 
 //--- Copies ---
 
-/// memcpy on all threads: one of them moves half of what the bus does.
-static void copyHost(unsigned char *to, const unsigned char *from, size_t bytes) {
-  struct Work {
-    unsigned char *to;
-    const unsigned char *from;
-    size_t bytes;
-  } work{to, from, bytes};
-  if (bytes <= kPiece) {
-    memcpy(to, from, bytes);
-    return;
-  }
-  volatile int32_t stop = 0;
-  runtime::ChunkedWork chunks;
-  chunks.run = [](void *data, int64_t chunk) {
-    auto &copy = *static_cast<Work *>(data);
-    size_t begin = size_t(chunk) * kPiece;
-    memcpy(copy.to + begin, copy.from + begin, std::min(kPiece, copy.bytes - begin));
-  };
-  chunks.data = &work;
-  chunks.chunks = int64_t((bytes + kPiece - 1) / kPiece);
-  chunks.stop = &stop;
-  chunks.poll = [](void *) {};
-  runtime::runChunks(chunks, 0);
-}
-
 void Memory::prepareStages() {
   for (Stage &stage : stages) {
     if (!stage.data) check(api.allocateHost(&stage.data, kStageBytes, kPortable), "allocate memory of the host");
@@ -248,7 +221,7 @@ void Memory::read(void *host, const void *data, size_t bytes) {
   auto finish = [&](size_t begin) {
     const Stage &stage = stages[begin / kStageBytes % 2];
     check(api.synchronizeEvent(stage.done), "copy to the host");
-    copyHost(out + begin, static_cast<unsigned char *>(stage.data), std::min(kStageBytes, bytes - begin));
+    runtime::copyMemory(out + begin, stage.data, std::min(kStageBytes, bytes - begin));
   };
   for (size_t begin = 0; begin < bytes; begin += kStageBytes) {
     const Stage &stage = stages[begin / kStageBytes % 2];
@@ -273,7 +246,7 @@ void Memory::write(void *data, const void *host, size_t bytes) {
     const Stage &stage = stages[begin / kStageBytes % 2];
     size_t size = std::min(kStageBytes, bytes - begin);
     check(api.synchronizeEvent(stage.done), "copy from the host");
-    copyHost(static_cast<unsigned char *>(stage.data), static_cast<const unsigned char *>(host) + begin, size);
+    runtime::copyMemory(stage.data, static_cast<const unsigned char *>(host) + begin, size);
     check(api.copyToDevice(Address(data) + begin, stage.data, size, nullptr), "copy from the host");
     check(api.recordEvent(stage.done, nullptr), "copy from the host");
   }

@@ -104,6 +104,7 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::CallOp op) { emitCall(op); })
       .Case([&](ir::PrintOp op) { emitPrint(op); })
       .Case([&](ir::AssertOp op) { emitAssert(op); })
+      .Case([&](ir::ClaimOp op) { emitClaim(op); })
       .Default([&](Operation *op) { module.reportError(op->getLoc()) << "the LLVM emitter does not know " << op->getName(); });
 }
 
@@ -222,8 +223,8 @@ llvm::Value *BodyEmitter::loadAddress(llvm::Value *pointer) {
 llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *> operands) {
   llvm::Value *member = builder.CreateConstGEP1_64(builder.getPtrTy(), getContextField(kApi), field);
   llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), member, llvm::Align(8));
-  llvm::SmallVector<llvm::Value *, 5> all = {context};
-  llvm::SmallVector<llvm::Type *, 5> types;
+  llvm::SmallVector<llvm::Value *, 6> all = {context};
+  llvm::SmallVector<llvm::Type *, 6> types;
   all.append(operands.begin(), operands.end());
   for (llvm::Value *operand : all) types.push_back(operand->getType());
   llvm::Type *result = field == kAllocateTemporary ? static_cast<llvm::Type *>(builder.getPtrTy()) : builder.getVoidTy();

@@ -206,6 +206,7 @@ private:
   // sites.cpp
   void emitPrint(ir::PrintOp op);
   void emitAssert(ir::AssertOp op);
+  void emitClaim(ir::ClaimOp op);
   llvm::Value *packOperands(mlir::ValueRange operands, llvm::Value *lane);
   void callSite(ApiField field, int site, mlir::ValueRange operands, llvm::Value *lane);
 

@@ -19,7 +19,7 @@ namespace qd::codegen {
 /// Members of QdKernelContext (runtime/kernel_abi.h) in order.
 enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed };
 /// Members of QdRuntimeApi in order.
-enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary };
+enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary, kClaim };
 
 class ModuleEmitter {
 public:

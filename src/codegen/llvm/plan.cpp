@@ -138,8 +138,8 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
     plan.whyScalar = "it does little but update scattered elements";
   else if (total && *total <= 2)
     plan.whyScalar = "it has at most two iterations";
-  else if (module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::CompareExchangeOp>))
-    plan.whyScalar = "it prints, or compares and exchanges";
+  else if (module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::ClaimOp, ir::CompareExchangeOp>))
+    plan.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else
     plan.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 

@@ -17,9 +17,11 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   auto assertion = dyn_cast<ir::AssertOp>(op);
   auto print = dyn_cast<ir::PrintOp>(op);
   using Kind = artifact::Site::Kind;
-  site.kind = assertion ? Kind(assertion.getKind()) : print.getToStderr() ? Kind::PrintError : Kind::Print;
-  artifact.hasPrint |= !assertion || assertion.getReports();
-  ValueRange operands = assertion ? assertion.getValues() : print.getValues();
+  site.kind = !print                ? Kind(assertion ? assertion.getKind() : uint32_t(Kind::Assert))
+              : print.getToStderr() ? Kind::PrintError
+                                    : Kind::Print;
+  artifact.hasPrint |= print || (assertion && assertion.getReports());
+  ValueRange operands = assertion ? assertion.getValues() : print ? print.getValues() : cast<ir::ClaimOp>(op).getValues();
   for (Attribute attribute : op->getAttrOfType<ArrayAttr>("pieces")) {
     artifact::Site::Piece &piece = site.pieces.emplace_back();
     if (auto text = dyn_cast<StringAttr>(attribute)) {
@@ -85,6 +87,28 @@ void BodyEmitter::emitAssert(ir::AssertOp op) {
     if (!op.getReports()) leaveFailed();
   };
   emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
+
+void BodyEmitter::emitClaim(ir::ClaimOp op) {
+  int site = module.getSite(op, inlinedCalls);
+  Place place = getPlace(op.getRef());
+  llvm::Type *word = builder.getInt64Ty();
+  forEachActiveLane([&](llvm::Value *lane) {
+    auto valueOf = [&](const Component &component) { return lanes == 1 ? component.value : getLane(component, lane); };
+    llvm::Value *address = builder.CreatePtrToInt(place.base, word);
+    if (place.offsets)
+      address = builder.CreateAdd(address, builder.CreateSExt(builder.CreateExtractElement(place.offsets, lane), word));
+    else if (lanes > 1)
+      address = builder.CreateAdd(address,
+                                  builder.CreateMul(builder.CreateZExt(lane, word), builder.getInt64(uint64_t(place.lanes.getStride()))));
+    // Iterations differ in this number: the indices of no loop are far enough apart to wrap around to each other.
+    llvm::Value *iteration = builder.getInt64(0);
+    for (Value index : op.getIteration())
+      iteration = builder.CreateAdd(builder.CreateMul(iteration, builder.getInt64(0x9E3779B97F4A7C15)),
+                                    builder.CreateIntCast(valueOf(getScalar(index)), word, index.getType().isSignedInteger()));
+    callRuntime(kClaim, {builder.getInt32(uint32_t(site)), packOperands(op.getValues(), lane), address,
+                         builder.getInt32(uint32_t(op.getLoop())), iteration});
+  });
 }
 
 } // namespace qd::codegen

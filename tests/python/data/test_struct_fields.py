@@ -130,3 +130,29 @@ def test_anonymous_structs():
     assert s["a"] == 5 and s.to_dict() == {"a": 5, "b": [1, 2]}
     with pytest.raises(AttributeError, match="'c'"):
         s.c = 1
+
+
+@pytest.mark.parametrize("arch", ["cpu", "python"])
+@pytest.mark.parametrize("make", ["field", "ndarray", "tensor"])
+def test_slices_are_views_of_all_members(make, arch):
+    """B7.7: a part of a struct field is one, on the same memory."""
+    qd.init(arch=getattr(qd, arch))
+    s = getattr(particle(), make)((4, 5))
+    part = s[1:3, ::2]
+    assert part.shape == (2, 3) and part.inner.shape == (2, 3)
+    part.fill(2)
+    part[0, 1] = {"tag": 1, "position": [7, 8, 9], "inner": {"mass": 3, "charge": 4}}
+    assert s[1, 2].to_dict() == {"tag": 1, "position": [7, 8, 9], "inner": {"mass": 3, "charge": 4}}
+    assert s.to_numpy()["inner"]["mass"].sum() == part.to_numpy()["inner"]["mass"].sum() == 5 * 2 + 3
+    s[0] = s[1]
+    assert s[0][2].tag == np.asarray(s[1])["tag"][2] == 1
+
+    @qd.kernel
+    def number(x: qd.template()):
+        for i, j in x.tag:
+            x[i, j].tag = 10 * i + j
+
+    number(part)
+    assert s.to_numpy()["tag"][1:3].tolist() == [[0, 0, 1, 0, 2], [10, 0, 11, 0, 12]]
+    with pytest.raises(IndexError):
+        s[4]

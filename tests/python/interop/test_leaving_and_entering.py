@@ -246,3 +246,18 @@ def test_numpy_needs_no_torch():
         [sys.executable, "-c", file + "exec(compile(text, '<it>', 'exec'))"], input=program, capture_output=True, text=True
     )
     assert done.stdout.strip() == "None", done.stderr
+
+
+@pytest.mark.parametrize("shift", [0, 1, 5])
+def test_much_is_copied_to_the_last_byte(shift):
+    """Large copies take another way than small ones: odd sizes, and memory that no vector is aligned to."""
+    count = (9 << 20) + 13
+    source = np.random.default_rng(1).integers(0, 256, count + shift, np.uint8)[shift:]
+    array, wanted = qd.ndarray(qd.u8, count), source.copy()
+    array.from_numpy(source)
+    assert np.array_equal(array.to_numpy(), wanted)
+    around = np.full(count + shift + 1, 7, np.uint8)
+    array.to_numpy(out=around[shift:-1])
+    assert np.array_equal(around[shift:-1], wanted) and around[-1] == 7 and (around[:shift] == 7).all()
+    with pytest.raises(ValueError, match="read-only"):
+        qd.from_dlpack(np.broadcast_to(np.uint8(0), count)).from_numpy(source)

@@ -155,3 +155,45 @@ def test_what_and_or_a_ternary_skips_is_not_checked(on_every_backend, expression
     on_every_backend(debug=True, overflow="raise")
     assert run(f"return {expression}", "qd.u1", n=("qd.i32", 2147483647)) == 0
     assert run(f"return {expression}", "qd.u1", n=("qd.i32", 2147483646)) == 1
+
+
+RACES = {
+    "one element": ("for i in range(n):\n    x[0] = i", r"Data race: x\[0\] is written by iteration \(\d+\)"),
+    "neighbours": ("for i in range(n):\n    x[i] = 1\n    x[i + 1] = 2", r"Data race: x\[\d+\] is written by iteration \(\d+\)"),
+    "an axis": ("for i, j in qd.ndrange(n, n):\n    y[i][1] = j", r"Data race: y\[\d+\] is written by iteration \(\d+, \d+\)"),
+    "a vector and its component": ("for i in range(n):\n    y[i] = 1\n    y[i ^ 1][1] = 2", r"Data race: y\[\d+\]"),
+    "two names": ("for i in range(n):\n    z[n - 1 - i] = 1\n    x[i] = 2", r"Data race: [xz]\[\d+\]"),
+}
+NO_RACES = [
+    "for i in range(n):\n    x[i] = 1\n    x[i] = 2",
+    "for i in range(n):\n    x[0] += 1\n    qd.atomic_max(x[1], i)",
+    "for i, j in qd.ndrange(n, 2):\n    y[i][j] = 1",
+    "for i in range(n):\n    x[i] = 1\nfor i in range(n):\n    x[n - 1 - i] = 1",
+    "qd.loop_config(serialize=True)\nfor i in range(n):\n    x[0] = i",
+]
+
+
+def run_on_arrays(body):
+    """A kernel with arrays x, y and z, where x and z are the same memory."""
+    source = "@qd.kernel\ndef k(x: qd.types.NDArray[qd.i32, 1], y: qd.types.ndarray(), z: qd.types.NDArray[qd.i32, 1], n: qd.i32):\n"
+    kernel = qd.kernel_from_source(source + "".join(f"    {line}\n" for line in body.splitlines()), {"qd": qd})
+    x, y = qd.ndarray(qd.i32, 33), qd.Vector.ndarray(2, qd.f32, 32)
+    kernel(x, y, x, 32)
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_two_iterations_that_write_one_element_raise_with_check_races(name):
+    """B-17.4"""
+    body, message = RACES[name]
+    qd.init(arch=qd.cpu, check_races=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match=message) as caught:
+        run_on_arrays(body)
+    assert "by another one" in str(caught.value) and "line" in str(caught.value)
+    qd.init(arch=qd.cpu, debug=True)
+    run_on_arrays(body)
+
+
+@pytest.mark.parametrize("body", NO_RACES)
+def test_writes_of_one_iteration_and_atomic_updates_are_no_races(body):
+    qd.init(arch=qd.cpu, check_races=True)
+    run_on_arrays(body)

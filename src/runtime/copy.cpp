@@ -1,0 +1,57 @@
+#include "runtime/copy.h"
+
+#include "runtime/thread_pool.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace qd::runtime {
+
+static constexpr size_t kMuch = size_t(4) << 20;
+// Small enough that all threads get some; of much memory whole huge pages, as two threads that touch one fresh page wait for each other.
+static constexpr size_t kPieces = 64, kLeastPiece = 256 << 10, kMostPiece = size_t(4) << 20;
+
+/// memcpy that leaves nothing in the caches. A processor without such stores decides for itself.
+static void copyPastCaches(char *to, const char *from, size_t bytes) {
+#if defined(__x86_64__)
+  constexpr size_t kLine = 64, kStore = sizeof(__m128i);
+  size_t begin = std::min(bytes, size_t(-uintptr_t(to) % kLine)), end = begin + (bytes - begin) / kLine * kLine;
+  memcpy(to, from, begin);
+  for (size_t line = begin; line < end; line += kLine)
+    for (size_t at = line; at < line + kLine; at += kStore)
+      _mm_stream_si128(reinterpret_cast<__m128i *>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + at)));
+  _mm_sfence(); // other threads see these stores before what this one does next
+  memcpy(to + end, from + end, bytes - end);
+#else
+  memcpy(to, from, bytes);
+#endif
+}
+
+void copyMemory(void *to, const void *from, size_t bytes) {
+  if (bytes < kMuch) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  struct Copy {
+    char *to;
+    const char *from;
+    size_t bytes, piece;
+  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kPieces, kLeastPiece, kMostPiece)};
+  const volatile int32_t stop = 0;
+  ChunkedWork work{};
+  work.run = [](void *data, int64_t number) {
+    const Copy &copy = *static_cast<Copy *>(data);
+    size_t begin = size_t(number) * copy.piece;
+    copyPastCaches(copy.to + begin, copy.from + begin, std::min(copy.piece, copy.bytes - begin));
+  };
+  work.data = &copy;
+  work.chunks = int64_t((bytes + copy.piece - 1) / copy.piece);
+  work.stop = &stop;
+  runChunks(work, 0);
+}
+
+} // namespace qd::runtime
