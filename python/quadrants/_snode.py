@@ -12,9 +12,9 @@ import math
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -435,7 +435,16 @@ def declare(field: Any) -> None:
 class PyQuadrants:
     """The runtime as an object: programs extend its steps by replacing methods of this class."""
 
-    prog = SimpleNamespace(synchronize=lambda: None if _options.current is None else _runtime.sync())
+    prog = SimpleNamespace(
+        synchronize=lambda: None if _options.current is None else _runtime.sync(),
+        _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
+    )
+    reset_hooks: ClassVar[list[Callable[[], object]]] = []
+
+    @property
+    def ndarrays(self) -> list[Any]:
+        """The ndarrays that have memory."""
+        return [container for container, *_ in _runtime.list_containers() if isinstance(container, _runtime.NdarrayBase)]
 
     @property
     def default_fp(self) -> Any:
@@ -468,6 +477,8 @@ class PyQuadrants:
         _declared.clear()
         _open_builders.clear()
         _roots.clear()
+        for hook in self.reset_hooks:
+            hook()
 
 
 program = PyQuadrants()

@@ -61,8 +61,7 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
     text.list(loop.getBody().getArguments(), " is written by iteration (", ") of the parallel loop, and by another one");
     Location loc = element.getLoc();
     for (Value place : listComponents(builder, loc, store.getRef()))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), number, builder.getArrayAttr(text.pieces),
-                      text.values);
+      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), number, builder.getArrayAttr(text.pieces), text.values);
   }
 };
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .. import _options
 from .._init import get_config
 from .._snode import PyQuadrants, program
 
-__all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime"]
+__all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 
 
 def get_runtime() -> PyQuadrants:
     """The runtime of the process."""
     return program
+
+
+def on_reset(hook: Callable[[], object]) -> None:
+    """Have `hook()` called at the end of each `qd.reset()`, which `qd.init()` begins with."""
+    program.reset_hooks.append(hook)
 
 
 def current_cfg() -> _options.Config | None:

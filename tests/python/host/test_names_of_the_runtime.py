@@ -36,6 +36,19 @@ def test_programs_extend_what_the_runtime_does(monkeypatch):
     assert steps == ["materialize", "clear"]
 
 
+def test_the_runtime_tells_of_resets_and_knows_the_ndarrays():
+    """S20.2, S20.3"""
+    impl, calls = qd.lang.impl, []
+    runtime = impl.get_runtime()
+    array = qd.ndarray(qd.f32, 3)
+    assert [one is array for one in runtime.ndarrays] == [True] and runtime.prog._get_num_ndarrays() == 1
+    impl.on_reset(lambda: calls.append(1))
+    qd.reset()
+    qd.init(arch=qd.cpu)
+    assert calls == [1] and runtime.ndarrays == [] and runtime.prog._get_num_ndarrays() == 0
+    runtime.reset_hooks.pop()
+
+
 def test_the_runtime_knows_the_default_types():
     assert qd.lang.impl.get_runtime().default_fp is qd.f32 and qd.lang.impl.get_runtime().default_ip is qd.i32
     assert qd.lang.impl.current_cfg().debug is False
