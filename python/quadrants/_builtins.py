@@ -151,6 +151,7 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("stop_grad", _nothing, "No gradient flows into the field from the loop that this stands in."),
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
     ("volatile_load", None, "Reads a place, never from a register."),
+    ("graph_do_while", None, "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
     ("global_thread_idx", None, "Number of the thread that runs."),
 ]
 

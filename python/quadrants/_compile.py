@@ -31,7 +31,7 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
 
     if _options.get("print_non_pure") and not kernel.is_pure:
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
-    source = get_source(kernel.__wrapped__)
+    source = get_source(kernel.__wrapped__)._replace(is_graph=kernel.use_graph)
     options = _options.plain(_options.current or {})
     place = _runtime.target(), _runtime.cache_scope()
     return _compiler.compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)

@@ -52,14 +52,31 @@ if TYPE_CHECKING:
 def kernel(fn: Callable[P, R]) -> TypedKernel[P, R]: ...
 @overload
 def kernel(
-    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False
+    *,
+    pure: bool | None = None,
+    fastcache: bool = False,
+    graph: bool = False,
+    checkpoints: bool = False,
+    gpu_graph: bool | None = None,
 ) -> Callable[[Callable[P, R]], TypedKernel[P, R]]: ...
-def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False) -> Any:
+def kernel(
+    fn: Any = None,
+    *,
+    pure: bool | None = None,
+    fastcache: bool = False,
+    graph: bool = False,
+    checkpoints: bool = False,
+    gpu_graph: bool | None = None,
+) -> Any:
     """Mark a function `fn` as a kernel: compiled at its first call, its outermost loops run in parallel.
 
-    `fastcache` (once `pure`) and `graph` are accepted and change nothing: every kernel is cached by what it reads. `checkpoints=True`
-    raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
+    `fastcache` (once `pure`) is accepted and changes nothing: every kernel is cached by what it reads. `graph=True` (once `gpu_graph`)
+    allows `qd.graph.do_while`. `checkpoints=True` raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
     """
+    if gpu_graph is not None:
+        text = "@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        graph = graph or gpu_graph
     if pure is not None:
         warnings.warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning, stacklevel=2)
     if checkpoints and not graph:
@@ -67,18 +84,22 @@ def kernel(fn: Any = None, *, pure: bool | None = None, fastcache: bool = False,
     if checkpoints:
         raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) is not supported")
     declared_pure = bool(fastcache or pure)
-    return _make_kernel(fn, declared_pure, 1) if fn is not None else lambda function: _make_kernel(function, declared_pure, 1)
+
+    def make(function: Any, depth: int) -> Any:
+        return _make_kernel(function, declared_pure, graph, depth)
+
+    return make(fn, 2) if fn is not None else lambda function: make(function, 2)
 
 
-def _make_kernel(function: Any, declared_pure: bool, depth: int) -> Any:
+def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:
     if isinstance(function, staticmethod):
-        return staticmethod(_make_kernel(function.__func__, declared_pure, depth + 1))
+        return staticmethod(_make_kernel(function.__func__, declared_pure, use_graph, depth + 1))
     check_undecorated(function, "kernel")
     parameters = parse_parameters(function, "kernels", depth + 1)
     results, is_tuple = parse_results(function, depth + 1)
     made = Kernel(function, parameters, results, function.__qualname__)
     functools.update_wrapper(made, function)
-    made.is_pure = declared_pure
+    made.is_pure, made.use_graph = declared_pure, use_graph
     made._is_classkernel = is_method(function)
     if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
         made.build_result = functools.partial(_build_result, results, is_tuple)
@@ -102,7 +123,7 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
         raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     found = scope[names[-1]]
-    return found if isinstance(found, Kernel) else _make_kernel(found, False, 1)
+    return found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
 
 
 class BoundKernel:
@@ -137,7 +158,7 @@ def derive(primal: Any, mode: int) -> Kernel:
     mode = 4 if primal.mode else mode
     made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'grad' if mode == 3 else 'dual'}", mode)
     functools.update_wrapper(made, primal.function)
-    made.is_pure, made._is_classkernel = primal.is_pure, primal._is_classkernel
+    made.is_pure, made._is_classkernel, made.use_graph = primal.is_pure, primal._is_classkernel, primal.use_graph
     made.primal = primal
     if mode == 2 and (build := vars(primal).get("build_result")):
         made.build_result = build

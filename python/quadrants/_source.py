@@ -26,6 +26,7 @@ class FunctionSource(NamedTuple):
     file: str
     lines: list[str]  # of the whole file
     name: str
+    is_graph: bool = False  # a kernel that was declared with graph=True
 
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}

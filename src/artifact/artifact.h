@@ -136,11 +136,18 @@ struct DeviceTask {
   static constexpr int64_t kMostSharedBytes = 32768;
 };
 
+/// Tasks that run once, and again while a byte of the scratch block is not 0 after a round.
+struct Repeat {
+  uint32_t firstTask = 0, endTask = 0;
+  uint32_t slot = 0; ///< offset of the byte
+};
+
 struct Artifact {
   std::string kernel;  ///< qualified name, for messages
   std::string backend; ///< "cpu", "cuda"
   std::vector<uint8_t> binary;
   std::vector<DeviceTask> tasks; ///< to launch one after the other; empty where the binary runs its own tasks
+  std::vector<Repeat> repeats;   ///< of `tasks`, outer ones before those inside them
   uint32_t argumentBytes = 0;
   uint32_t scratchBytes = 0;
   std::vector<Input> inputs;

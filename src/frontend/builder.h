@@ -185,6 +185,10 @@ private:
   //--- loops.cpp ---
   void visitFor(nb::handle node);
   void visitWhile(nb::handle node);
+  /// The callee of the `qd.graph.do_while(flag)` that a while loop asks; null for any other loop.
+  nb::object findRepeat(nb::handle test);
+  Value visitRepeatFlag(nb::handle call, nb::handle callee);
+  void visitRepeat(nb::handle node, nb::handle callee);
   void visitLoopControl(NodeKind kind);
   void unroll(nb::handle node, const Value &iterable);
   struct Box {
@@ -526,6 +530,7 @@ private:
   bool isInlined = false;
   bool isReal = false;       ///< a real_func
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
+  unsigned repeatDepth = 0;  ///< qd.graph.do_while around it
   unsigned expressionDepth = 0;
   Value inlinedResult = makeObject(nb::none()); ///< of an inlined func
   std::vector<std::pair<ir::ReturnOp, Value>> returns;

@@ -519,7 +519,56 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
     visitElse(at, wasLeft);
 }
 
+nb::object FunctionBuilder::findRepeat(nb::handle test) {
+  if (kindOf(test) != NodeKind::Call) return {};
+  nb::object callee = getAttribute(test, names().func), root = callee;
+  while (kindOf(root) == NodeKind::Attribute) root = getAttribute(root, names().value);
+  if (kindOf(root) != NodeKind::Name) return {};
+  Binding *binding = scopes.find(getAttribute(root, names().id).ptr());
+  if (binding && binding->kind != Binding::Kind::Static) return {}; // a method of a variable
+  Value function = visit(callee);
+  return function.isObject() && builtinName(function.object) == "graph_do_while" ? callee : nb::object();
+}
+
+Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
+  At here(*this, call);
+  constexpr llvm::StringLiteral kName = "qd.graph.do_while()";
+  bool isFlat = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)) == "graph_do_while";
+  if (isFlat) session.warn("qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead.", PyExc_DeprecationWarning);
+  if (!nb::cast<bool>(getAttribute(nb::borrow(session.request.source), names().is_graph)))
+    fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
+  if (!isTopLevel() || isInsideParallel || !guards.empty())
+    fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
+  Arguments arguments = visitArguments(call);
+  Value flag = bind(kName.drop_back(2), arguments, "flag")[0];
+  if (!isTensor(flag))
+    fail(error::kSyntax, kName + ": '" + describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
+  flag = toTensor(flag);
+  auto type = cast<ir::TensorType>(flag.type);
+  if (type.getRank() != 0 || !ir::isIntegerScalar(type.getElement()))
+    fail(error::kType, kName + ": the flag is a 0-d array of integers, got " + describe(flag));
+  return flag;
+}
+
+void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {
+  Value flag = visitRepeatFlag(getAttribute(at, names().test), callee);
+  mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
+  auto op = create<ir::RepeatOp>(again);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getBody());
+    auto outerLoops = std::exchange(loops, {});
+    ++repeatDepth;
+    visitBlock(getAttribute(at, names().body));
+    --repeatDepth;
+    loops = std::move(outerLoops);
+    create<ir::StoreOp>(nonZero(emit(load(subscriptTensor(flag, {})))), again);
+  }
+  visitBlock(getAttribute(at, names().orelse));
+}
+
 void FunctionBuilder::visitWhile(nb::handle at) {
+  if (nb::object callee = findRepeat(getAttribute(at, names().test)); callee) return visitRepeat(at, callee);
   mlir::Value wasLeft = makeLeftFlag(at);
   auto op = create<ir::WhileOp>();
   {

@@ -34,6 +34,9 @@ bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
       bool isCall = kindOf(iterable) == NodeKind::Call;
       bool isStatic = isCall && builtinName(resolveCallee(getAttribute(iterable, names().func))) == "static";
       if (!isStatic || mayHoldTasks(getAttribute(statement, names().body))) return true;
+    } else if (kind == NodeKind::While) {
+      nb::object test = getAttribute(statement, names().test);
+      if (kindOf(test) == NodeKind::Call && builtinName(resolveCallee(getAttribute(test, names().func))) == "graph_do_while") return true;
     } else if (kind == NodeKind::If) {
       if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse))) return true;
     } else if (kind == NodeKind::Expr || kind == NodeKind::Assign) {

@@ -228,6 +228,7 @@ void FunctionBuilder::emitIf(mlir::Value condition, const std::function<void()> 
 
 void FunctionBuilder::visitReturn(nb::handle at) {
   if (isInsideParallel) fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
+  if (repeatDepth) fail(error::kSyntax, "Return inside qd.graph.do_while() is not supported");
   if (isInlined && runtimeDepth != 0)
     fail(error::kSyntax, "Return inside non-static if/for is not supported in a function with loops that run in parallel");
   nb::object expression = getAttribute(at, names().value);

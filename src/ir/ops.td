@@ -82,6 +82,15 @@ def TaskOp : QdOp<"task", [SingleBlock, NoTerminator]> {
   let assemblyFormat = "(`parallel` $parallel^)? attr-dict-with-keyword $body";
 }
 
+// Runs what it holds once, and again while `condition` is true after a round. Stands in a kernel or in another `qd.repeat`; like the
+// kernel's, its body is cut into tasks. After `split_tasks` the condition is a place in the scratch block.
+def RepeatOp : QdOp<"repeat", [SingleBlock, NoRegionArguments, NoTerminator,
+    Needs<"the condition is a u1", "::llvm::cast<RefType>($condition.getType()).getPointee().isInteger(1)">]> {
+  let arguments = (ins AnyPlace:$condition);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`while` $condition attr-dict-with-keyword $body `:` type($condition)";
+}
+
 // Calls an instance of a function.
 def CallOp : QdOp<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$arguments);

@@ -64,9 +64,10 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
 
 void forEachParallelLoop(ModuleOp module, llvm::function_ref<void(ForOp)> visit) {
   for (KernelOp kernel : module.getOps<KernelOp>())
-    for (TaskOp task : kernel.getBody().front().getOps<TaskOp>())
+    kernel.walk([&](TaskOp task) {
       for (ForOp loop : task.getBody().front().getOps<ForOp>())
         if (loop.getParallel()) visit(loop);
+    });
 }
 
 LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {

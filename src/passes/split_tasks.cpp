@@ -1,8 +1,8 @@
 // split_tasks.cpp: cut a kernel into tasks
 //
 // In:   one qd.kernel whose parallel loops stand at its top.
-// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops; no value is used outside the task
-//       that computes it. What crosses tasks lives in the scratch block, one slot each.
+// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops, also inside qd.repeat; no value is
+//       used outside the task that computes it. What crosses tasks lives in the scratch block, one slot each.
 // Here: everything after it looks at one task at a time.
 //
 // A qd.return inside a serial task ends the kernel: the tasks after it do not run. That is the meaning of the op, nothing is done for it
@@ -49,8 +49,8 @@ public:
 
   LogicalResult run() {
     if (failed(refuseReturnsInLoops())) return failure();
-    collectDefinitions();
-    makeTasks();
+    collectDefinitions(kernel.getBody().front());
+    makeTasks(kernel.getBody().front());
     for (Operation *op : definitions)
       for (Value value : op->getResults()) connect(value);
     for (ForOp loop : loops) loadReadOnlyPlacesBefore(loop);
@@ -67,19 +67,20 @@ private:
   };
 
   LogicalResult refuseReturnsInLoops() {
-    for (Operation &op : kernel.getBody().front()) {
-      if (!isParallelLoop(op)) continue;
-      auto walked = op.walk([](ReturnOp inner) {
-        inner.emitError("return inside a parallel loop: iterations have no order, so none can end the kernel");
+    auto walked = kernel.walk([](ReturnOp op) {
+      for (Operation *outer = op; outer; outer = outer->getParentOp()) {
+        if (!isParallelLoop(*outer)) continue;
+        op.emitError("return inside a parallel loop: iterations have no order, so none can end the kernel");
         return WalkResult::interrupt();
-      });
-      if (walked.wasInterrupted()) return failure();
-    }
-    return success();
+      }
+      return WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
   }
 
-  void collectDefinitions() {
-    for (Operation &op : kernel.getBody().front()) {
+  void collectDefinitions(Block &block) {
+    for (Operation &op : block) {
+      if (auto repeat = dyn_cast<RepeatOp>(op)) collectDefinitions(repeat.getBody().front());
       definitions.push_back(&op);
       for (Value value : op.getResults()) costs[value] = computeCost(&op);
     }
@@ -93,10 +94,15 @@ private:
     return std::min(cost, kCheapOps + 1);
   }
 
-  void makeTasks() {
-    Block &body = kernel.getBody().front();
+  void makeTasks(Block &body) {
     TaskOp serial;
-    for (Operation *op : definitions) {
+    for (Operation *op : llvm::to_vector(llvm::make_pointer_range(body))) {
+      if (auto repeat = dyn_cast<RepeatOp>(op)) {
+        serial = {};
+        op->moveBefore(&body, body.end());
+        makeTasks(repeat.getBody().front());
+        continue;
+      }
       bool parallel = isParallelLoop(*op);
       TaskOp task = parallel ? TaskOp() : serial;
       if (!task) {
@@ -120,8 +126,15 @@ private:
     TaskOp home = getTask(value.getDefiningOp());
     bool crosses = false;
     SmallVector<std::pair<OpOperand *, TaskOp>> uses;
-    for (OpOperand &use : value.getUses()) {
+    for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
       TaskOp task = getTask(use.getOwner());
+      if (!task) {
+        // A qd.repeat looks at its condition from outside of the tasks.
+        crosses = true;
+        builder.setInsertionPoint(use.getOwner());
+        use.set(ScratchOp::create(builder, value.getLoc(), value.getType(), getSlot(value)));
+        continue;
+      }
       if (task != home || isa<LocalOp>(value.getDefiningOp())) uses.push_back({&use, task});
       crosses |= task != home;
     }
@@ -226,12 +239,12 @@ private:
 
   /// Drops what became unused at the top of the tasks, and tasks that are left without anything.
   void removeUnused() {
-    for (TaskOp task : llvm::make_early_inc_range(kernel.getBody().front().getOps<TaskOp>())) {
+    kernel.walk([](TaskOp task) {
       Block &block = task.getBody().front();
       for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
         if (op.use_empty() && (isPure(&op) || isa<LoadOp, LocalOp>(op))) op.erase();
       if (block.empty()) task.erase();
-    }
+    });
   }
 
   KernelOp kernel;

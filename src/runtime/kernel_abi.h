@@ -24,11 +24,13 @@ typedef struct QdRuntimeApi {
   void (*fail)(QdKernelContext *context, int32_t site, const uint64_t *values);
   /* Prints the text of a print site. */
   void (*print)(QdKernelContext *context, int32_t site, const uint64_t *values);
-  /* Zeroed memory that lives until the kernel returns (partial sums, private copies). Null when there is none: the kernel returns at once.
-   */
+  /* Zeroed memory that lives until it is released or the kernel returns (partial sums, private copies). Null when there is none: the kernel
+   * returns at once. */
   void *(*allocate_temporary)(QdKernelContext *context, int64_t bytes);
   /* An iteration of a loop writes the place at this address: fails as `fail` does when another iteration of the loop has claimed it. */
   void (*claim)(QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration);
+  /* Releases all temporary memory: a round of repeated tasks is over. Lets other threads of the program run, and signals come through. */
+  void (*finish_round)(QdKernelContext *context);
 } QdRuntimeApi;
 
 struct QdKernelContext {

@@ -14,8 +14,10 @@ KernelRun::KernelRun(const artifact::Artifact &artifact, const QdRuntimeApi &api
   context.runtime = this;
 }
 
-KernelRun::~KernelRun() {
-  for (Temporary *item = temporaries.load(std::memory_order_acquire); item;) {
+KernelRun::~KernelRun() { releaseTemporaries(); }
+
+void KernelRun::releaseTemporaries() {
+  for (Temporary *item = temporaries.exchange(nullptr, std::memory_order_acquire); item;) {
     Temporary *next = item->next;
     free(item->block); // the item lies within
     item = next;

@@ -36,6 +36,7 @@ public:
   void *allocateTemporary(int64_t bytes);
   /// Whether no other iteration of the loop has claimed the address.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration);
+  void releaseTemporaries();
   /// Makes the kernel stop soon without a failure of its own.
   void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
   /// What was printed since the last call: for each print its site and the values of the operands.

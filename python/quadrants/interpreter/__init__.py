@@ -49,6 +49,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
     """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
+        _evaluator.is_graph = kernel.use_graph
         vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
         checks_nans = bool(_options.get("check_nan"))
         is_checked = scalars.options.debug or checks_nans

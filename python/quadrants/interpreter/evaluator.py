@@ -46,6 +46,7 @@ class Evaluator:
 
     def __init__(self) -> None:
         self.dry = 0
+        self.is_graph = False  # the kernel that runs was declared with graph=True
         self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
@@ -360,6 +361,20 @@ class Evaluator:
     def loop_truth(self, value: Any) -> bool:
         """The condition of `while`."""
         return truth(value) and not self.dry
+
+    def rounds(self, flag: Any) -> Iterator[None]:
+        """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""
+        if not self.is_graph:
+            raise QuadrantsSyntaxError("qd.graph.do_while() requires @qd.kernel(graph=True)")
+        tensor = self.tensor(flag)
+        if tensor is None:
+            text = "does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray"
+            raise QuadrantsSyntaxError(f"qd.graph.do_while(): '{scalars.type_name(read(flag))}' {text}")
+        if tensor.shape or tensor.data.dtype.kind not in "iub":
+            raise QuadrantsTypeError("qd.graph.do_while(): the flag is a 0-d array of integers")
+        yield
+        while not self.dry and tensor.data[()]:
+            yield
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
         """The values of a loop variable, or tuples of them for `count` targets."""

@@ -69,6 +69,7 @@ class Rewriter(ast.NodeTransformer):
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
         self.function_depth = 0  # functions inside this one
+        self.run_time_depth = 0  # run-time loops and branches around the statement
         self.wanted = ""  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
         self.temporaries = 0
 
@@ -399,7 +400,9 @@ class Rewriter(ast.NodeTransformer):
         stored = [{name.id for name in inside if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} for inside in nodes]
         originals = [_copy(part) if stored[0] & stored[1] else part for part in parts]
         leaves = [_leaves(part) for part in parts]
+        self.run_time_depth += not static
         blocks = [self.block(part) for part in parts]
+        self.run_time_depth -= not static
         out: list[ast.stmt] = [_place(ast.If(test, blocks[0][0], blocks[1][0]), node)]
         # A name that every way through declares is known afterwards; a way that leaves the block need not declare it.
         ways = [names for (_, names), left in zip(blocks, leaves, strict=True) if not left]
@@ -458,8 +461,23 @@ class Rewriter(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         if self.only_types():
             return [_place(ast.Expr(self.visit(node.test)), node), *self.block(node.body)[0], *self.block(node.orelse)[0]]
+        if isinstance(node.test, ast.Call) and self.builtin_name(node.test.func) == "graph_do_while":
+            return self.visit_repeat(node, node.test)
         test = self.helper("loop_truth", self.visit(node.test), at=node.test)
-        return _place(ast.While(test, self.block(node.body)[0], self.block(node.orelse)[0]), node)
+        self.run_time_depth += 1
+        body = self.block(node.body)[0]
+        self.run_time_depth -= 1
+        return _place(ast.While(test, body, self.block(node.orelse)[0]), node)
+
+    def visit_repeat(self, node: ast.While, call: ast.Call) -> ast.stmt:
+        """`while qd.graph.do_while(flag):` as a loop over the rounds."""
+        if self.run_time_depth:
+            name = "qd.graph.do_while()"
+            self.fail(f"{name} must be at the kernel top level or directly in the body of another {name}", call)
+        flag = [self.visit_place(item) for item in call.args]
+        rounds = self.helper("rounds", *flag, at=call, keywords=[ast.keyword(item.arg, self.visit_place(item.value)) for item in call.keywords])
+        body = self.block(node.body)[0]
+        return _place(ast.For(ast.Name(self.temporary(), ast.Store()), rounds, body, self.block(node.orelse)[0]), node)
 
     def visit_Break(self, node: ast.stmt) -> ast.stmt:
         return _place(ast.Pass(), node) if self.only_types() else node
@@ -480,7 +498,9 @@ class Rewriter(ast.NodeTransformer):
             items = self.helper("iterate", iterable, literal(count), at=node.iter)
         self.scopes.append({})
         self.declare_targets(node.target, "object" if static else "loop")
+        self.run_time_depth += not static
         body = self.block(node.body, self.scopes.pop())[0]
+        self.run_time_depth -= not static
         return _place(ast.For(node.target, items, body, self.block(node.orelse)[0]), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:

@@ -76,13 +76,24 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
   cost.task.store(task, std::memory_order_relaxed);
 }
 
+void finishRound(QdKernelContext *context) {
+  KernelRun &run = KernelRun::from(context);
+  run.releaseTemporaries();
+  thread_local std::chrono::steady_clock::time_point polled;
+  if (auto now = std::chrono::steady_clock::now(); run.observer && now - polled > std::chrono::milliseconds(5)) {
+    run.observer->poll();
+    polled = now;
+  }
+}
+
 const QdRuntimeApi kApi = {
     runParallel, [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
     [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).print(site, values); },
     [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); },
     [](QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration) {
       if (!KernelRun::from(context).claim(address, loop, iteration)) KernelRun::from(context).fail(site, values);
-    }};
+    },
+    finishRound};
 
 //--- Machine code ---
 

@@ -34,7 +34,7 @@ static bool hasChecks(const std::vector<Site> &sites) {
 }
 
 GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &artifact)
-    : memory(std::move(owner)), name(artifact.kernel), sites(artifact.sites), hasPrint(artifact.hasPrint),
+    : memory(std::move(owner)), name(artifact.kernel), sites(artifact.sites), repeats(artifact.repeats), hasPrint(artifact.hasPrint),
       argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes),
       scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
@@ -120,13 +120,38 @@ void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
     memcpy(lane.parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
 }
 
-void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments) {
+void GpuKernel::launchTask(Lane &lane, const Task &task, const uint8_t *arguments) {
   void *pointers[] = {lane.parameters.data()};
-  for (const Task &task : tasks) {
-    KernelNode node = makeNode(task, arguments, pointers);
-    memory->check(memory->api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
-                  "launch a kernel");
+  KernelNode node = makeNode(task, arguments, pointers);
+  memory->check(memory->api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
+                "launch a kernel");
+}
+
+void GpuKernel::launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat) {
+  while (first < end) {
+    if (repeat == repeats.size() || repeats[repeat].firstTask != first) {
+      launchTask(lane, tasks[first++], arguments);
+      continue;
+    }
+    const artifact::Repeat &own = repeats[repeat];
+    size_t inner;
+    do {
+      inner = repeat + 1;
+      launchTasks(lane, arguments, own.firstTask, own.endTask, inner);
+    } while (isRepeated(lane, own));
+    repeat = inner;
+    first = own.endTask;
   }
+}
+
+/// Whether the device wants another round. A byte is read after each: what stands in device code for that needs NVIDIA's own libraries.
+bool GpuKernel::isRepeated(Lane &lane, const artifact::Repeat &repeat) {
+  memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
+  auto *report = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
+  if (report && __atomic_load_n(&report->failed, __ATOMIC_ACQUIRE)) return false; // the tasks after a failure do nothing
+  uint8_t condition;
+  memory->read(&condition, static_cast<const uint8_t *>(lane.scratch->getData()) + repeat.slot, 1);
+  return condition != 0;
 }
 
 /// A graph costs half of a plain launch, even of one task, and much less per task.
@@ -155,8 +180,9 @@ void GpuKernel::run(runtime::KernelRun &run) {
   Lane &lane = getLane(static_cast<Stream>(run.stream));
   writeParameters(lane, run);
   // A graph is worth its making from the second launch on.
-  if (tasks.empty() || !memory->api.hasGraphs() || ++lane.launches == 1) {
-    launchTasks(lane, run.context.arguments);
+  if (tasks.empty() || !repeats.empty() || !memory->api.hasGraphs() || ++lane.launches == 1) {
+    size_t repeat = 0;
+    launchTasks(lane, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {
     bool isChanged = lane.parameters != lane.launched;
     if (isChanged) lane.launched = lane.parameters;

@@ -35,7 +35,10 @@ private:
   Lane &getLane(Stream stream);
   KernelNode makeNode(const Task &task, const uint8_t *arguments, void **parameters) const;
   void writeParameters(Lane &lane, runtime::KernelRun &run);
-  void launchTasks(Lane &lane, const uint8_t *arguments);
+  void launchTask(Lane &lane, const Task &task, const uint8_t *arguments);
+  /// Tasks in their order; `repeat` counts the repeats that have been come across.
+  void launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
+  bool isRepeated(Lane &lane, const artifact::Repeat &repeat);
   void launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged);
   void waitAndReport(Lane &lane, runtime::KernelRun &run);
   void takePrints(Lane &lane, runtime::KernelRun &run);
@@ -45,6 +48,7 @@ private:
   std::mutex mutex; ///< one launch at a time: those of a stream share its lane
   std::string name;
   std::vector<artifact::Site> sites;
+  std::vector<artifact::Repeat> repeats;
   bool hasPrint = false;
   size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;

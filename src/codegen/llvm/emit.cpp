@@ -154,40 +154,96 @@ void ModuleEmitter::emit() {
   argumentBytes = kernel.getArgumentBytes();
   collectAliasScopes();
   countCalls();
-  traits.hasGrids ? emitGrids(kernel) : emitOwnTasks(kernel);
+  traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitOwnTasks(kernel);
   limitInlining(*module);
 }
 
-void ModuleEmitter::emitGrids(ir::KernelOp kernel) {
-  int index = 0;
-  for (Operation &op : kernel.getBody().front()) {
-    auto task = dyn_cast<ir::TaskOp>(op);
-    if (!task) return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
-    collectWrittenScopes(task);
-    emitGridTask(*this, task, index++, !op.getNextNode());
+/// Where the condition of a repeat lies in the scratch block.
+static uint32_t getConditionSlot(ir::RepeatOp repeat) { return repeat.getCondition().getDefiningOp<ir::ScratchOp>().getOffset(); }
+
+void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
+  for (Operation &op : block) {
+    auto index = uint32_t(artifact.tasks.size());
+    if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
+      size_t number = artifact.repeats.size();
+      artifact.repeats.push_back({index, index, getConditionSlot(repeat)});
+      emitGrids(repeat.getBody().front(), /*isRepeated=*/true);
+      artifact.repeats[number].endTask = uint32_t(artifact.tasks.size());
+    } else if (auto task = dyn_cast<ir::TaskOp>(op)) {
+      collectWrittenScopes(task);
+      emitGridTask(*this, task, int(index), !isRepeated && !op.getNextNode());
+    } else if (!isa<ir::ScratchOp>(op)) {
+      return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
+    }
     if (hasFailed) return;
   }
 }
 
-void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) {
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, 0)}, false);
-  auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module);
-  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(ctx, "entry", entry));
-  llvm::BasicBlock *exit = llvm::BasicBlock::Create(ctx, "exit", entry);
-  int index = 0;
-  for (Operation &op : kernel.getBody().front()) {
-    auto task = dyn_cast<ir::TaskOp>(op);
-    if (!task) return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
-    llvm::Function *function = emitTask(*this, task, index++);
-    if (hasFailed) return;
-    llvm::BasicBlock *next = llvm::BasicBlock::Create(ctx, "next", entry, exit);
-    builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
-    builder.SetInsertPoint(next);
+namespace {
+/// The function that calls one task after the other, and repeats those that are to be repeated.
+class EntryEmitter {
+public:
+  explicit EntryEmitter(ModuleEmitter &module) : module(module), builder(module.ctx) {}
+
+  void emit(ir::KernelOp kernel) {
+    auto *type = llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false);
+    entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "qd_kernel", *module.module);
+    builder.SetInsertPoint(makeBlock("entry"));
+    exit = makeBlock("exit");
+    emitBlock(kernel.getBody().front());
+    builder.CreateBr(exit);
+    builder.SetInsertPoint(exit);
+    builder.CreateRetVoid();
   }
-  builder.CreateBr(exit);
-  builder.SetInsertPoint(exit);
-  builder.CreateRetVoid();
-}
+
+private:
+  void emitBlock(Block &block) {
+    for (Operation &op : block) {
+      if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
+        emitRepeat(repeat);
+      } else if (auto task = dyn_cast<ir::TaskOp>(op)) {
+        llvm::Function *function = emitTask(module, task, index++);
+        if (module.hasFailed) return;
+        llvm::BasicBlock *next = makeBlock("next");
+        builder.CreateCondBr(builder.CreateCall(function, {entry->getArg(0)}), exit, next);
+        builder.SetInsertPoint(next);
+      } else if (!isa<ir::ScratchOp>(op)) {
+        return void(module.reportError(op.getLoc()) << "stands in a kernel outside of a task");
+      }
+    }
+  }
+
+  void emitRepeat(ir::RepeatOp repeat) {
+    llvm::BasicBlock *round = makeBlock("round"), *judge = makeBlock("judge"), *done = makeBlock("done");
+    builder.CreateBr(round);
+    builder.SetInsertPoint(round);
+    emitBlock(repeat.getBody().front());
+    llvm::Value *context = entry->getArg(0);
+    llvm::Value *routine = loadMember(loadMember(context, kApi, builder.getPtrTy()), kFinishRound, builder.getPtrTy());
+    builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false), routine, {context});
+    builder.CreateCondBr(builder.CreateIsNotNull(loadMember(context, kFailed, builder.getInt32Ty())), exit, judge);
+    builder.SetInsertPoint(judge);
+    llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), loadMember(context, kScratch, builder.getPtrTy()),
+                                                   getConditionSlot(repeat));
+    builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateLoad(builder.getInt8Ty(), slot)), round, done);
+    builder.SetInsertPoint(done);
+  }
+
+  /// A member of a struct of pointers and 64-bit numbers.
+  llvm::Value *loadMember(llvm::Value *object, unsigned position, llvm::Type *type) {
+    return builder.CreateLoad(type, builder.CreateConstGEP1_64(builder.getInt64Ty(), object, position), /*isVolatile=*/position == kFailed);
+  }
+  llvm::BasicBlock *makeBlock(const char *name) { return llvm::BasicBlock::Create(module.ctx, name, entry); }
+
+  ModuleEmitter &module;
+  llvm::IRBuilder<> builder;
+  llvm::Function *entry = nullptr;
+  llvm::BasicBlock *exit = nullptr;
+  int index = 0;
+};
+} // namespace
+
+void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) { EntryEmitter(*this).emit(kernel); }
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact) {

@@ -19,7 +19,7 @@ namespace qd::codegen {
 /// Members of QdKernelContext (runtime/kernel_abi.h) in order.
 enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed };
 /// Members of QdRuntimeApi in order.
-enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary, kClaim };
+enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary, kClaim, kFinishRound };
 
 class ModuleEmitter {
 public:
@@ -82,7 +82,7 @@ private:
   void collectAliasScopes();
   void collectWrittenScopes(ir::TaskOp task);
   void emitOwnTasks(ir::KernelOp kernel);
-  void emitGrids(ir::KernelOp kernel);
+  void emitGrids(mlir::Block &block, bool isRepeated);
   void countCalls();
 
   std::map<std::string, llvm::Function *> instances;

@@ -1,0 +1,10 @@
+"""`qd.simt`: threads that work together in blocks, with memory that they share and barriers at which they wait for each other.
+
+On CUDA a block is a block of the device. On the CPU the threads of a block take turns on one thread of the processor: results are the same.
+"""
+
+from __future__ import annotations
+
+from . import block, grid, subgroup, warp
+
+__all__ = ["block", "grid", "subgroup", "warp"]

@@ -1,0 +1,50 @@
+"""The operators of reductions and scans, as functions to hand on."""
+
+from __future__ import annotations
+
+from .._builtins import TABLE
+from .._func import func
+
+_max, _min = TABLE["max"], TABLE["min"]
+
+
+@func
+def add(a, b):
+    """The sum."""
+    return a + b
+
+
+@func
+def mul(a, b):
+    """The product."""
+    return a * b
+
+
+@func
+def minimum(a, b):
+    """The smaller one."""
+    return _min(a, b)
+
+
+@func
+def maximum(a, b):
+    """The larger one."""
+    return _max(a, b)
+
+
+@func
+def bit_and(a, b):
+    """The bits that both have."""
+    return a & b
+
+
+@func
+def bit_or(a, b):
+    """The bits that one has."""
+    return a | b
+
+
+@func
+def bit_xor(a, b):
+    """The bits that just one has."""
+    return a ^ b

@@ -1,0 +1,63 @@
+"""What the compiler itself knows of threads that work together; everything else of `qd.simt` is written with it."""
+
+from __future__ import annotations
+
+import warnings
+
+from .._builtins import Builtin
+from .._errors import QuadrantsSyntaxError, QuadrantsTypeError
+
+GROUP_SIZE = 32
+LOG2_GROUP_SIZE = 5
+
+
+def _primitive(name: str, doc: str) -> Builtin:
+    return Builtin(f"simt.{name}", doc, None)
+
+
+block_sync = _primitive("block.sync", "Waits for all threads of the block, and sees what they have written.")
+block_mem_fence = _primitive("block.mem_fence", "Orders the accesses before it and after it, for the threads of the block.")
+thread_idx = _primitive("block.thread_idx", "The number of the thread in its block, i32.")
+global_thread_idx = _primitive("block.global_thread_idx", "The number of the thread in the launch of its loop, i32.")
+SharedArray = _primitive(
+    "block.SharedArray",
+    "SharedArray(shape, dtype): an array that the threads of a block share, with anything in it at first. `shape`: an int or a tuple of "
+    "ints; `dtype`: a scalar, vector or matrix type.",
+)
+group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup, and sees what they have written.")
+group_mem_fence = _primitive("subgroup.mem_fence", "Orders the accesses before it and after it, for the threads of the subgroup.")
+shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value that another lane of the subgroup gives; all lanes take part.")
+ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.")
+grid_mem_fence = _primitive("grid.mem_fence", "Orders the accesses before it and after it, for all threads.")
+largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.")
+smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.")
+
+
+def check_tile(log2_size: int, most: int = LOG2_GROUP_SIZE) -> None:
+    """Raises QuadrantsSyntaxError where no tile of 2**log2_size lanes fits into a subgroup."""
+    if not isinstance(log2_size, int) or not 0 <= log2_size <= most:
+        raise QuadrantsSyntaxError(f"log2_size must be an integer in [0, {most}], as a subgroup has {GROUP_SIZE} lanes, got {log2_size!r}")
+
+
+def check_block(block_dim: int) -> None:
+    """Raises QuadrantsSyntaxError where a block of so many threads is not made of whole subgroups."""
+    if not isinstance(block_dim, int) or block_dim < 1 or block_dim % GROUP_SIZE:
+        raise QuadrantsSyntaxError(f"block_dim must be a positive multiple of subgroup size ({GROUP_SIZE}), got {block_dim!r}")
+
+
+def check_digits(block_dim: int, radix_bits: int, num_bits: int) -> None:
+    """Raises where a block cannot rank digits: it needs a thread for each value of one."""
+    if block_dim != 1 << radix_bits:
+        raise QuadrantsSyntaxError(f"block_dim must equal RADIX_DIGITS = {1 << radix_bits}, got {block_dim}")
+    if not 0 < num_bits <= radix_bits:
+        raise QuadrantsTypeError(f"num_bits must be in [1, {radix_bits}], got {num_bits}")
+
+
+_warned: set[str] = set()
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """Says once for each process that a name has another one now."""
+    if old not in _warned:
+        _warned.add(old)
+        warnings.warn(f"{old} is deprecated. Please use {new}.", DeprecationWarning, stacklevel=2)

@@ -1,0 +1,244 @@
+"""`qd.simt.block`: what the threads of a block do together.
+
+A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread for each; `n` divides the number of iterations. Functions
+that take `block_dim` want the same number, a compile-time multiple of 32, and are called by all threads of the block.
+"""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+from . import _operators
+from ._primitives import (
+    GROUP_SIZE,
+    LOG2_GROUP_SIZE,
+    SharedArray,
+    check_block,
+    check_digits,
+    global_thread_idx,
+    largest,
+    shuffle,
+    smallest,
+    thread_idx,
+    warn_deprecated,
+)
+from ._primitives import block_mem_fence as mem_fence
+from ._primitives import block_sync as sync
+from .subgroup import _scan, ballot, invocation_id, lanemask_lt
+
+__all__ = [
+    "SharedArray", "global_thread_idx", "mem_fence", "mem_sync", "radix_rank_match_atomic_or", "sync", "sync_all_nonzero",
+    "sync_any_nonzero", "sync_count_nonzero", "thread_idx",
+    *(f"{kind}{name}" for kind in ("reduce", "reduce_all") for name in ("", "_add", "_min", "_max")),
+    *(f"{kind}_{name}" for kind in ("inclusive", "exclusive") for name in ("scan", "add", "min", "max")),
+]  # fmt: skip
+
+
+@qd.func
+def mem_sync():
+    """The same as `mem_fence`, which replaces it."""
+    qd.static(warn_deprecated("qd.simt.block.mem_sync", "qd.simt.block.mem_fence"))
+    mem_fence()
+
+
+@qd.func
+def sync_count_nonzero(predicate):
+    """Waits for all threads of the block; how many of them have a predicate that is not 0, i32."""
+    count = SharedArray((1,), qd.i32)
+    if thread_idx() == 0:
+        count[0] = 0
+    sync()
+    if predicate != 0:
+        qd.atomic_add(count[0], 1)
+    sync()
+    result = count[0]
+    sync()
+    return result
+
+
+@qd.func
+def sync_any_nonzero(predicate):
+    """Waits for all threads of the block; 1 where the predicate of one is not 0, else 0; i32."""
+    return qd.i32(sync_count_nonzero(predicate) != 0)
+
+
+@qd.func
+def sync_all_nonzero(predicate):
+    """Waits for all threads of the block; 1 where the predicate of none is 0, else 0; i32."""
+    return qd.i32(sync_count_nonzero(predicate == 0) == 0)
+
+
+@qd.func
+def reduce(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
+    """All values of the block combined with the func `op(a, b)`, in the order of the threads; on thread 0. `dtype` is that of the value."""
+    qd.static(check_block(block_dim))
+    result = qd.cast(value, dtype)
+    for step in qd.static(range(LOG2_GROUP_SIZE)):
+        result = op(result, shuffle(result, (invocation_id() + qd.static(1 << step)) & (GROUP_SIZE - 1)))
+    if qd.static(block_dim > GROUP_SIZE):
+        parts = SharedArray((block_dim // GROUP_SIZE,), dtype)
+        if invocation_id() == 0:
+            parts[thread_idx() // GROUP_SIZE] = result
+        sync()
+        if thread_idx() == 0:
+            for part in range(1, qd.static(block_dim // GROUP_SIZE)):
+                result = op(result, parts[part])
+        sync()
+    return result
+
+
+@qd.func
+def reduce_all(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
+    """All values of the block combined with the func `op(a, b)`, in the order of the threads; on every thread."""
+    whole = SharedArray((1,), dtype)
+    result = reduce(value, block_dim, op, dtype)
+    if thread_idx() == 0:
+        whole[0] = result
+    sync()
+    result = whole[0]
+    sync()
+    return result
+
+
+@qd.func
+def inclusive_scan(value, block_dim: qd.template(), op: qd.template(), dtype: qd.template()):
+    """The values of the threads up to this one, combined with the func `op(a, b)` in their order."""
+    qd.static(check_block(block_dim))
+    result = _scan(qd.cast(value, dtype), LOG2_GROUP_SIZE, op)
+    if qd.static(block_dim > GROUP_SIZE):
+        parts = SharedArray((block_dim // GROUP_SIZE,), dtype)
+        group = thread_idx() // GROUP_SIZE
+        if invocation_id() == GROUP_SIZE - 1:
+            parts[group] = result
+        sync()
+        if group > 0:
+            before = parts[0]
+            for part in range(1, group):
+                before = op(before, parts[part])
+            result = op(before, result)
+        sync()
+    return result
+
+
+@qd.func
+def exclusive_scan(value, block_dim: qd.template(), op: qd.template(), identity, dtype: qd.template()):
+    """The values of the threads before this one, combined with the func `op(a, b)` in their order; on thread 0 `identity`."""
+    every = SharedArray((block_dim,), dtype)
+    every[thread_idx()] = inclusive_scan(value, block_dim, op, dtype)
+    sync()
+    result = qd.cast(identity, dtype)
+    if thread_idx() > 0:
+        result = every[thread_idx() - 1]
+    sync()
+    return result
+
+
+@qd.func
+def reduce_add(value, block_dim: qd.template(), dtype: qd.template()):
+    """The sum of the block, on thread 0."""
+    return reduce(value, block_dim, _operators.add, dtype)
+
+
+@qd.func
+def reduce_min(value, block_dim: qd.template(), dtype: qd.template()):
+    """The minimum of the block, on thread 0."""
+    return reduce(value, block_dim, _operators.minimum, dtype)
+
+
+@qd.func
+def reduce_max(value, block_dim: qd.template(), dtype: qd.template()):
+    """The maximum of the block, on thread 0."""
+    return reduce(value, block_dim, _operators.maximum, dtype)
+
+
+@qd.func
+def reduce_all_add(value, block_dim: qd.template(), dtype: qd.template()):
+    """The sum of the block, on every thread."""
+    return reduce_all(value, block_dim, _operators.add, dtype)
+
+
+@qd.func
+def reduce_all_min(value, block_dim: qd.template(), dtype: qd.template()):
+    """The minimum of the block, on every thread."""
+    return reduce_all(value, block_dim, _operators.minimum, dtype)
+
+
+@qd.func
+def reduce_all_max(value, block_dim: qd.template(), dtype: qd.template()):
+    """The maximum of the block, on every thread."""
+    return reduce_all(value, block_dim, _operators.maximum, dtype)
+
+
+@qd.func
+def inclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
+    """The sum of the threads up to this one."""
+    return inclusive_scan(value, block_dim, _operators.add, dtype)
+
+
+@qd.func
+def inclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
+    """The minimum of the threads up to this one."""
+    return inclusive_scan(value, block_dim, _operators.minimum, dtype)
+
+
+@qd.func
+def inclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
+    """The maximum of the threads up to this one."""
+    return inclusive_scan(value, block_dim, _operators.maximum, dtype)
+
+
+@qd.func
+def exclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
+    """The sum of the threads before this one; 0 on thread 0."""
+    return exclusive_scan(value, block_dim, _operators.add, qd.cast(0, dtype), dtype)
+
+
+@qd.func
+def exclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
+    """The minimum of the threads before this one; the largest value of the type on thread 0."""
+    return exclusive_scan(value, block_dim, _operators.minimum, largest(qd.cast(0, dtype)), dtype)
+
+
+@qd.func
+def exclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
+    """The maximum of the threads before this one; the smallest value of the type on thread 0."""
+    return exclusive_scan(value, block_dim, _operators.maximum, smallest(qd.cast(0, dtype)), dtype)
+
+
+@qd.func
+def radix_rank_match_atomic_or(
+    key, block_dim: qd.template(), radix_bits: qd.template(), bit_start, num_bits: qd.template(), bins, excl_prefix
+):
+    """The rank of a thread's key in the block, ordered by the digit of `num_bits` bits from `bit_start` on and then by thread; i32.
+
+    `bins` and `excl_prefix`, shared arrays of 2**radix_bits i32, get how many keys have each digit, and how many have a smaller one. `key`:
+    u32. `block_dim` is 2**radix_bits.
+    """
+    qd.static(check_block(block_dim))
+    qd.static(check_digits(block_dim, radix_bits, num_bits))
+    counts = SharedArray((block_dim // GROUP_SIZE, block_dim), qd.i32)
+    thread = thread_idx()
+    group = thread // GROUP_SIZE
+    for other in range(qd.static(block_dim // GROUP_SIZE)):
+        counts[other, thread] = 0
+    sync()
+    digit = qd.i32((key >> qd.u32(bit_start)) & qd.u32(qd.static((1 << num_bits) - 1)))
+    same = qd.u32(qd.static(0xFFFFFFFF))
+    for bit in qd.static(range(num_bits)):
+        votes = qd.u32(ballot((digit >> bit) & 1))
+        same &= qd.select(((digit >> bit) & 1) != 0, votes, ~votes)
+    lower = qd.i32(qd.math.popcnt(same & lanemask_lt(invocation_id())))
+    if lower == 0:
+        counts[group, digit] = qd.i32(qd.math.popcnt(same))
+    sync()
+    total = 0
+    for other in range(qd.static(block_dim // GROUP_SIZE)):
+        own = counts[other, thread]
+        counts[other, thread] = total
+        total += own
+    bins[thread] = total
+    excl_prefix[thread] = exclusive_add(total, block_dim, qd.i32)
+    sync()
+    rank = excl_prefix[digit] + counts[group, digit] + lower
+    sync()
+    return rank

@@ -1,0 +1,17 @@
+"""`qd.simt.grid`: what concerns all threads of a launch."""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+from ._primitives import grid_mem_fence as mem_fence
+from ._primitives import warn_deprecated
+
+__all__ = ["mem_fence", "memfence"]
+
+
+@qd.func
+def memfence():
+    """The same as `mem_fence`, which replaces it."""
+    qd.static(warn_deprecated("qd.simt.grid.memfence", "qd.simt.grid.mem_fence"))
+    mem_fence()

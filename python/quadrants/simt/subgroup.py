@@ -1,0 +1,404 @@
+"""`qd.simt.subgroup`: what the 32 neighbouring threads of a group do together.
+
+All lanes of the subgroup call a function of this module at the same place. A function whose name ends in `_tiled` splits the subgroup into
+aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, 5]. Values are scalars.
+"""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+from . import _operators
+from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
+from ._primitives import group_mem_fence as mem_fence
+from ._primitives import group_sync as sync
+
+
+def group_size() -> int:
+    """The number of lanes of a subgroup; a compile-time constant in kernels."""
+    return GROUP_SIZE
+
+
+def log2_group_size() -> int:
+    """The logarithm of `group_size()` to base 2."""
+    return LOG2_GROUP_SIZE
+
+
+@qd.func
+def invocation_id():
+    """The lane of the thread, i32."""
+    return thread_idx() & (GROUP_SIZE - 1)
+
+
+@qd.func
+def _lane_in_tile(log2_size: qd.template()):
+    return invocation_id() & qd.static((1 << log2_size) - 1)
+
+
+@qd.func
+def elect():
+    """1 on lane 0, else 0; i32."""
+    return qd.i32(invocation_id() == 0)
+
+
+@qd.func
+def shuffle_xor(value, mask):
+    """The value of lane `lane ^ mask`."""
+    return shuffle(value, invocation_id() ^ qd.i32(mask))
+
+
+@qd.func
+def shuffle_up(value, delta):
+    """The value of lane `lane - delta`; its own where there is none."""
+    source = invocation_id() - qd.i32(delta)
+    return shuffle(value, qd.select(source < 0, invocation_id(), source))
+
+
+@qd.func
+def shuffle_down(value, delta):
+    """The value of lane `lane + delta`; its own where there is none."""
+    source = invocation_id() + qd.i32(delta)
+    return shuffle(value, qd.select(source >= GROUP_SIZE, invocation_id(), source))
+
+
+@qd.func
+def broadcast(value, lane):
+    """The value of one lane, on all lanes."""
+    return shuffle(value, lane)
+
+
+@qd.func
+def broadcast_first(value):
+    """The value of lane 0, on all lanes."""
+    return shuffle(value, 0)
+
+
+@qd.func
+def ballot_first_n(predicate, n: qd.template()):
+    """A bit for each of the first `n` lanes, u32; `n` is a compile-time integer in [1, 32]."""
+    return qd.u32(ballot(predicate)) & qd.u32(qd.static((1 << n) - 1))
+
+
+@qd.func
+def _tile_votes(predicate, log2_size: qd.template()):
+    qd.static(check_tile(log2_size))
+    first = invocation_id() - _lane_in_tile(log2_size)
+    return (qd.u32(ballot(predicate)) >> qd.u32(first)) & qd.u32(qd.static((1 << (1 << log2_size)) - 1))
+
+
+@qd.func
+def all_true_tiled(predicate, log2_size: qd.template()):
+    """1 where the predicate is not 0 on any lane of the tile, else 0; i32."""
+    return qd.i32(_tile_votes(predicate, log2_size) == qd.u32(qd.static((1 << (1 << log2_size)) - 1)))
+
+
+@qd.func
+def any_true_tiled(predicate, log2_size: qd.template()):
+    """1 where the predicate is not 0 on some lane of the tile, else 0; i32."""
+    return qd.i32(_tile_votes(predicate, log2_size) != qd.u32(0))
+
+
+@qd.func
+def all_equal_tiled(value, log2_size: qd.template()):
+    """1 where all lanes of the tile have one value (by `==`), else 0; i32."""
+    qd.static(check_tile(log2_size))
+    return all_true_tiled(value == shuffle(value, invocation_id() - _lane_in_tile(log2_size)), log2_size)
+
+
+@qd.func
+def all_true(predicate):
+    """1 where the predicate is not 0 on any lane, else 0; i32."""
+    return all_true_tiled(predicate, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def any_true(predicate):
+    """1 where the predicate is not 0 on some lane, else 0; i32."""
+    return any_true_tiled(predicate, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def all_equal(value):
+    """1 where all lanes have one value (by `==`), else 0; i32."""
+    return all_equal_tiled(value, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def lanemask_lt(lane):
+    """The bits below bit `lane`, u32."""
+    return (qd.u32(1) << qd.u32(lane)) - qd.u32(1)
+
+
+@qd.func
+def lanemask_le(lane):
+    """The bits up to bit `lane`, u32."""
+    return lanemask_lt(lane) | lanemask_eq(lane)
+
+
+@qd.func
+def lanemask_eq(lane):
+    """Bit `lane`, u32."""
+    return qd.u32(1) << qd.u32(lane)
+
+
+@qd.func
+def lanemask_gt(lane):
+    """The bits above bit `lane`, u32."""
+    return ~lanemask_le(lane)
+
+
+@qd.func
+def lanemask_ge(lane):
+    """The bits from bit `lane` on, u32."""
+    return ~lanemask_lt(lane)
+
+
+@qd.func
+def _reduce_all(value, log2_size: qd.template(), op: qd.template()):
+    qd.static(check_tile(log2_size))
+    result = value
+    for step in qd.static(range(log2_size)):
+        result = op(result, shuffle(result, invocation_id() ^ qd.static(1 << step)))
+    return result
+
+
+@qd.func
+def _scan(value, log2_size: qd.template(), op: qd.template()):
+    qd.static(check_tile(log2_size))
+    lane = _lane_in_tile(log2_size)
+    result = value
+    for step in qd.static(range(log2_size)):
+        other = shuffle(result, (invocation_id() - qd.static(1 << step)) & (GROUP_SIZE - 1))
+        if lane >= qd.static(1 << step):
+            result = op(other, result)
+    return result
+
+
+@qd.func
+def _exclusive(value, identity, log2_size: qd.template(), op: qd.template()):
+    before = shuffle(_scan(value, log2_size, op), (invocation_id() - 1) & (GROUP_SIZE - 1))
+    return qd.select(_lane_in_tile(log2_size) == 0, identity, before)
+
+
+@qd.func
+def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
+    qd.static(check_tile(log2_size, 5))
+    lane = _lane_in_tile(log2_size)
+    result = value
+    is_closed = qd.i32(head_flag != 0)
+    for step in qd.static(range(log2_size)):
+        source = (invocation_id() - qd.static(1 << step)) & (GROUP_SIZE - 1)
+        other = shuffle(result, source)
+        other_closed = shuffle(is_closed, source)
+        if lane >= qd.static(1 << step):
+            if is_closed == 0:
+                result = op(other, result)
+            is_closed |= other_closed
+    return result
+
+
+@qd.func
+def reduce_all_add_tiled(value, log2_size: qd.template()):
+    """The sum of the tile, on all lanes."""
+    return _reduce_all(value, log2_size, _operators.add)
+
+
+@qd.func
+def reduce_all_min_tiled(value, log2_size: qd.template()):
+    """The minimum of the tile, on all lanes."""
+    return _reduce_all(value, log2_size, _operators.minimum)
+
+
+@qd.func
+def reduce_all_max_tiled(value, log2_size: qd.template()):
+    """The maximum of the tile, on all lanes."""
+    return _reduce_all(value, log2_size, _operators.maximum)
+
+
+@qd.func
+def reduce_add_tiled(value, log2_size: qd.template()):
+    """The sum of the tile, on its first lane."""
+    return _reduce_all(value, log2_size, _operators.add)
+
+
+@qd.func
+def reduce_min_tiled(value, log2_size: qd.template()):
+    """The minimum of the tile, on its first lane."""
+    return _reduce_all(value, log2_size, _operators.minimum)
+
+
+@qd.func
+def reduce_max_tiled(value, log2_size: qd.template()):
+    """The maximum of the tile, on its first lane."""
+    return _reduce_all(value, log2_size, _operators.maximum)
+
+
+@qd.func
+def reduce_all_add(value):
+    """The sum, on all lanes."""
+    return reduce_all_add_tiled(value, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def reduce_all_min(value):
+    """The minimum, on all lanes."""
+    return reduce_all_min_tiled(value, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def reduce_all_max(value):
+    """The maximum, on all lanes."""
+    return reduce_all_max_tiled(value, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def reduce_add(value):
+    """The sum, on lane 0."""
+    return reduce_all_add(value)
+
+
+@qd.func
+def reduce_min(value):
+    """The minimum, on lane 0."""
+    return reduce_all_min(value)
+
+
+@qd.func
+def reduce_max(value):
+    """The maximum, on lane 0."""
+    return reduce_all_max(value)
+
+
+@qd.func
+def segmented_reduce_add_tiled(value, head_flag, log2_size: qd.template()):
+    """The sum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
+    return _segmented(value, head_flag, log2_size, _operators.add)
+
+
+@qd.func
+def segmented_reduce_min_tiled(value, head_flag, log2_size: qd.template()):
+    """The minimum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
+    return _segmented(value, head_flag, log2_size, _operators.minimum)
+
+
+@qd.func
+def segmented_reduce_max_tiled(value, head_flag, log2_size: qd.template()):
+    """The maximum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
+    return _segmented(value, head_flag, log2_size, _operators.maximum)
+
+
+@qd.func
+def segmented_reduce_add(value, head_flag):
+    """The sum from the last lane with a flag up to this one; lane 0 counts as flagged."""
+    return segmented_reduce_add_tiled(value, head_flag, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def segmented_reduce_min(value, head_flag):
+    """The minimum from the last lane with a flag up to this one; lane 0 counts as flagged."""
+    return segmented_reduce_min_tiled(value, head_flag, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def segmented_reduce_max(value, head_flag):
+    """The maximum from the last lane with a flag up to this one; lane 0 counts as flagged."""
+    return segmented_reduce_max_tiled(value, head_flag, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def bitonic_sort_kv_tiled(key, value, log2_size: qd.template()):
+    """The pairs of the tile in ascending order, by key, then by value: this lane's pair."""
+    qd.static(check_tile(log2_size))
+    lane = _lane_in_tile(log2_size)
+    own_key, own_value = key, value
+    for stage in qd.static(range(1, log2_size + 1)):
+        for step in qd.static(range(stage - 1, -1, -1)):
+            other_key = shuffle_xor(own_key, qd.static(1 << step))
+            other_value = shuffle_xor(own_value, qd.static(1 << step))
+            is_less = other_key < own_key or (other_key == own_key and other_value < own_value)
+            is_greater = own_key < other_key or (own_key == other_key and own_value < other_value)
+            takes_smaller = ((lane >> step) & 1) == ((lane >> stage) & 1)
+            if (takes_smaller and is_less) or (not takes_smaller and is_greater):
+                own_key = other_key
+                own_value = other_value
+    return own_key, own_value
+
+
+@qd.func
+def bitonic_sort_kv(key, value):
+    """The pairs of the subgroup in ascending order, by key, then by value: this lane's pair."""
+    return bitonic_sort_kv_tiled(key, value, LOG2_GROUP_SIZE)
+
+
+@qd.func
+def barrier():
+    """The same as `sync`, which replaces it."""
+    qd.static(warn_deprecated("qd.simt.subgroup.barrier", "qd.simt.subgroup.sync"))
+    sync()
+
+
+@qd.func
+def memory_barrier():
+    """The same as `mem_fence`, which replaces it."""
+    qd.static(warn_deprecated("qd.simt.subgroup.memory_barrier", "qd.simt.subgroup.mem_fence"))
+    mem_fence()
+
+
+@qd.func
+def ballot_full_subgroup(predicate):
+    """The same as `ballot`, which replaces it."""
+    qd.static(warn_deprecated("qd.simt.subgroup.ballot_full_subgroup", "qd.simt.subgroup.ballot"))
+    return ballot(predicate)
+
+
+@qd.func
+def _zeros(value):
+    return qd.zero(value)
+
+
+@qd.func
+def _ones(value):
+    return qd.one(value)
+
+
+@qd.func
+def _all_bits(value):
+    return ~qd.zero(value)
+
+
+def _make_scans(name, op, identity):
+    @qd.func
+    def inclusive_tiled(value, log2_size: qd.template()):
+        return _scan(value, log2_size, op)
+
+    @qd.func
+    def exclusive_tiled(value, log2_size: qd.template()):
+        return _exclusive(value, identity(value), log2_size, op)
+
+    @qd.func
+    def inclusive(value):
+        return _scan(value, LOG2_GROUP_SIZE, op)
+
+    @qd.func
+    def exclusive(value):
+        return _exclusive(value, identity(value), LOG2_GROUP_SIZE, op)
+
+    for made, kind, suffix in (
+        (inclusive_tiled, "inclusive", "_tiled"),
+        (exclusive_tiled, "exclusive", "_tiled"),
+        (inclusive, "inclusive", ""),
+        (exclusive, "exclusive", ""),
+    ):
+        lanes = "tile" if suffix else "subgroup"
+        own = "up to this one" if kind == "inclusive" else "before this one; on the first lane the identity"
+        made.__doc__ = f"The lanes of the {lanes} {own}, combined with {name!r} in their order."
+        made.__name__ = made.__qualname__ = f"{kind}_{name}{suffix}"
+        globals()[made.__name__] = made
+
+
+for _row in (
+    ("add", _operators.add, _zeros), ("mul", _operators.mul, _ones), ("min", _operators.minimum, largest),
+    ("max", _operators.maximum, smallest), ("and", _operators.bit_and, _all_bits), ("or", _operators.bit_or, _zeros),
+    ("xor", _operators.bit_xor, _zeros),
+):  # fmt: skip
+    _make_scans(*_row)

@@ -1,0 +1,288 @@
+#include "runtime/block_threads.h"
+
+#include "runtime/kernel_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <sys/mman.h>
+#include <vector>
+
+// Keeps what a call must keep on the stack, leaves the stack pointer in *save, and goes on with the other stack.
+extern "C" void qd_switch_stack(void **save, void *load);
+
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .p2align 4
+  .hidden qd_switch_stack
+  .globl qd_switch_stack
+  .type qd_switch_stack, @function
+qd_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size qd_switch_stack, . - qd_switch_stack
+)");
+static constexpr size_t kReturnWord = 6; // where the address to return to lies
+static constexpr size_t kFrameWords = 8;
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+  .p2align 4
+  .hidden qd_switch_stack
+  .globl qd_switch_stack
+  .type qd_switch_stack, %function
+qd_switch_stack:
+  sub sp, sp, #160
+  stp x19, x20, [sp, #0]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp, #0]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+  .size qd_switch_stack, . - qd_switch_stack
+)");
+static constexpr size_t kReturnWord = 11;
+static constexpr size_t kFrameWords = 20;
+#else
+#error "this processor needs a way to switch between stacks"
+#endif
+
+namespace qd::runtime {
+
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
+constexpr int kGroup = 32;
+
+/// Threads that wait for each other: a block, or a group of 32 neighbours.
+struct Team {
+  int live = 0, arrived = 0;
+  uint64_t round = 0;
+  uint32_t present = 0, nextPresent = 0; ///< lanes that took part in the last exchange, and in the one that is filling up
+  uint32_t votes = 0, nextVotes = 0;
+};
+
+struct BlockThread;
+
+/// Runs one block after the other; one for each thread of the processor that ever ran one.
+class Runner {
+public:
+  ~Runner();
+  void run(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes);
+  void arrive(BlockThread &thread, Team &team);
+  Team &getGroup(const BlockThread &thread);
+  BlockThread &getThread(int index) { return *threads[size_t(index)]; }
+  [[noreturn]] void enter();
+
+  Team block;
+  std::vector<Team> groups;
+
+private:
+  void makeThreads(size_t count);
+  void start(BlockThread &thread, int index, int64_t iteration);
+  /// Hands over to the next thread that is not done, or back to `run` when there is none.
+  void switchFrom(BlockThread &thread);
+
+  std::vector<std::unique_ptr<BlockThread>> threads;
+  void *own = nullptr; ///< stack pointer of `run` while threads run
+  BlockThread *current = nullptr;
+  QdKernelContext *context = nullptr;
+  QdThreadFunction function = nullptr;
+  int count = 0;
+  uint64_t progress = 0; ///< counts arrivals and ends
+  bool isGivenUp = false;
+};
+
+struct BlockThread {
+  QdThread shown{}; ///< first: compiled code has its address
+  Runner *runner = nullptr;
+  void *stack = nullptr; ///< the lowest address
+  void *pointer = nullptr;
+  int64_t iteration = 0;
+  uint64_t exchanged[2] = {}; ///< in turn: who is slow still reads the last one
+  unsigned exchanges = 0;
+  bool isDone = false;
+
+  ~BlockThread() {
+    if (stack) munmap(stack, kStackBytes);
+  }
+  static BlockThread &from(QdThread *thread) { return *reinterpret_cast<BlockThread *>(thread); }
+};
+
+thread_local Runner *running = nullptr;
+
+void enterThread() { running->enter(); }
+
+Runner::~Runner() = default;
+
+Team &Runner::getGroup(const BlockThread &thread) { return groups[size_t(thread.shown.index / kGroup)]; }
+
+void Runner::makeThreads(size_t wanted) {
+  while (threads.size() < wanted) {
+    auto thread = std::make_unique<BlockThread>();
+    thread->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (thread->stack == MAP_FAILED) {
+      thread->stack = nullptr;
+      throw std::bad_alloc();
+    }
+    mprotect(thread->stack, kGuardBytes, PROT_NONE);
+    thread->runner = this;
+    threads.push_back(std::move(thread));
+  }
+}
+
+void Runner::start(BlockThread &thread, int index, int64_t iteration) {
+  thread.shown.index = index;
+  thread.iteration = iteration;
+  thread.exchanges = 0;
+  thread.isDone = false;
+  void **top = reinterpret_cast<void **>(static_cast<char *>(thread.stack) + kStackBytes) - 2 * kFrameWords;
+  std::fill(top, top + 2 * kFrameWords, nullptr);
+  top[kReturnWord] = reinterpret_cast<void *>(&enterThread);
+  thread.pointer = top;
+}
+
+void Runner::enter() {
+  BlockThread &thread = *current;
+  function(context, thread.iteration, &thread.shown);
+  thread.isDone = true;
+  ++progress;
+  Team &group = getGroup(thread);
+  for (Team *team : {&group, &block})
+    if (--team->live > 0 && team->arrived == team->live) {
+      // The others have been waiting for this one.
+      team->arrived = 0;
+      ++team->round;
+    }
+  for (;;) switchFrom(thread);
+}
+
+void Runner::switchFrom(BlockThread &thread) {
+  BlockThread *next = nullptr;
+  for (int step = 1; step <= count && !next; ++step) {
+    BlockThread *candidate = threads[size_t((thread.shown.index + step) % count)].get();
+    if (!candidate->isDone) next = candidate;
+  }
+  if (next == &thread) return;
+  current = next;
+  qd_switch_stack(&thread.pointer, next ? next->pointer : own);
+}
+
+void Runner::arrive(BlockThread &thread, Team &team) {
+  ++progress;
+  if (isGivenUp) return;
+  if (++team.arrived >= team.live) {
+    team.arrived = 0;
+    team.present = std::exchange(team.nextPresent, 0);
+    team.votes = std::exchange(team.nextVotes, 0);
+    ++team.round;
+    return;
+  }
+  uint64_t round = team.round;
+  while (team.round == round && !isGivenUp) {
+    uint64_t before = progress;
+    switchFrom(thread);
+    // Everybody has been asked, and nobody could go on.
+    if (progress == before && team.round == round && !isGivenUp) {
+      isGivenUp = true;
+      KernelRun::from(context).failBecause("threads of a block wait for each other at different barriers: all of them must reach the same "
+                                           "ones, and in qd.simt.subgroup all 32 of a group");
+    }
+  }
+}
+
+void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes) {
+  context = launch, function = task;
+  makeThreads(size_t(std::min<int64_t>(blockSize, end - begin)));
+  std::unique_ptr<unsigned char, decltype(&free)> shared(
+      sharedBytes ? static_cast<unsigned char *>(aligned_alloc(64, (size_t(sharedBytes) + 63) / 64 * 64)) : nullptr, &free);
+  if (sharedBytes && !shared) throw std::bad_alloc();
+  for (int64_t first = begin; first < end && !context->failed; first += blockSize) {
+    count = int(std::min<int64_t>(blockSize, end - first));
+    block = {};
+    block.live = count;
+    groups.assign(size_t(count + kGroup - 1) / kGroup, {});
+    for (int index = 0; index < count; ++index) {
+      BlockThread &thread = *threads[size_t(index)];
+      start(thread, index, first + index);
+      thread.shown.shared = shared.get();
+      ++getGroup(thread).live;
+    }
+    isGivenUp = false;
+    current = threads[0].get();
+    qd_switch_stack(&own, current->pointer);
+  }
+}
+
+} // namespace
+
+void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes) {
+  thread_local Runner runner;
+  Runner *outer = std::exchange(running, &runner);
+  try {
+    runner.run(context, function, begin, end, blockSize, sharedBytes);
+  } catch (const std::bad_alloc &) { KernelRun::from(context).failForMemory(); }
+  running = outer;
+}
+
+void synchronizeThreads(QdThread *shown, int32_t scope) {
+  BlockThread &thread = BlockThread::from(shown);
+  Runner &runner = *thread.runner;
+  runner.arrive(thread, scope == 0 ? runner.block : runner.getGroup(thread));
+}
+
+uint64_t shuffle(QdThread *shown, uint64_t value, int32_t lane) {
+  BlockThread &thread = BlockThread::from(shown);
+  Team &group = thread.runner->getGroup(thread);
+  unsigned turn = thread.exchanges++ % 2;
+  thread.exchanged[turn] = value;
+  group.nextPresent |= 1u << (shown->index % kGroup);
+  thread.runner->arrive(thread, group);
+  bool isThere = lane >= 0 && lane < kGroup && (group.present >> lane & 1);
+  return isThere ? thread.runner->getThread(shown->index / kGroup * kGroup + lane).exchanged[turn] : value;
+}
+
+uint64_t ballot(QdThread *shown, int32_t vote) {
+  BlockThread &thread = BlockThread::from(shown);
+  Team &group = thread.runner->getGroup(thread);
+  if (vote) group.nextVotes |= 1u << (shown->index % kGroup);
+  thread.runner->arrive(thread, group);
+  return group.votes;
+}
+
+} // namespace qd::runtime

@@ -1,0 +1,20 @@
+// block_threads.h: the threads of a block, which wait for each other, on one thread of the processor
+//
+// Each has a stack of its own. One that waits hands over to the next, in a ring; the last one that arrives at a barrier goes on at once. A
+// block of which every thread waits and none can go on (they stand at different barriers) is given up as a failure of the launch.
+#pragma once
+
+#include "runtime/kernel_abi.h"
+
+namespace qd::runtime {
+
+/// Runs `function` for the iterations [begin, end), in blocks of `blockSize` threads; `begin` is a multiple of it. Threads of a last block
+/// that is not full are not there, and nobody waits for them.
+void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes);
+
+/// What threads call while they run (see QdRuntimeApi).
+void synchronizeThreads(QdThread *thread, int32_t scope);
+uint64_t shuffle(QdThread *thread, uint64_t value, int32_t lane);
+uint64_t ballot(QdThread *thread, int32_t vote);
+
+} // namespace qd::runtime

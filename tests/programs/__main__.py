@@ -1,0 +1,163 @@
+"""A large simulator on this package and on the reference, side by side: ./dev test --programs [scenes] [--ours-only]
+
+The simulator is a consumer's program, installed as it is from PyPI into build-programs/, which takes minutes; the two packages are put in
+front of it in turn. For each scene:
+
+- every state at steps 1, 5, 20 and 100 is compared. The tolerance is what the reference itself makes of a displacement of 1e-6 m;
+- gradients are compared with central differences of the same package;
+- printed are seconds of start and build, cold and warm, steps per processor second, peak memory and exit status of both.
+
+Ends with status 1 where a state or a gradient is off, or a process failed or said something at its exit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scenes import GRADIENTS, SCENES
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FOLDER = Path(os.environ.get("QD_PROGRAMS", ROOT / "build-programs"))
+PACKAGES = ["genesis-world==1.4.5", "torch==2.13.0"]
+REFERENCE = "quadrants==1.3.3"
+DISPLACEMENT = 1e-6
+# States that two correct programs may differ by where the reference did not move at all, in their own units.
+LEAST_TOLERANCE = 1e-5
+
+
+@dataclass
+class Result:
+    """What one process came to."""
+
+    status: int
+    output: str
+    figures: dict[str, float] = field(default_factory=dict)
+    states: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def make_environment() -> Path:
+    """The interpreter of an environment with the simulator; the reference lies in a folder beside it."""
+    python = FOLDER / "simulator" / "bin" / "python"
+    if not (FOLDER / "complete").exists():
+        print(f"installing {', '.join(PACKAGES)} into {FOLDER}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", FOLDER / "simulator"], check=True)
+        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*install, *PACKAGES], check=True)
+        subprocess.run([*install, "--no-deps", "--target", FOLDER / "reference", REFERENCE], check=True)
+        subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "quadrants"], check=True)
+        (FOLDER / "complete").touch()
+    return python
+
+
+def run(python: Path, package: Path, caches: Path, scene: str, *options: str) -> Result:
+    """Runs a scene in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {
+            "PYTHONPATH": str(package),
+            "QD_OFFLINE_CACHE_FILE_PATH": str(caches / "kernels"),
+            "GS_CACHE_FILE_PATH": str(caches.parent / "meshes"),
+        }
+        command = [python, HERE / "run_scene.py", scene, folder, *options]
+        done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
+        result = Result(done.returncode, (done.stdout + done.stderr).strip())
+        if done.returncode == 0:
+            result.figures = json.loads((Path(folder) / "figures.json").read_text())
+            result.states = dict(np.load(Path(folder) / "states.npz"))
+        return result
+
+
+def compare_states(scene: str, ours: Result, reference: Result, moved: Result) -> list[str]:
+    """What is off, a line for each; prints the differences."""
+    problems = []
+    for name, expected in reference.states.items():
+        step, array = name.split("/")
+        difference = float(np.max(np.abs(ours.states[name] - expected)))
+        sensitivity = float(np.max(np.abs(moved.states[name] - expected)))
+        # Contacts amplify what differs in the last bit: after these only what one step makes of it is comparable.
+        is_compared = not SCENES[scene].is_chaotic or int(step) <= 1
+        tolerance = max(10 * sensitivity, LEAST_TOLERANCE)
+        print(f"    step {step:>3} {array:6} differs by {difference:.1e}; the reference, moved by {DISPLACEMENT:g}, by {sensitivity:.1e}")
+        if not np.all(np.isfinite(ours.states[name])):
+            problems.append(f"{scene}: {array} at step {step} is not finite")
+        elif is_compared and not difference <= tolerance:
+            problems.append(f"{scene}: {array} at step {step} differs by {difference:.2e}, more than {tolerance:.2e}")
+    return problems
+
+
+def compare_gradients(scene: str, result: Result) -> list[str]:
+    """What is off, a line for each; prints the gradient and the differences."""
+    gradient = result.states["gradient"][result.states["at"]]
+    differences = result.states["differences"]
+    print(f"    gradient {gradient}, central differences {differences}")
+    error = float(np.max(np.abs(gradient - differences)) / np.max(np.abs(differences)))
+    return [] if error < 2e-2 else [f"{scene}: the gradient is off by {error:.1e} of its size"]
+
+
+def describe(name: str, cold: Result, warm: Result) -> str:
+    """A line of figures."""
+    figures = cold.figures
+    rate = f"{figures['steps_per_cpu_second']:9.1f} steps/s" if "steps_per_cpu_second" in figures else f"{figures['gradient_cpu']:9.3f} s"
+    return (
+        f"  {name:9} start {figures['start_cpu']:5.1f}  build cold {figures['build_cpu']:6.1f}  warm {warm.figures['build_cpu']:5.1f}  "
+        f"{rate}  peak {figures['peak_mb']:5.0f} MB  status {cold.status}"
+    )
+
+
+def check_exit(name: str, scene: str, result: Result) -> list[str]:
+    """What a process should not have done."""
+    if result.status != 0:
+        return [f"{scene} on {name} ended with status {result.status}:\n{result.output[-2000:]}"]
+    return [f"{scene} on {name} said: {result.output[-500:]}"] if result.output and name == "ours" else []
+
+
+def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str) -> list[str]:
+    """Runs a scene everywhere; gives what is off."""
+    problems: list[str] = []
+    results: dict[str, Result] = {}
+    print(scene, flush=True)
+    for name, package in packages.items():
+        cold = results[name] = run(python, package, caches / name / scene, scene)
+        problems += check_exit(name, scene, cold)
+        if cold.status != 0:
+            print(f"  {name} failed with status {cold.status}: {cold.output.splitlines()[-1] if cold.output else ''}", flush=True)
+            continue
+        warm = run(python, package, caches / name / scene, scene, "--build-only")
+        print(describe(name, cold, warm), flush=True)
+        if scene in GRADIENTS:
+            off = compare_gradients(scene, cold)
+            problems += off if name == "ours" else []
+    good = {name for name, result in results.items() if result.status == 0}
+    if good == {"ours", "reference"} and scene in SCENES:
+        moved = run(python, packages["reference"], caches / "reference" / scene, scene, "--displacement", str(DISPLACEMENT))
+        problems += compare_states(scene, results["ours"], results["reference"], moved)
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev test --programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenes", nargs="*", metavar="scene", help=", ".join([*SCENES, *GRADIENTS]))
+    parser.add_argument("--ours-only", action="store_true", help="leave the reference out")
+    chosen = parser.parse_args()
+    python = make_environment()
+    packages = {"ours": ROOT / "python"}
+    if not chosen.ours_only:
+        packages["reference"] = FOLDER / "reference"
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory() as caches:
+        for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
+            problems += run_scene(python, packages, Path(caches), scene)
+    print("\n".join(problems) or "all right")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Runs one scene in this process and writes what came of it: python run_scene.py NAME FOLDER [--displacement metres] [--build-only]
+
+FOLDER gets states.npz (arrays "step/name") and figures.json: seconds of import and start, of the build (up to the end of the first step),
+steps per processor second, peak memory. Processor seconds are those of this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+from scenes import GRADIENTS, SCENES
+
+COMPARED_STEPS = (1, 5, 20, 100)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scene", choices=[*SCENES, *GRADIENTS])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--displacement", type=float, default=0.0)
+    parser.add_argument("--build-only", action="store_true")
+    chosen = parser.parse_args()
+    begin = Marks()
+    import genesis as gs  # what it takes to start is measured
+
+    gs.init(backend=gs.cpu, precision="32", logging_level="error", seed=1)
+    figures = begin.since("start")
+    states: dict[str, np.ndarray] = {}
+    if chosen.scene in GRADIENTS:
+        figures |= run_gradient(gs, chosen.scene, chosen.displacement, states)
+    else:
+        figures |= run_steps(gs, chosen.scene, chosen.displacement, chosen.build_only, states)
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    np.savez(chosen.folder / "states.npz", **states)
+    (chosen.folder / "figures.json").write_text(json.dumps(figures))
+
+
+class Marks:
+    """Processor and wall seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.processor, self.wall = time.process_time(), time.perf_counter()
+
+    def since(self, name: str) -> dict[str, float]:
+        return {f"{name}_cpu": time.process_time() - self.processor, f"{name}_wall": time.perf_counter() - self.wall}
+
+
+def run_steps(gs: object, name: str, displacement: float, build_only: bool, states: dict[str, np.ndarray]) -> dict[str, float]:
+    """Builds the scene, keeps the compared states, then times steps."""
+    scene, begin = SCENES[name], Marks()
+    run = scene.build(gs, displacement)
+    run.step()
+    figures = begin.since("build")
+    if build_only:
+        return figures
+    for step in range(1, COMPARED_STEPS[-1] + 1):
+        if step > 1:
+            run.step()
+        if step in COMPARED_STEPS:
+            states |= {f"{step}/{array}": value for array, value in run.read().items()}
+    rates = []
+    for _ in range(3):  # the best of three: others use the machine, too
+        begin = Marks()
+        for _ in range(scene.timed_steps):
+            run.step()
+        rates.append(scene.timed_steps / begin.since("")["_cpu"])
+    return figures | {"steps_per_cpu_second": max(rates)}
+
+
+def run_gradient(gs: object, name: str, displacement: float, states: dict[str, np.ndarray]) -> dict[str, float]:
+    """The gradient of a scene's loss, with central differences beside it."""
+    problem, begin = GRADIENTS[name](gs, displacement), Marks()
+    gradient = problem.compute_gradient()
+    figures = begin.since("build")
+    begin = Marks()
+    gradient = problem.compute_gradient()
+    figures |= begin.since("gradient")
+    differences = np.array([problem.difference(index) for index in problem.indices])
+    states |= {"gradient": gradient, "differences": differences, "at": np.array(problem.indices)}
+    return figures
+
+
+if __name__ == "__main__":
+    main()

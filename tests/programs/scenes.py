@@ -1,0 +1,202 @@
+"""The scenes of the harness: what a user of the simulator writes, once for both packages.
+
+A scene is a function of a displacement (added to the initial height, in metres) that builds a `Run`: how to step, and what of the state is
+compared. Runs in the environment of the simulator; nothing here knows which `quadrants` is below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Run:
+    """A scene that is built: `step()` advances it, `read()` gives the compared arrays by name."""
+
+    step: Callable[[], None]
+    read: Callable[[], dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """How to build a scene, and how many further steps are timed."""
+
+    build: Callable[[Any, float], Run]
+    timed_steps: int
+    is_chaotic: bool = False  # contacts amplify the last bit: the states of late steps say nothing
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _to_numpy(value: Any) -> np.ndarray:
+    return value.detach().cpu().numpy().copy() if hasattr(value, "detach") else np.array(value)
+
+
+def _make(gs: Any, **options: Any) -> Any:
+    return gs.Scene(show_viewer=False, **options)
+
+
+def _rigid_run(scene: Any, entities: list[Any], environments: int) -> Run:
+    scene.build(n_envs=environments if environments > 1 else 0)
+
+    def read() -> dict[str, np.ndarray]:
+        return {f"qpos{i}": _to_numpy(entity.get_qpos()) for i, entity in enumerate(entities)}
+
+    return Run(scene.step, read)
+
+
+def _boxes(environments: int) -> Callable[[Any, float], Run]:
+    def build(gs: Any, displacement: float) -> Run:
+        scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01))
+        scene.add_entity(gs.morphs.Plane())
+        boxes = [
+            scene.add_entity(gs.morphs.Box(pos=(0.02 * i, 0.01 * i, 0.3 + 0.25 * i + displacement), size=(0.2, 0.2, 0.2)))
+            for i in range(4)
+        ]
+        return _rigid_run(scene, boxes, environments)
+
+    return build
+
+
+def _arm(environments: int) -> Callable[[Any, float], Run]:
+    def build(gs: Any, displacement: float) -> Run:
+        scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01))
+        scene.add_entity(gs.morphs.Plane())
+        arm = scene.add_entity(gs.morphs.MJCF(file="xml/franka_emika_panda/panda.xml"))
+        run = _rigid_run(scene, [arm], environments)
+        target = np.array([0.3, 0.4, -0.2, -1.5, 0.1, 1.8, 0.5, 0.04, 0.04])
+        target[:7] += displacement
+        arm.control_dofs_position(target if environments == 1 else np.tile(target, (environments, 1)))
+        return run
+
+    return build
+
+
+def _particle_run(scene: Any, entity: Any) -> Run:
+    scene.build()
+
+    def read() -> dict[str, np.ndarray]:
+        state = entity.get_state()
+        return {"pos": _to_numpy(state.pos), "vel": _to_numpy(state.vel)}
+
+    return Run(scene.step, read)
+
+
+def _mpm(gs: Any, displacement: float) -> Run:
+    scene = _make(
+        gs,
+        sim_options=gs.options.SimOptions(dt=4e-3, substeps=10),
+        mpm_options=gs.options.MPMOptions(lower_bound=(-0.5, -0.5, 0.0), upper_bound=(0.5, 0.5, 1.0), grid_density=64),
+    )
+    block = scene.add_entity(
+        material=gs.materials.MPM.Elastic(sampler="regular"),
+        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.094, 0.094, 0.188)),
+    )
+    return _particle_run(scene, block)
+
+
+def _sph(gs: Any, displacement: float) -> Run:
+    scene = _make(
+        gs,
+        sim_options=gs.options.SimOptions(dt=4e-3, substeps=10),
+        sph_options=gs.options.SPHOptions(lower_bound=(-0.5, -0.5, 0.0), upper_bound=(0.5, 0.5, 1.0), particle_size=0.02),
+    )
+    water = scene.add_entity(
+        material=gs.materials.SPH.Liquid(sampler="regular"),
+        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.24, 0.24, 0.24)),
+    )
+    return _particle_run(scene, water)
+
+
+def _cloth(gs: Any, displacement: float) -> Run:
+    scene = _make(gs, sim_options=gs.options.SimOptions(dt=4e-3, substeps=10))
+    scene.add_entity(gs.morphs.Plane())
+    cloth = scene.add_entity(
+        material=gs.materials.PBD.Cloth(),
+        morph=gs.morphs.Mesh(file="meshes/cloth.obj", scale=0.5, pos=(0.0, 0.0, 0.3 + displacement), euler=(0.0, 0.0, 0.0)),
+    )
+    return _particle_run(scene, cloth)
+
+
+SCENES: dict[str, Scene] = {
+    "boxes": Scene(_boxes(1), 1000, is_chaotic=True),
+    "boxes256": Scene(_boxes(256), 60, is_chaotic=True),
+    "arm": Scene(_arm(1), 1000),
+    "arm256": Scene(_arm(256), 100),
+    "mpm": Scene(_mpm, 60),
+    "sph": Scene(_sph, 60, is_chaotic=True),
+    "cloth": Scene(_cloth, 20, is_chaotic=True),
+}
+
+
+@dataclass
+class Problem:
+    """A loss of some numbers that a scene computes, by the scene: numbers at the start of a run, the loss at its end."""
+
+    run: Callable[[Any], Any]  # torch tensor of the numbers → loss
+    start: np.ndarray
+    step: float  # of the central differences
+    indices: tuple[int, ...]
+
+    def compute_gradient(self) -> np.ndarray:
+        """The gradient by the simulator's own backward pass."""
+        import torch
+
+        numbers = torch.tensor(self.start, dtype=torch.float32, requires_grad=True)
+        self.run(numbers).backward()
+        return _to_numpy(numbers.grad)
+
+    def difference(self, index: int) -> float:
+        """The central difference of the loss along one of the numbers."""
+        import torch
+
+        losses = []
+        for sign in (1.0, -1.0):
+            numbers = self.start.copy()
+            numbers[index] += sign * self.step
+            losses.append(float(self.run(torch.tensor(numbers, dtype=torch.float32, requires_grad=True))))
+        return (losses[0] - losses[1]) / (2 * self.step)
+
+
+def _differentiable_mpm(gs: Any, displacement: float) -> Problem:
+    scene = _make(
+        gs,
+        sim_options=gs.options.SimOptions(dt=2e-3, substeps=10, requires_grad=True),
+        mpm_options=gs.options.MPMOptions(lower_bound=(-0.5, -0.5, 0.0), upper_bound=(0.5, 0.5, 1.0), grid_density=32),
+    )
+    block = scene.add_entity(
+        material=gs.materials.MPM.Elastic(sampler="regular"),
+        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.4 + displacement), size=(0.15, 0.15, 0.15)),
+    )
+    scene.build()
+
+    def run(velocity: Any) -> Any:
+        scene.reset()
+        block.set_velocity(velocity.expand(block.n_particles, 3))
+        for _ in range(10):
+            scene.step()
+        return (block.get_state().pos.mean(dim=-2) ** 2).sum()
+
+    return Problem(run, np.array([0.5, -0.3, -1.0]), 1e-2, (0, 1, 2))
+
+
+def _differentiable_rigid(gs: Any, displacement: float) -> Problem:
+    scene = _make(gs, sim_options=gs.options.SimOptions(dt=1e-2, substeps=1, requires_grad=True))
+    scene.add_entity(gs.morphs.Plane())
+    box = scene.add_entity(gs.morphs.Box(pos=(0.0, 0.0, 0.6 + displacement), size=(0.1, 0.1, 0.1)))
+    scene.build()
+
+    def run(position: Any) -> Any:
+        scene.reset()
+        box.set_pos(position)
+        for _ in range(10):
+            scene.step()
+        return (box.get_state().pos ** 2).sum()
+
+    return Problem(run, np.array([0.3, 0.1, 0.6]), 1e-2, (0, 1, 2))
+
+
+GRADIENTS: dict[str, Callable[[Any, float], Problem]] = {"grad_mpm": _differentiable_mpm, "grad_rigid": _differentiable_rigid}
