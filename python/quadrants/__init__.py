@@ -65,7 +65,7 @@ _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "rand
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
 _LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
-_MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memory", "sparse", "tools")
+_MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memory", "simt", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config", "graph_do_while"}

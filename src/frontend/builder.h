@@ -410,6 +410,12 @@ private:
   /// The type that holds both; null when their shapes differ.
   mlir::Type findCommonType(mlir::Type first, mlir::Type second);
 
+  //--- simt.cpp ---
+  Value callSimt(llvm::StringRef name, Arguments &arguments);
+  Value makeSharedArray(const Value &shape, const Value &dtype);
+  Value shuffle(const Value &value, const Value &lane);
+  Value limitOf(const Value &value, bool isLargest);
+
   //--- name_use.cpp ---
   void collectAssignments();
   nb::object resolveCallee(nb::handle node);
@@ -439,6 +445,7 @@ private:
   /// The data type that an argument of `function` names; null for None.
   mlir::Type scalarTypeOf(const Value &value, const llvm::Twine &function);
   Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
+  Value loadVolatile(const Value &target);
   Value callStaticPrint(Arguments &arguments);
   Value makeGrouped(const Value &operand);
   Value callStatic(Arguments &arguments);

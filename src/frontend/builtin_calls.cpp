@@ -1,5 +1,6 @@
 // builtin_calls.cpp: the functions of quadrants._builtins and Python's own
 #include "frontend/builder.h"
+#include "ir/attributes.h"
 
 #include <numeric>
 
@@ -122,6 +123,23 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   return makeComputed(makeVector(old, place.type));
 }
 
+Value FunctionBuilder::loadVolatile(const Value &target) {
+  if (isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to 'volatile_load': it reads an element");
+  if (!target.is(Kind::Place) && !target.is(Kind::Components))
+    fail(error::kSyntax, "'volatile_load' requires an lvalue (field / ndarray subscript), got " + describe(target));
+  auto read = [&](const Value &place) -> mlir::Value {
+    if (!place.isElement) fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
+    auto load = create<ir::LoadOp>(place.type, place.ir);
+    load->setAttr(ir::kVolatile, UnitAttr::get(&session.ctx));
+    return load;
+  };
+  if (target.is(Kind::Place)) return makeComputed(read(target));
+  SmallVector<mlir::Value> components;
+  for (size_t position = 0; position < size_t(ir::getComponentCount(target.type)); ++position)
+    components.push_back(read(componentPlace(target, position)));
+  return makeComputed(makeVector(components, target.type));
+}
+
 Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
   for (Value &value : arguments.positional)
     if (!toPython(value)) value = makeObject(nb::str(describe(value).c_str()));
@@ -160,7 +178,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   static const llvm::StringMap<Function> kFunctions = {
       {"assume_in_range", {"val base low high", kSame}},
       {"loop_unique", {"val covers?", kSame}},
-      {"volatile_load", {"x", kSame}},
+      {"volatile_load", {"x", [](auto &builder, auto, auto &given) { return builder.loadVolatile(given[0]); }}},
       {"floor", {"x dtype?", kRound}},
       {"ceil", {"x dtype?", kRound}},
       {"round", {"x dtype?", kRound}},
@@ -211,6 +229,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   };
   if (auto found = kFunctions.find(name); found != kFunctions.end())
     return found->second.call(*this, name, bind("qd." + name, arguments, found->second.parameters));
+  if (name.consume_front("simt.")) return callSimt(name, arguments);
   if (name == "static") return callStatic(arguments);
   if (name == "static_print") return callStaticPrint(arguments);
   if (name == "ndrange") return makeNdrange(arguments);
@@ -222,7 +241,8 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name.starts_with("atomic_")) return callAtomic(name, arguments);
   auto kind = ir::findKind<ir::BinaryKind>(name);
   if (kind == BinaryKind::max || kind == BinaryKind::min) {
-    if (arguments.positional.size() < 2) fail(error::kType, "qd." + name + "() takes two or more values");
+    if (arguments.positional.empty()) fail(error::kType, "qd." + name + "() takes one or more values");
+    if (arguments.positional.size() == 1) return makeComputed(emit(arguments.positional[0]));
     return callMinMax(*kind, arguments, name);
   }
   if (auto function = ir::findKind<ir::UnaryKind>(name)) return unary(*function, bind("qd." + name, arguments, "x")[0], name);

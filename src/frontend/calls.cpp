@@ -122,7 +122,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     nb::object owner = findAttribute(object, names().__module__);
     llvm::StringRef module = toText(owner);
     bool isAllowed = isFunction && (module == "quadrants._types" || module == "quadrants._struct" || module == "quadrants._matrix" ||
-                                    module.starts_with("quadrants.lang."));
+                                    module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   nb::list positional;

@@ -176,7 +176,9 @@ mlir::Value FunctionBuilder::getInput(const Value &value) {
   else
     builder.setInsertionPointToStart(body->entry);
   mlir::Value result;
-  if (value.is(Kind::Argument)) {
+  if (value.input >= Reader::kShared) {
+    result = create<ir::SharedOp>(value.type, value.input - Reader::kShared);
+  } else if (value.is(Kind::Argument)) {
     result = create<ir::ArgumentOp>(value.type, input.offset);
   } else {
     bool isArgument = input.path.root == artifact::Path::Root::Argument;
@@ -248,8 +250,10 @@ std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
 std::string FunctionBuilder::describe(const Value &value) {
   if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
-  case Kind::Object:
   case Kind::Tensor:
+    if (value.input >= Reader::kShared) return "a shared array";
+    [[fallthrough]];
+  case Kind::Object:
     if (Type type = findType(value)) return ir::describe(type);
     return describeType(value.object);
   case Kind::Sequence: return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";

@@ -534,7 +534,8 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
   At here(*this, call);
   constexpr llvm::StringLiteral kName = "qd.graph.do_while()";
   bool isFlat = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)) == "graph_do_while";
-  if (isFlat) session.warn("qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead.", PyExc_DeprecationWarning);
+  if (isFlat)
+    session.warn("qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead.", PyExc_DeprecationWarning);
   if (!nb::cast<bool>(getAttribute(nb::borrow(session.request.source), names().is_graph)))
     fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
   if (!isTopLevel() || isInsideParallel || !guards.empty())
@@ -542,7 +543,8 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
   Arguments arguments = visitArguments(call);
   Value flag = bind(kName.drop_back(2), arguments, "flag")[0];
   if (!isTensor(flag))
-    fail(error::kSyntax, kName + ": '" + describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
+    fail(error::kSyntax,
+         kName + ": '" + describe(flag) + "' does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray");
   flag = toTensor(flag);
   auto type = cast<ir::TensorType>(flag.type);
   if (type.getRank() != 0 || !ir::isIntegerScalar(type.getElement()))

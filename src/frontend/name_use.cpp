@@ -11,6 +11,10 @@ nb::object FunctionBuilder::resolveCallee(nb::handle at) {
     nb::object globals = getAttribute(function.object, names().__globals__), name = getAttribute(at, names().id);
     PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr());
     if (!found) found = PyDict_GetItem(session.python.builtins.ptr(), name.ptr());
+    nb::object captured = getAttribute(getAttribute(function.object, names().__code__), names().co_freevars);
+    Py_ssize_t cell = found ? -1 : PySequence_Index(captured.ptr(), name.ptr());
+    if (cell >= 0) return nb::steal(PyCell_Get(nb::object(getAttribute(function.object, names().__closure__)[cell]).ptr()));
+    PyErr_Clear();
     return nb::borrow(found);
   }
   if (kindOf(at) != NodeKind::Attribute) return {};

@@ -50,13 +50,22 @@ public:
   };
   const std::vector<Container> &getContainers() const { return containers; }
 
-  const artifact::Input &getInput(uint32_t number) const { return artifact.inputs[number]; }
+  const artifact::Input &getInput(uint32_t number) const { return number < kShared ? artifact.inputs[number] : shared; }
+  /// Numbers from here on are those of shared arrays, which no launch hands over.
+  static constexpr uint32_t kShared = 1u << 31;
+  uint32_t addShared() { return kShared + sharedCount++; }
   /// Something was used that no path describes: the kernel is not kept on disk.
   void refuseCache() { artifact.cacheable = false; }
 
   static std::string describe(const PathNode *path);
 
 private:
+  static artifact::Input makeShared() {
+    artifact::Input input;
+    input.name = "the shared array";
+    input.isField = true;
+    return input;
+  }
   artifact::Path makePath(const PathNode *node) const;
   uint32_t place(artifact::Input input, uint32_t bytes);
 
@@ -65,6 +74,8 @@ private:
   std::map<std::tuple<const PathNode *, artifact::PathStep::Kind, std::string, int64_t>, std::unique_ptr<PathNode>> steps;
   std::map<uint32_t, std::unique_ptr<PathNode>> arguments;
   std::unique_ptr<PathNode> kernel;
+  artifact::Input shared = makeShared();
+  uint32_t sharedCount = 0;
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<Container> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;

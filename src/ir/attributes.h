@@ -20,4 +20,7 @@ inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kLost = "qd.lost";
 
+/// Of a qd.load: memory is read each time, whatever was read before.
+inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
+
 } // namespace qd::ir

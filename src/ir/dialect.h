@@ -53,3 +53,13 @@ std::string describe(mlir::Type value);
 
 #define GET_OP_CLASSES
 #include "ir/ops.h.inc"
+
+namespace qd::ir {
+
+/// Whether the operation has a meaning among the threads of a block only.
+inline bool isOfBlock(mlir::Operation *op) {
+  auto isShared = [](mlir::Value operand) { return operand.getDefiningOp<SharedOp>() != nullptr; };
+  return llvm::isa<BarrierOp, ThreadOp, ShuffleOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
+}
+
+} // namespace qd::ir

@@ -292,6 +292,48 @@ def AccumulatorOp : StandInOp<"accumulator", AnyPlace>;
 // time between private copies and atomics, by the container's size and the number of iterations.
 def PrivateCopyOp : StandInOp<"private_copy", AnyContainer>;
 
+//--- Threads of a block: iterations of one parallel loop, `block_dim` neighbours at a time ---
+
+// A container that the threads of a block share; `number` tells it from others. It holds anything when the block begins.
+def SharedOp : PureOp<"shared"> {
+  let arguments = (ins I32Attr:$number);
+  let results = (outs AnyContainer:$result);
+  let assemblyFormat = "$number attr-dict `:` type($result)";
+}
+
+// Waits for all threads of the block, or of the group of 32, and sees what they have written.
+def BarrierOp : QdOp<"barrier"> {
+  let arguments = (ins UnitAttr:$group);
+  let assemblyFormat = "(`group` $group^)? attr-dict";
+}
+
+// Orders the accesses before it and after it: for the threads of the block, or for everybody.
+def FenceOp : QdOp<"fence"> {
+  let arguments = (ins UnitAttr:$block);
+  let assemblyFormat = "(`block` $block^)? attr-dict";
+}
+
+// The number of the thread in its block, or in the launch of the loop.
+def ThreadOp : QdOp<"thread"> {
+  let arguments = (ins UnitAttr:$global);
+  let results = (outs IndexTypeConstraint:$result);
+  let assemblyFormat = "(`global` $global^)? attr-dict `:` type($result)";
+}
+
+// The value that another thread of the group of 32 gives. All of the group take part.
+def ShuffleOp : QdOp<"shuffle", [AllTypesMatch<["value", "result"]>]> {
+  let arguments = (ins ScalarTypeConstraint:$value, IndexTypeConstraint:$lane);
+  let results = (outs ScalarTypeConstraint:$result);
+  let assemblyFormat = "$value `from` $lane attr-dict `:` type($value) `,` type($lane)";
+}
+
+// A bit for each thread of the group of 32. All of the group take part.
+def BallotOp : QdOp<"ballot"> {
+  let arguments = (ins I1:$vote);
+  let results = (outs IndexTypeConstraint:$result);
+  let assemblyFormat = "$vote attr-dict `:` type($result)";
+}
+
 //--- Control: regions have one block; a block ends with yield, break, continue or return ---
 
 // The end of a region that is left in the ordinary way.

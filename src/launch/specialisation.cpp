@@ -265,6 +265,7 @@ PyObject *Specialisation::finish(KernelObject &kernel, KernelRun &run, unsigned 
 void Specialisation::raiseFailure(KernelRun &run) {
   if (run.isOutOfMemory)
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
+  if (!run.reason.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + ": " + run.reason);
   if (run.failedSite < 0 || size_t(run.failedSite) >= artifact.sites.size())
     throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " stopped without saying why");
   launch::raiseFailure(artifact.sites[size_t(run.failedSite)], run.failedValues.data(), run.failedThread);

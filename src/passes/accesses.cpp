@@ -20,6 +20,7 @@ Root findRoot(Value place) {
   while (Operation *definition = place.getDefiningOp()) {
     if (auto argument = dyn_cast<TensorArgumentOp>(definition))
       return argument->hasAttr(kOverlaps) ? Root() : Root{Root::Kind::Tensor, getTensorId(argument)};
+    if (auto shared = dyn_cast<SharedOp>(definition)) return {Root::Kind::Shared, shared.getNumber()};
     if (auto scratch = dyn_cast<ScratchOp>(definition)) return {Root::Kind::Scratch, scratch.getOffset()};
     if (isa<LocalOp>(definition)) return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
     if (!isa<ComponentOp, ElementOp, AccumulatorOp, PrivateCopyOp>(definition)) break;
@@ -44,6 +45,7 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
   if (!function) return entry->second;
   Summary summary;
   function.walk([&](Operation *op) {
+    summary.isOfBlock |= ir::isOfBlock(op);
     if (auto argument = dyn_cast<TensorArgumentOp>(op)) summary.touched.insert(getTensorId(argument));
     if (isa<AtomicOp, CompareExchangeOp>(op)) {
       Root root = findRoot(op->getOperand(0));
@@ -53,6 +55,7 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
       const Summary &callee = get(call.getCallee());
       summary.touched.insert(callee.touched.begin(), callee.touched.end());
       summary.atomics.insert(callee.atomics.begin(), callee.atomics.end());
+      summary.isOfBlock |= callee.isOfBlock;
       // What a callee does to containers and places that it is handed is not followed.
       for (Value operand : call.getArguments())
         if (isa<RefType, ir::TensorType>(operand.getType()))
@@ -76,6 +79,7 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
     exchanged.insert(root);
   };
   loop.getBody().walk([&](Operation *op) {
+    isOfBlock |= ir::isOfBlock(op);
     if (auto load = dyn_cast<LoadOp>(op)) {
       touched.insert(findRoot(load.getRef()));
     } else if (auto store = dyn_cast<StoreOp>(op)) {
@@ -86,6 +90,7 @@ LoopAccesses::LoopAccesses(ForOp loop, FunctionAccesses &functions) {
       exchange(findRoot(swap.getRef()));
     } else if (auto call = dyn_cast<CallOp>(op)) {
       const FunctionAccesses::Summary &callee = functions.get(call.getCallee());
+      isOfBlock |= callee.isOfBlock;
       for (uint64_t offset : callee.touched) touched.insert({Root::Kind::Tensor, offset});
       for (uint64_t offset : callee.atomics) exchanged.insert({Root::Kind::Tensor, offset});
       for (Value operand : call.getArguments())

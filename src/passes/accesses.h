@@ -16,9 +16,9 @@ namespace qd::passes {
 
 /// The memory that a place is part of.
 struct Root {
-  enum class Kind : uint32_t { Unknown, Local, Scratch, Tensor };
+  enum class Kind : uint32_t { Unknown, Local, Scratch, Tensor, Shared };
   Kind kind = Kind::Unknown;
-  uint64_t id = 0; ///< scratch and tensor: the offset; local: the address of its op
+  uint64_t id = 0; ///< scratch and tensor: the offset; shared: the number; local: the address of its op
 
   bool operator==(const Root &) const = default;
 };
@@ -55,6 +55,7 @@ public:
   struct Summary {
     llvm::SmallDenseSet<uint64_t, 4> touched; ///< offsets of tensor arguments
     llvm::SmallDenseSet<uint64_t, 4> atomics; ///< those with atomic operations on them
+    bool isOfBlock = false;
   };
   const Summary &get(llvm::StringRef function);
 
@@ -74,6 +75,7 @@ struct LoopAccesses {
   llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
   llvm::DenseSet<Root> touched;   ///< by anything but the atomics above
   llvm::DenseSet<Root> exchanged; ///< by compare_exchange, or by atomics out of sight
+  bool isOfBlock = false;         ///< its iterations work together in blocks
 };
 
 } // namespace qd::passes

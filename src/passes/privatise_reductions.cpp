@@ -136,7 +136,10 @@ private:
 struct PrivatiseReductionsPass : impl::PrivatiseReductionsBase<PrivatiseReductionsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
-    forEachParallelLoop(getOperation(), [&](ForOp loop) { Privatiser(loop, functions).run(); });
+    forEachParallelLoop(getOperation(), [&](ForOp loop) {
+      // Threads that work together combine as the program says.
+      if (!LoopAccesses(loop, functions).isOfBlock) Privatiser(loop, functions).run();
+    });
   }
 };
 

@@ -33,7 +33,7 @@ bool isParallelLoop(Operation &op) {
 }
 
 /// A place is an address: it cannot be kept in a slot, so what computes it is always repeated.
-bool isAddress(Operation *op) { return isa<TensorArgumentOp, ElementOp, ComponentOp>(op); }
+bool isAddress(Operation *op) { return isa<TensorArgumentOp, SharedOp, ElementOp, ComponentOp>(op); }
 
 bool isCheap(Operation *op) {
   if (isa<ConstantOp, ArgumentOp, ExtentOp, CastOp, SelectOp, ExtractOp>(op)) return true;
@@ -88,7 +88,7 @@ private:
 
   /// Ops that repeating the op takes, counted up to just above kCheapOps.
   unsigned computeCost(Operation *op) const {
-    if (isa<TensorArgumentOp>(op)) return 1;
+    if (isa<TensorArgumentOp, SharedOp>(op)) return 1;
     unsigned cost = isCheap(op) ? 1 : kCheapOps + 1;
     for (Value operand : op->getOperands()) cost += costs.lookup(operand);
     return std::min(cost, kCheapOps + 1);

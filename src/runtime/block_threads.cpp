@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 // Keeps what a call must keep on the stack, leaves the stack pointer in *save, and goes on with the other stack.
@@ -114,6 +115,7 @@ public:
 
 private:
   void makeThreads(size_t count);
+  static void release(Team &team);
   void start(BlockThread &thread, int index, int64_t iteration);
   /// Hands over to the next thread that is not done, or back to `run` when there is none.
   void switchFrom(BlockThread &thread);
@@ -133,7 +135,6 @@ struct BlockThread {
   Runner *runner = nullptr;
   void *stack = nullptr; ///< the lowest address
   void *pointer = nullptr;
-  int64_t iteration = 0;
   uint64_t exchanged[2] = {}; ///< in turn: who is slow still reads the last one
   unsigned exchanges = 0;
   bool isDone = false;
@@ -168,7 +169,7 @@ void Runner::makeThreads(size_t wanted) {
 
 void Runner::start(BlockThread &thread, int index, int64_t iteration) {
   thread.shown.index = index;
-  thread.iteration = iteration;
+  thread.shown.iteration = iteration;
   thread.exchanges = 0;
   thread.isDone = false;
   void **top = reinterpret_cast<void **>(static_cast<char *>(thread.stack) + kStackBytes) - 2 * kFrameWords;
@@ -179,17 +180,22 @@ void Runner::start(BlockThread &thread, int index, int64_t iteration) {
 
 void Runner::enter() {
   BlockThread &thread = *current;
-  function(context, thread.iteration, &thread.shown);
+  function(context, thread.shown.iteration, &thread.shown);
   thread.isDone = true;
   ++progress;
   Team &group = getGroup(thread);
   for (Team *team : {&group, &block})
     if (--team->live > 0 && team->arrived == team->live) {
-      // The others have been waiting for this one.
-      team->arrived = 0;
-      ++team->round;
+      release(*team); // the others have been waiting for this one
     }
   for (;;) switchFrom(thread);
+}
+
+void Runner::release(Team &team) {
+  team.arrived = 0;
+  team.present = std::exchange(team.nextPresent, 0);
+  team.votes = std::exchange(team.nextVotes, 0);
+  ++team.round;
 }
 
 void Runner::switchFrom(BlockThread &thread) {
@@ -207,10 +213,7 @@ void Runner::arrive(BlockThread &thread, Team &team) {
   ++progress;
   if (isGivenUp) return;
   if (++team.arrived >= team.live) {
-    team.arrived = 0;
-    team.present = std::exchange(team.nextPresent, 0);
-    team.votes = std::exchange(team.nextVotes, 0);
-    ++team.round;
+    release(team);
     return;
   }
   uint64_t round = team.round;
@@ -260,13 +263,13 @@ void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begi
   running = outer;
 }
 
-void synchronizeThreads(QdThread *shown, int32_t scope) {
+void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t group) {
   BlockThread &thread = BlockThread::from(shown);
   Runner &runner = *thread.runner;
-  runner.arrive(thread, scope == 0 ? runner.block : runner.getGroup(thread));
+  runner.arrive(thread, group == 0 ? runner.block : runner.getGroup(thread));
 }
 
-uint64_t shuffle(QdThread *shown, uint64_t value, int32_t lane) {
+uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lane) {
   BlockThread &thread = BlockThread::from(shown);
   Team &group = thread.runner->getGroup(thread);
   unsigned turn = thread.exchanges++ % 2;
@@ -277,7 +280,7 @@ uint64_t shuffle(QdThread *shown, uint64_t value, int32_t lane) {
   return isThere ? thread.runner->getThread(shown->index / kGroup * kGroup + lane).exchanged[turn] : value;
 }
 
-uint64_t ballot(QdThread *shown, int32_t vote) {
+uint64_t ballot(QdKernelContext *, QdThread *shown, int32_t vote) {
   BlockThread &thread = BlockThread::from(shown);
   Team &group = thread.runner->getGroup(thread);
   if (vote) group.nextVotes |= 1u << (shown->index % kGroup);

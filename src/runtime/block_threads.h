@@ -13,8 +13,8 @@ namespace qd::runtime {
 void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes);
 
 /// What threads call while they run (see QdRuntimeApi).
-void synchronizeThreads(QdThread *thread, int32_t scope);
-uint64_t shuffle(QdThread *thread, uint64_t value, int32_t lane);
-uint64_t ballot(QdThread *thread, int32_t vote);
+void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t group);
+uint64_t shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
+uint64_t ballot(QdKernelContext *context, QdThread *thread, int32_t vote);
 
 } // namespace qd::runtime

@@ -16,6 +16,15 @@ typedef struct QdKernelContext QdKernelContext;
 /* One chunk of a parallel task: iterations [begin, end) of the flattened loop; `chunk` counts from 0. */
 typedef void (*QdTaskFunction)(QdKernelContext *context, int64_t begin, int64_t end, int64_t chunk);
 
+/* One of the threads of a block, which wait for each other. */
+typedef struct QdThread {
+  unsigned char *shared; /* memory of the block, 64-byte aligned; holds anything when the block begins */
+  int64_t iteration;     /* flattened */
+  int32_t index;         /* in the block */
+} QdThread;
+
+typedef void (*QdThreadFunction)(QdKernelContext *context, int64_t iteration, QdThread *thread);
+
 typedef struct QdRuntimeApi {
   /* Runs task over [0, iterations) in chunks of chunk_size, on at most max_threads threads (0: all), and returns when all are done.
    * Stops handing out chunks once context->failed is set. */
@@ -31,6 +40,14 @@ typedef struct QdRuntimeApi {
   void (*claim)(QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration);
   /* Releases all temporary memory: a round of repeated tasks is over. Lets other threads of the program run, and signals come through. */
   void (*finish_round)(QdKernelContext *context);
+  /* Runs task for the iterations [begin, end) in blocks of block_size threads; begin is a multiple of that. */
+  void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes);
+  /* Waits until all threads of the block (group 0), or of the group of 32 neighbours (group 1), are here. */
+  void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t group);
+  /* All threads of the group of 32 give a value; each gets that of thread `lane` of the group, its own where there is no such thread. */
+  uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
+  /* All threads of the group of 32 give a number; a bit for each that gave another one than 0. */
+  uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);
 } QdRuntimeApi;
 
 struct QdKernelContext {

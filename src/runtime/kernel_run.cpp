@@ -51,12 +51,21 @@ std::vector<uint64_t> KernelRun::takePrinted() {
   return std::exchange(printed, {});
 }
 
+void KernelRun::failBecause(std::string why) {
+  if (!hasFailed.exchange(true)) reason = std::move(why);
+  cancel();
+}
+
+void KernelRun::failForMemory() {
+  if (!hasFailed.exchange(true)) isOutOfMemory = true;
+  cancel();
+}
+
 void *KernelRun::allocateTemporary(int64_t bytes) {
   constexpr size_t kAlignment = 64;
   void *block = bytes < 0 ? nullptr : calloc(1, size_t(bytes) + 2 * kAlignment);
   if (!block) {
-    if (!hasFailed.exchange(true)) isOutOfMemory = true;
-    cancel();
+    failForMemory();
     return nullptr;
   }
   auto *item = new (block) Temporary{nullptr, block};

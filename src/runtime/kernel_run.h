@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace qd::runtime {
@@ -33,6 +34,9 @@ public:
   /// Keeps the first failure of all threads.
   void fail(int32_t site, const uint64_t *values);
   void print(int32_t site, const uint64_t *values);
+  /// A failure that no place in the code stands for.
+  void failBecause(std::string reason);
+  void failForMemory();
   void *allocateTemporary(int64_t bytes);
   /// Whether no other iteration of the loop has claimed the address.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration);
@@ -48,6 +52,7 @@ public:
   void *stream = nullptr;  ///< of the device, which the launch is queued in; null: the default one
   int32_t failedSite = -1; ///< read when the kernel has returned
   bool isOutOfMemory = false;
+  std::string reason; ///< of a failure without a place
   std::vector<uint64_t> failedValues;
   int failedThread = 0; ///< its number: 0 is the one that launched
 

@@ -111,3 +111,31 @@ qd.kernel @nothing_but_a_loop [] attributes {argument_bytes = 8 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// What is repeated is cut like the kernel; the place that asks for another round lies in the scratch block.
+// CHECK-LABEL: qd.kernel @repeated_tasks
+// CHECK: %[[AGAIN:.*]] = qd.scratch 0 : !qd.ref<i1>
+// CHECK: qd.repeat while %[[AGAIN]] {
+// CHECK: qd.task parallel {
+// CHECK: qd.task {
+// CHECK: %[[OWN:.*]] = qd.scratch 0 : !qd.ref<i1>
+// CHECK: qd.store %{{.*}}, %[[OWN]]
+// CHECK: }
+// CHECK: qd.task {
+// CHECK: qd.print
+qd.kernel @repeated_tasks [] attributes {argument_bytes = 0 : i32} {
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 8 : si32
+  %again = qd.local : !qd.ref<i1>
+  qd.repeat while %again {
+    qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      qd.yield
+    }
+    %more = qd.random : i1
+    qd.store %more, %again : !qd.ref<i1>
+  } : !qd.ref<i1>
+  qd.print ["after"]
+}

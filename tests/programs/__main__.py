@@ -143,7 +143,9 @@ def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./dev test --programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./dev test --programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scenes", nargs="*", metavar="scene", help=", ".join([*SCENES, *GRADIENTS]))
     parser.add_argument("--ours-only", action="store_true", help="leave the reference out")
     chosen = parser.parse_args()

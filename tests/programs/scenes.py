@@ -53,8 +53,7 @@ def _boxes(environments: int) -> Callable[[Any, float], Run]:
         scene = _make(gs, sim_options=gs.options.SimOptions(dt=0.01))
         scene.add_entity(gs.morphs.Plane())
         boxes = [
-            scene.add_entity(gs.morphs.Box(pos=(0.02 * i, 0.01 * i, 0.3 + 0.25 * i + displacement), size=(0.2, 0.2, 0.2)))
-            for i in range(4)
+            scene.add_entity(gs.morphs.Box(pos=(0.02 * i, 0.01 * i, 0.3 + 0.25 * i + displacement), size=(0.2, 0.2, 0.2))) for i in range(4)
         ]
         return _rigid_run(scene, boxes, environments)
 

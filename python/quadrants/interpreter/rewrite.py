@@ -13,6 +13,7 @@ import ast
 import builtins
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple, NoReturn
@@ -474,8 +475,13 @@ class Rewriter(ast.NodeTransformer):
         if self.run_time_depth:
             name = "qd.graph.do_while()"
             self.fail(f"{name} must be at the kernel top level or directly in the body of another {name}", call)
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) == "graph_do_while":
+            text = "qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead."
+            warnings.warn_explicit(text, DeprecationWarning, self.file, call.lineno)
         flag = [self.visit_place(item) for item in call.args]
-        rounds = self.helper("rounds", *flag, at=call, keywords=[ast.keyword(item.arg, self.visit_place(item.value)) for item in call.keywords])
+        rounds = self.helper(
+            "rounds", *flag, at=call, keywords=[ast.keyword(item.arg, self.visit_place(item.value)) for item in call.keywords]
+        )
         body = self.block(node.body)[0]
         return _place(ast.For(ast.Name(self.temporary(), ast.Store()), rounds, body, self.block(node.orelse)[0]), node)
 

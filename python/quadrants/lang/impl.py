@@ -27,6 +27,7 @@ def current_cfg() -> _options.Config | None:
 
 
 def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
-    """Bytes of memory that the threads of a block share: none on the CPU, which has no blocks."""
+    """Bytes of memory that the threads of a block share on the device: none on the CPU."""
     del is_lowerbound_ok
-    return 0
+    config = get_config()
+    return 48 << 10 if config is not None and config.arch == "cuda" else 0

@@ -1,7 +1,7 @@
 """`qd.simt.block`: what the threads of a block do together.
 
-A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread for each; `n` divides the number of iterations. Functions
-that take `block_dim` want the same number, a compile-time multiple of 32, and are called by all threads of the block.
+A loop with `qd.loop_config(block_dim=n)` runs in blocks of n iterations, one thread for each; `n` divides the number of iterations.
+Functions that take `block_dim` want the same number, a compile-time multiple of 32, and are called by all threads of the block.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 // device.cpp: kernels as shared objects in this process, and the functions that they call.
 #include "backends/cpu/device.h"
 
+#include "runtime/block_threads.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -87,13 +88,18 @@ void finishRound(QdKernelContext *context) {
 }
 
 const QdRuntimeApi kApi = {
-    runParallel, [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
+    runParallel,
+    [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).fail(site, values); },
     [](QdKernelContext *context, int32_t site, const uint64_t *values) { KernelRun::from(context).print(site, values); },
     [](QdKernelContext *context, int64_t bytes) { return KernelRun::from(context).allocateTemporary(bytes); },
     [](QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration) {
       if (!KernelRun::from(context).claim(address, loop, iteration)) KernelRun::from(context).fail(site, values);
     },
-    finishRound};
+    finishRound,
+    runtime::runBlocks,
+    runtime::synchronizeThreads,
+    runtime::shuffle,
+    runtime::ballot};
 
 //--- Machine code ---
 

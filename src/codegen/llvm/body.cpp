@@ -1,4 +1,5 @@
 #include "codegen/llvm/body.h"
+#include "ir/attributes.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -57,6 +58,8 @@ void BodyEmitter::emitOp(Operation *op) {
         llvm::Value *data = loadAddress(descriptor);
         setTensor(argument, {cast<ir::TensorType>(argument.getType()), descriptor, data, module.getAliasScope(argument)});
       })
+      .Case([&](ir::SharedOp shared) { emitShared(shared); })
+      .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::ShuffleOp, ir::BallotOp>([&](Operation *) { emitBlockOp(op); })
       .Case([&](ir::ScratchOp scratch) {
         Place place;
         place.pointee = cast<ir::RefType>(scratch.getType()).getPointee();
@@ -87,7 +90,11 @@ void BodyEmitter::emitOp(Operation *op) {
         llvm::Value *value = getExtent(getTensor(extent.getTensor()), extent.getAxis());
         give({{builder.CreateIntCast(value, module.getType(extent.getType()), /*isSigned=*/true)}});
       })
-      .Case([&](ir::LoadOp op) { give(load(getPlace(op.getRef()))); })
+      .Case([&](ir::LoadOp op) {
+        Place place = getPlace(op.getRef());
+        place.isVolatile = op->hasAttr(ir::kVolatile);
+        give(load(place));
+      })
       .Case([&](ir::StoreOp op) { store(getPlace(op.getRef()), Components(getValue(op.getValue())), facts->divergent.contains(op)); })
       .Case([&](ir::AtomicOp op) { give(emitAtomic(op)); })
       .Case([&](ir::CompareExchangeOp op) { give({emitCompareExchange(op)}); })
@@ -227,7 +234,9 @@ llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *>
   llvm::SmallVector<llvm::Type *, 6> types;
   all.append(operands.begin(), operands.end());
   for (llvm::Value *operand : all) types.push_back(operand->getType());
-  llvm::Type *result = field == kAllocateTemporary ? static_cast<llvm::Type *>(builder.getPtrTy()) : builder.getVoidTy();
+  llvm::Type *result = field == kAllocateTemporary             ? static_cast<llvm::Type *>(builder.getPtrTy())
+                       : field == kShuffle || field == kBallot ? builder.getInt64Ty()
+                                                               : builder.getVoidTy();
   return builder.CreateCall(llvm::FunctionType::get(result, types, false), routine, all);
 }
 

@@ -127,6 +127,8 @@ public:
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
   int task = 0;
+  llvm::Value *thread = nullptr; ///< QdThread, where threads of a block run on the processor
+  bool isInBlock = false;        ///< the function is that of one thread of a block
   /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False: it does not know.
   std::function<bool(mlir::Value)> resolve;
   /// Ends the function early, after a failed check.
@@ -202,6 +204,12 @@ private:
   void emitCall(ir::CallOp op);
   Components emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
+
+  // block_ops.cpp
+  void emitBlockOp(mlir::Operation *op);
+  Components emitThreadOp(mlir::Operation *op);
+  llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane);
+  void emitShared(ir::SharedOp op);
 
   // sites.cpp
   void emitPrint(ir::PrintOp op);

@@ -223,8 +223,8 @@ private:
     builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false), routine, {context});
     builder.CreateCondBr(builder.CreateIsNotNull(loadMember(context, kFailed, builder.getInt32Ty())), exit, judge);
     builder.SetInsertPoint(judge);
-    llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), loadMember(context, kScratch, builder.getPtrTy()),
-                                                   getConditionSlot(repeat));
+    llvm::Value *slot =
+        builder.CreateConstGEP1_64(builder.getInt8Ty(), loadMember(context, kScratch, builder.getPtrTy()), getConditionSlot(repeat));
     builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateLoad(builder.getInt8Ty(), slot)), round, done);
     builder.SetInsertPoint(done);
   }

@@ -22,6 +22,13 @@ public:
   void synchronize();
   /// The value that the thread `distance` further on in the warp has. All threads of the warp take part.
   llvm::Value *shuffleDown(llvm::Value *value, unsigned distance);
+  /// The value that thread `lane` of the warp has. All threads of the warp take part.
+  llvm::Value *shuffle(llvm::Value *value, llvm::Value *lane);
+  /// Waits for the threads of the warp.
+  void synchronizeWarp();
+  /// A bit for each thread of the warp; i32.
+  llvm::Value *ballot(llvm::Value *vote);
+  void fence(bool ofBlock);
   /// Shared memory of one value, as a generic address.
   llvm::Value *makeShared(llvm::Type *type, llvm::StringRef name);
   /// The shared memory whose size the host chooses, as a generic address.
@@ -30,6 +37,7 @@ public:
 
 private:
   llvm::Value *readRegister(unsigned intrinsic, uint64_t limit);
+  llvm::Value *exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord);
 
   BodyEmitter &in;
   llvm::IRBuilder<> &builder;

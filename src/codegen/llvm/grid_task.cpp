@@ -1,4 +1,5 @@
 #include "codegen/llvm/grid.h"
+#include "ir/attributes.h"
 #include "passes/accesses.h"
 #include "passes/source_places.h"
 #include "runtime/kernel_abi.h"
@@ -116,6 +117,7 @@ unsigned GridTask::chooseLanes() {
       while (auto component = ref.getDefiningOp<ir::ComponentOp>()) ref = component.getRef();
       return bool(ref.getDefiningOp<ir::AccumulatorOp>());
     }
+    if (op->hasAttr(ir::kVolatile)) return false;
     return !isa<ir::IfOp, ir::ForOp, ir::WhileOp, ir::CallOp, ir::RandomOp, ir::PrintOp, ir::AssertOp, ir::CompareExchangeOp,
                 ir::ContinueOp, ir::BreakOp, ir::ExtractAtOp>(op);
   };
@@ -129,7 +131,8 @@ void GridTask::emitParallel() {
   loop = findLoop(module, task);
   if (!loop) return;
   collectReductions();
-  lanes = chooseLanes();
+  bool isOfBlock = module.isOfBlock(loop);
+  lanes = isOfBlock ? 1 : chooseLanes();
   blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.mostThreads));
   // Warps take part as a whole in what a block combines.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
@@ -142,6 +145,8 @@ void GridTask::emitParallel() {
   const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, innermost, many);
   body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
   threads.emplace(*body);
+  body->isInBlock = true;
+  uint32_t sharedBefore = module.sharedBytes;
   llvm::IRBuilder<> &at = body->builder;
   body->task = index;
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
@@ -170,6 +175,9 @@ void GridTask::emitParallel() {
     body->emitWhen(worthCopying, "copies", [&] { emitLoop(true); }, [&] { emitLoop(false); });
   endSums();
   at.CreateRetVoid();
+  constexpr uint32_t kMostSharedBytes = 48 << 10;
+  if (uint32_t bytes = module.sharedBytes - sharedBefore; bytes > kMostSharedBytes)
+    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMostSharedBytes;
 }
 
 /// All iterations of this thread: block after block of `blockSize * lanes`, in which each lane is `blockSize` further on.

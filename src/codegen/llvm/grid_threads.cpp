@@ -19,20 +19,44 @@ void GridThreads::synchronize() {
   builder.CreateIntrinsic(builder.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder.getInt32(0)});
 }
 
-llvm::Value *GridThreads::shuffleDown(llvm::Value *value, unsigned distance) {
-  // In words of 32 bits.
+/// Takes a value apart into words of 32 bits.
+llvm::Value *GridThreads::exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord) {
   llvm::Type *type = value->getType();
   unsigned bits = unsigned(type->getPrimitiveSizeInBits()), words = (bits + 31) / 32;
   llvm::Type *whole = builder.getIntNTy(words * 32);
   llvm::Value *from = builder.CreateZExt(builder.CreateBitCast(value, builder.getIntNTy(bits)), whole),
               *to = builder.getIntN(words * 32, 0);
   for (unsigned word = 0; word < words; ++word) {
-    llvm::Value *part = builder.CreateTrunc(builder.CreateLShr(from, word * 32), builder.getInt32Ty());
-    part = builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
-                                   {builder.getInt32(~0u), part, builder.getInt32(distance), builder.getInt32(kWarp - 1)});
+    llvm::Value *part = exchangeWord(builder.CreateTrunc(builder.CreateLShr(from, word * 32), builder.getInt32Ty()));
     to = builder.CreateOr(to, builder.CreateShl(builder.CreateZExt(part, whole), word * 32));
   }
   return builder.CreateBitCast(builder.CreateTrunc(to, builder.getIntNTy(bits)), type);
+}
+
+llvm::Value *GridThreads::shuffleDown(llvm::Value *value, unsigned distance) {
+  return exchange(value, [&](llvm::Value *word) {
+    return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
+                                   {builder.getInt32(~0u), word, builder.getInt32(distance), builder.getInt32(kWarp - 1)});
+  });
+}
+
+llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
+  return exchange(value, [&](llvm::Value *word) {
+    return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
+                                   {builder.getInt32(~0u), word, lane, builder.getInt32(kWarp - 1)});
+  });
+}
+
+void GridThreads::synchronizeWarp() {
+  builder.CreateIntrinsic(builder.getVoidTy(), llvm::Intrinsic::nvvm_bar_warp_sync, {builder.getInt32(~0u)});
+}
+
+llvm::Value *GridThreads::ballot(llvm::Value *vote) {
+  return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_vote_ballot_sync, {builder.getInt32(~0u), vote});
+}
+
+void GridThreads::fence(bool ofBlock) {
+  builder.CreateIntrinsic(builder.getVoidTy(), ofBlock ? llvm::Intrinsic::nvvm_membar_cta : llvm::Intrinsic::nvvm_membar_gl, {});
 }
 
 static llvm::Value *declareShared(BodyEmitter &in, llvm::Type *type, llvm::StringRef name, bool isDynamic) {

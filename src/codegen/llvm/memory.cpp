@@ -337,8 +337,8 @@ Components BodyEmitter::loadMemory(const Place &place) {
     llvm::Instruction *all;
     llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
     if (place.lanes.isUniform() || lanes == 1) {
-      all = builder.CreateAlignedLoad(type, pointer, align);
-      module.setReadOnly(all, place.scope);
+      all = builder.CreateAlignedLoad(type, pointer, align, place.isVolatile);
+      if (!place.isVolatile) module.setReadOnly(all, place.scope);
       result.push_back({fromMemory(scalar, all)});
     } else if (module.traits.hasGrids) {
       for (int64_t part = i; part < i + std::max<int64_t>(group, 1); ++part)

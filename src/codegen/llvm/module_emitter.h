@@ -19,7 +19,18 @@ namespace qd::codegen {
 /// Members of QdKernelContext (runtime/kernel_abi.h) in order.
 enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed };
 /// Members of QdRuntimeApi in order.
-enum ApiField : unsigned { kParallelFor, kFail, kPrint, kAllocateTemporary, kClaim, kFinishRound };
+enum ApiField : unsigned {
+  kParallelFor,
+  kFail,
+  kPrint,
+  kAllocateTemporary,
+  kClaim,
+  kFinishRound,
+  kRunBlocks,
+  kSynchronize,
+  kShuffle,
+  kBallot
+};
 
 class ModuleEmitter {
 public:
@@ -58,6 +69,11 @@ public:
   /// The alias scope of a container argument: one for each field, one for all arrays together. -1: none.
   int getAliasScope(ir::TensorArgumentOp argument);
   int getScratchScope() const { return scratchScope; }
+  /// Whether the iterations of a loop work together in blocks.
+  bool isOfBlock(ir::ForOp loop) { return containsDeep(loop.getBody(), ir::isOfBlock); }
+  /// Where a shared array lies in the memory of a block.
+  uint32_t getSharedOffset(ir::SharedOp op);
+  uint32_t sharedBytes = 0; ///< of the shared arrays of all tasks up to here
   void setAlias(llvm::Instruction *instruction, int scope);
   /// Tells a load that no thread of the grid writes what it reads, where that is so.
   void setReadOnly(llvm::Instruction *load, int scope);
@@ -86,6 +102,7 @@ private:
   void countCalls();
 
   std::map<std::string, llvm::Function *> instances;
+  std::map<uint32_t, uint32_t> sharedOffsets; ///< by the number of the array
   std::map<std::vector<mlir::Operation *>, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
   llvm::DenseMap<mlir::Operation *, int64_t> functionSizes;
@@ -99,6 +116,8 @@ private:
 /// Tasks (task.cpp): `i1 task(context)`, true when the kernel ends with it.
 llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
 /// Tasks as grids (grid_task.cpp): an entry, and its row in the artifact.
+/// The bytes that the elements of a container take, packed.
+int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type);
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast);
 
 } // namespace qd::codegen

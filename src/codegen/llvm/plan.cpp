@@ -3,6 +3,7 @@
 // Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on any machine of one
 // vector width.
 #include "codegen/llvm/task.h"
+#include "ir/attributes.h"
 
 using namespace mlir;
 
@@ -132,6 +133,10 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   });
   if (isRecursive)
     plan.whyScalar = "a function that it calls calls itself";
+  else if (module.isOfBlock(loop))
+    plan.whyScalar = "its iterations work together in blocks";
+  else if (module.containsDeep(body, [](Operation *op) { return op->hasAttr(ir::kVolatile); }))
+    plan.whyScalar = "it reads what other threads change";
   else if (module.options.lanes)
     plan.lanes = unsigned(module.options.lanes);
   else if (isScatter(loop))

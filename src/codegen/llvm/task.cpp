@@ -102,6 +102,7 @@ void ParallelTask::emit() {
   llvm::Function *plain = nullptr, *copying = nullptr;
   llvm::Value *total = builder.getInt64(1);
   for (const Axis &axis : getAxes(body, loop)) total = builder.CreateMul(total, axis.extent);
+  if (module.isOfBlock(loop)) return emitBlocks(total);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
   auto decided = dyn_cast<llvm::ConstantInt>(worthwhile);

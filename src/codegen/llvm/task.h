@@ -100,6 +100,10 @@ private:
   llvm::Value *getSlotPointer(BodyEmitter &in, uint32_t slot);
   void storeCaptures();
 
+  // blocks.cpp
+  void emitBlocks(llvm::Value *total);
+  llvm::Function *emitThreadFunction();
+
   // reductions.cpp
   void collectReductions();
   void beginChunk(BodyEmitter &in, llvm::Value *chunk, bool privateCopies);

@@ -63,6 +63,7 @@ struct Place {
   int64_t componentStride = 0;
   int scope = -1;
   bool isPrivate = false;
+  bool isVolatile = false; ///< for loads; with one lane only
 };
 
 } // namespace qd::codegen

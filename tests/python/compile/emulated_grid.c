@@ -11,7 +11,7 @@ enum { kMostThreads = 1024, kWarp = 32, kStack = 1 << 16 };
 
 typedef void Entry(const void *launch);
 
-static unsigned thread, block, blocks;
+static unsigned thread, block, blocks, block_size;
 static Entry *entry;
 static const void *launch;
 static struct {
@@ -24,6 +24,8 @@ static ucontext_t scheduler;
 unsigned emulated_thread(void) { return thread; }
 unsigned emulated_block(void) { return block; }
 unsigned emulated_block_count(void) { return blocks; }
+unsigned emulated_block_size(void) { return block_size; }
+void emulated_fence(void) {}
 
 static void wait_for_all(void) {
   unsigned me = thread;
@@ -32,6 +34,25 @@ static void wait_for_all(void) {
 }
 
 void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
+
+void emulated_warp_barrier(unsigned mask) { (void)mask, wait_for_all(); }
+
+unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned lane, unsigned clamp) {
+  static unsigned exchanged[kMostThreads];
+  (void)mask, (void)clamp;
+  exchanged[thread] = value;
+  wait_for_all();
+  value = exchanged[thread / kWarp * kWarp + lane % kWarp];
+  wait_for_all();
+  return value;
+}
+
+unsigned emulated_ballot(unsigned mask, unsigned char vote) {
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < kWarp; ++lane)
+    votes |= (emulated_shuffle(mask, vote & 1, lane, 0)) << lane;
+  return votes;
+}
 
 unsigned emulated_shuffle_down(unsigned mask, unsigned value, unsigned distance, unsigned clamp) {
   static unsigned exchanged[kMostThreads];
@@ -74,7 +95,7 @@ static void run_block(unsigned count) {
 
 /* `waits`: whether threads wait for each other. Without that none needs a stack of its own. */
 void emulate(Entry *task, int waits, const void *block_of_launch, unsigned block_count, unsigned thread_count) {
-  entry = task, launch = block_of_launch, blocks = block_count;
+  entry = task, launch = block_of_launch, blocks = block_count, block_size = thread_count;
   for (block = 0; block < block_count; ++block) {
     if (waits) {
       run_block(thread_count);

@@ -22,7 +22,13 @@ ROUTINES = {
     "read.ptx.sreg.ctaid.x": "block",
     "read.ptx.sreg.nctaid.x": "block_count",
     "barrier.cta.sync.aligned.all": "barrier",
+    "read.ptx.sreg.ntid.x": "block_size",
+    "bar.warp.sync": "warp_barrier",
+    "membar.cta": "fence",
+    "membar.gl": "fence",
     "shfl.sync.down.i32": "shuffle_down",
+    "shfl.sync.idx.i32": "shuffle",
+    "vote.ballot.sync": "ballot",
     "div.full.ftz": "divide",
     "rcp.approx.ftz.f": "reciprocal",
     "rsqrt.approx.ftz.f": "reciprocal_root",
@@ -44,7 +50,7 @@ def translate(text: str) -> str:
 
 def build(text: str, folder: Path) -> Path:
     """The shared object of a kernel, with entries that run whole grids."""
-    waits = int("@emulated_barrier(" in text or "@emulated_shuffle_down(" in text)
+    waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "warp_barrier", "shuffle_down", "shuffle", "ballot")))
     grid = [f'#include "{HERE / "emulated_grid.c"}"']
     for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):
         parameters = "const void *launch, unsigned blocks, unsigned threads, unsigned shared"

@@ -192,3 +192,68 @@ def test_large_argument_blocks() -> None:
     values = np.arange(1600, dtype=np.float32).reshape(40, 40)
     kernel(qd.Matrix(values.tolist()))
     np.testing.assert_array_equal(x.to_numpy(), values[np.arange(40), 39 - np.arange(40)])
+
+
+def test_blocks_share_arrays_and_wait_at_barriers() -> None:
+    block, subgroup = qd.simt.block, qd.simt.subgroup
+    out = qd.ndarray(qd.i64, (5, 256))
+
+    @qd.kernel
+    def kernel(out: qd.types.ndarray(qd.i64, 2)) -> None:
+        qd.loop_config(block_dim=64)
+        for i in range(256):
+            own = block.SharedArray((64,), qd.i32)
+            thread = block.thread_idx()
+            own[thread] = i
+            block.sync()
+            out[0, i] = own[63 - thread]
+            out[1, i] = block.inclusive_add(qd.i64(i) << 33, 64, qd.i64)
+            out[2, i] = subgroup.ballot(thread % 3 == 0)
+            out[3, i] = subgroup.shuffle(qd.f64(i), 5)
+            block.mem_fence()
+            out[4, i] = block.global_thread_idx()
+
+    kernel(out)
+    i = np.arange(256)
+    expected = [
+        i // 64 * 64 + 63 - i % 64,
+        np.cumsum((i << 33).reshape(4, 64), axis=1).ravel(),
+        np.where(i // 32 % 2 == 0, 0x49249249, 0x92492492),
+        i // 32 * 32 + 5,
+        i,
+    ]
+    np.testing.assert_array_equal(out.to_numpy(), expected)
+
+
+def test_shared_arrays_are_no_larger_than_the_memory_of_a_block() -> None:
+    @qd.kernel
+    def kernel() -> None:
+        for i in range(32):
+            large = qd.simt.block.SharedArray((16384,), qd.f32)
+            large[i] = 0.0
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="take 65536 bytes, a block has 49152"):
+        kernel()
+
+
+def test_tasks_are_repeated_until_a_flag_is_zero() -> None:
+    x, flag, inner = qd.ndarray(qd.i32, 100), qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+    flag[()] = 3
+
+    @qd.kernel(graph=True)
+    def kernel(x: qd.types.ndarray(qd.i32, 1), flag: qd.types.ndarray(qd.i32, 0), inner: qd.types.ndarray(qd.i32, 0)) -> None:
+        while qd.graph.do_while(flag):
+            inner[()] = 2
+            while qd.graph.do_while(inner):
+                for i in range(100):
+                    x[i] += i
+                inner[()] -= 1
+            flag[()] -= 1
+        for i in range(100):
+            x[i] = -x[i]
+
+    for round_number in (1, 2):  # the second launch would be a graph without the loop
+        flag[()] = 3
+        x.fill(0)
+        kernel(x, flag, inner)
+        np.testing.assert_array_equal(x.to_numpy(), -6 * np.arange(100), str(round_number))

@@ -1,0 +1,101 @@
+// block_ops.cpp: what the threads of a block do together
+//
+// On the processor the runtime runs the threads in turn (runtime/block_threads.h) and is called for everything but the number of a thread.
+#include "codegen/llvm/grid.h"
+#include "runtime/kernel_abi.h"
+
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <cstddef>
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type) {
+  int64_t bytes = ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement()));
+  for (int64_t extent : type.getExtents()) bytes *= extent;
+  return bytes;
+}
+
+uint32_t ModuleEmitter::getSharedOffset(ir::SharedOp op) {
+  constexpr uint32_t kAlignment = 16;
+  auto [entry, isNew] = sharedOffsets.try_emplace(op.getNumber(), sharedBytes);
+  if (isNew)
+    sharedBytes += (uint32_t(getPackedBytes(*this, cast<ir::TensorType>(op.getType()))) + kAlignment - 1) / kAlignment * kAlignment;
+  return entry->second;
+}
+
+void BodyEmitter::emitShared(ir::SharedOp op) {
+  auto type = cast<ir::TensorType>(op.getType());
+  uint32_t offset = module.getSharedOffset(op);
+  llvm::Value *data;
+  if (module.traits.hasGrids) {
+    std::string name = "qd_shared_" + std::to_string(op.getNumber());
+    llvm::GlobalVariable *known = module.module->getNamedGlobal(name);
+    data = known ? builder.CreateAddrSpaceCast(known, builder.getPtrTy())
+                 : GridThreads(*this).makeShared(llvm::ArrayType::get(builder.getInt8Ty(), uint64_t(getPackedBytes(module, type))), name);
+  } else if (thread) {
+    data = offsetBy(loadInvariant(builder.getPtrTy(), offsetBy(thread, offsetof(QdThread, shared))), offset);
+  } else {
+    data = llvm::PoisonValue::get(builder.getPtrTy()); // the accesses are refused
+  }
+  setTensor(op, {type, nullptr, data});
+}
+
+llvm::Value *BodyEmitter::emitShuffle(llvm::Value *value, llvm::Value *lane) {
+  if (module.traits.hasGrids) return GridThreads(*this).shuffle(value, lane);
+  llvm::Type *type = value->getType(), *bits = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
+  llvm::Value *sent = builder.CreateZExt(builder.CreateBitCast(value, bits), builder.getInt64Ty());
+  return builder.CreateBitCast(builder.CreateTrunc(callRuntime(kShuffle, {thread, sent, lane}), bits), type);
+}
+
+Components BodyEmitter::emitThreadOp(Operation *op) {
+  llvm::Type *i32 = builder.getInt32Ty();
+  if (auto barrier = dyn_cast<ir::BarrierOp>(op)) {
+    if (!module.traits.hasGrids)
+      callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGroup())});
+    else if (barrier.getGroup())
+      GridThreads(*this).synchronizeWarp();
+    else
+      GridThreads(*this).synchronize();
+    return {};
+  }
+  if (auto number = dyn_cast<ir::ThreadOp>(op)) {
+    llvm::Type *type = module.getType(number.getType());
+    if (!module.traits.hasGrids) {
+      if (!number.getGlobal()) return {{loadInvariant(i32, offsetBy(thread, offsetof(QdThread, index)), llvm::Align(4))}};
+      return {{builder.CreateTrunc(loadInvariant(builder.getInt64Ty(), offsetBy(thread, offsetof(QdThread, iteration))), type)}};
+    }
+    GridThreads threads(*this);
+    if (!number.getGlobal()) return {{threads.getThread()}};
+    llvm::Value *size = builder.CreateIntrinsic(i32, llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x, {});
+    return {{builder.CreateAdd(builder.CreateMul(threads.getBlock(), size), threads.getThread())}};
+  }
+  if (auto shuffle = dyn_cast<ir::ShuffleOp>(op)) {
+    Component value = getScalar(shuffle.getValue());
+    return {{emitShuffle(value.value, getUniform(shuffle.getLane()))}};
+  }
+  llvm::Value *vote = getUniform(cast<ir::BallotOp>(op).getVote());
+  if (module.traits.hasGrids) return {{builder.CreateZExt(GridThreads(*this).ballot(vote), builder.getInt64Ty())}};
+  return {{callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32)})}};
+}
+
+void BodyEmitter::emitBlockOp(Operation *op) {
+  if (auto fence = dyn_cast<ir::FenceOp>(op)) {
+    if (module.traits.hasGrids) return GridThreads(*this).fence(fence.getBlock());
+    builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
+    return;
+  }
+  Components result;
+  if (isInBlock) {
+    result = emitThreadOp(op);
+  } else {
+    module.reportError(op->getLoc()) << "threads work together in loops that run in parallel only";
+    for (Type type : op->getResultTypes()) result.push_back({llvm::PoisonValue::get(module.getType(type))});
+  }
+  if (op->getNumResults()) setValue(op->getResult(0), std::move(result));
+}
+
+} // namespace qd::codegen

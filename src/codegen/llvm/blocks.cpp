@@ -1,0 +1,56 @@
+// blocks.cpp: parallel loops on the processor whose iterations work together in blocks
+//
+// The loop becomes a function for one thread of a block; the runtime runs the threads of a block in turn, each on a stack of its own.
+#include "codegen/llvm/task.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+/// Threads of a block where the loop does not say.
+constexpr uint32_t kDefaultBlock = 128;
+constexpr uint64_t kMostChunks = 1024;
+
+/// `void thread(context, iteration, thread)`.
+llvm::Function *ParallelTask::emitThreadFunction() {
+  llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
+  llvm::Function *function =
+      module.makeFunction(llvm::Type::getVoidTy(module.ctx), {pointer, i64, pointer}, "qd_task_" + llvm::Twine(index) + "_thread");
+  BodyEmitter in(module, function, 1, *facts);
+  llvm::IRBuilder<> &at = in.builder;
+  in.continueAt(in.makeBlock("start"));
+  in.task = index;
+  in.thread = function->getArg(2);
+  in.isInBlock = true;
+  setUpResolve(in);
+  in.leaveFailed = [&] { at.CreateRetVoid(); };
+  if (setUpRandom(in, loop.getBody())) in.iteration = {function->getArg(1)};
+  llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (const Axis &axis : axes) extents.push_back(axis.extent);
+  for (auto [a, digit] : llvm::enumerate(unflatten(at, function->getArg(1), extents))) {
+    llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
+    in.setValue(loop.getBody().getArgument(unsigned(a)), {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
+  }
+  llvm::BasicBlock *next = in.makeBlock("iteration.end");
+  in.emitLoopBody(loop, loop.getBody(), next);
+  in.moveTo(next);
+  at.CreateRetVoid();
+  return function;
+}
+
+void ParallelTask::emitBlocks(llvm::Value *total) {
+  llvm::Function *thread = emitThreadFunction();
+  std::unique_ptr<BodyEmitter> in = beginFunction(1, *facts, "_blocks");
+  llvm::Value *blockSize = builder.getInt64(uint64_t(loop.getBlockDim().value_or(kDefaultBlock)));
+  in->callRuntime(kRunBlocks, {thread, in->function->getArg(1), in->function->getArg(2),
+                               in->builder.CreateTrunc(blockSize, builder.getInt32Ty()), in->builder.getInt64(module.sharedBytes)});
+  in->builder.CreateRetVoid();
+  storeCaptures();
+  llvm::Value *blocks =
+      builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMostChunks))), builder.getInt64(1));
+  callParallelFor(in->function, total, builder.CreateMul(blocks, blockSize));
+  body.leaveIfFailed();
+}
+
+} // namespace qd::codegen

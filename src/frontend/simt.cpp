@@ -1,0 +1,89 @@
+// simt.cpp: what the compiler itself knows of threads that work together; the rest of qd.simt is written in the language
+#include "frontend/builder.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+
+Value FunctionBuilder::makeSharedArray(const Value &shape, const Value &dtype) {
+  nb::object known = toPython(shape);
+  std::vector<int64_t> extents;
+  auto refuse = [&] {
+    fail(error::kCompilation, "ValueError: shape must be an integer or a tuple of integers, but got " +
+                                  (known ? toText(nb::repr(known)).str() : describe(shape)));
+  };
+  if (!known) refuse();
+  nb::object items = isList(makeObject(known)) ? known : nb::make_tuple(known);
+  for (nb::handle item : items) {
+    if (!PyLong_Check(item.ptr()) || PyBool_Check(item.ptr())) refuse();
+    extents.push_back(nb::cast<int64_t>(item));
+    if (extents.back() < 1 || extents.back() > INT32_MAX) refuse();
+  }
+  Type element = dtype.isObject() ? session.findValueType(dtype.object) : Type();
+  if (!element) fail(error::kType, "Invalid data type " + describe(dtype) + " given to qd.simt.block.SharedArray");
+  Value array;
+  array.kind = Kind::Tensor;
+  array.object = nb::none();
+  int64_t bytes = int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(element))));
+  array.type = ir::TensorType::get(&session.ctx, element, extents, {}, bytes, {});
+  array.input = session.reader.addShared();
+  return array;
+}
+
+Value FunctionBuilder::shuffle(const Value &value, const Value &lane) {
+  mlir::Value given = emit(value), from = convert(lane, session.types.i32);
+  auto vector = dyn_cast<VectorType>(given.getType());
+  if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from));
+  SmallVector<mlir::Value> components;
+  for (int64_t i = 0; i < ir::getComponentCount(vector); ++i) components.push_back(create<ir::ShuffleOp>(extract(given, i), from));
+  return makeComputed(makeVector(components, vector));
+}
+
+Value FunctionBuilder::limitOf(const Value &value, bool isLargest) {
+  Type type = ir::getScalar(emit(value).getType());
+  if (ir::isFloatScalar(type)) {
+    double infinity = std::numeric_limits<double>::infinity();
+    return makeComputed(constantFloat(isLargest ? infinity : -infinity, type));
+  }
+  unsigned bits = type.getIntOrFloatBitWidth();
+  bool isSigned = type.isSignedInteger();
+  uint64_t all = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
+  uint64_t largest = isSigned ? all >> 1 : all;
+  return makeComputed(constant(int64_t(isLargest ? largest : isSigned ? ~largest : 0), type));
+}
+
+Value FunctionBuilder::callSimt(llvm::StringRef name, Arguments &arguments) {
+  std::string shown = "qd.simt." + name.str();
+  auto bindTo = [&](llvm::StringRef parameters) { return bind(shown, arguments, parameters); };
+  auto nothing = [&] {
+    bindTo("");
+    return makeObject(nb::none());
+  };
+  if (name == "block.SharedArray") {
+    std::vector<Value> given = bindTo("shape dtype");
+    return makeSharedArray(given[0], given[1]);
+  }
+  if (name.ends_with(".mem_fence")) {
+    create<ir::FenceOp>(/*block=*/!name.starts_with("grid"));
+    return nothing();
+  }
+  if (name == "largest" || name == "smallest") return limitOf(bindTo("x")[0], name == "largest");
+  if (!isInsideParallel && isInKernel()) fail(error::kSyntax, shown + "() is only valid within loops that run in parallel");
+  if (name.ends_with(".sync")) {
+    create<ir::BarrierOp>(/*group=*/name.starts_with("subgroup"));
+    return nothing();
+  }
+  if (name.ends_with("thread_idx")) {
+    bindTo("");
+    return makeComputed(create<ir::ThreadOp>(session.types.i32, /*global=*/name.contains("global")));
+  }
+  if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, truth(bindTo("predicate")[0], shown)));
+  std::vector<Value> given = bindTo("value lane");
+  return shuffle(given[0], given[1]);
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,271 @@
+"""Shared arrays, barriers and what blocks compute together (spec 4 S12)."""
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants.simt import block
+
+NUMPY = {"i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64, "f32": np.float32, "f64": np.float64}
+
+
+@pytest.mark.parametrize("block_dim", [1, 2, 32, 64, 256, 1024])
+def test_threads_see_what_others_wrote_before_the_barrier(block_dim):
+    @qd.kernel
+    def reverse(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(x.shape[0]):
+            own = block.SharedArray((block_dim,), qd.i32)
+            thread = block.thread_idx()
+            own[thread] = x[i]
+            block.sync()
+            y[i] = own[block_dim - 1 - thread]
+
+    x = np.arange(3 * block_dim, dtype=np.int32)
+    y = np.zeros_like(x)
+    reverse(x, y)
+    np.testing.assert_array_equal(y, x.reshape(3, block_dim)[:, ::-1].ravel())
+
+
+def test_barriers_stand_in_uniform_loops_and_branches():
+    @qd.kernel
+    def shift(x: qd.types.ndarray(), rounds: qd.i32):
+        qd.loop_config(block_dim=64)
+        for i in range(x.shape[0]):
+            own = block.SharedArray(64, qd.f32)
+            thread = block.thread_idx()
+            own[thread] = x[i]
+            for _ in range(rounds):
+                block.sync()
+                left = own[(thread + 63) % 64]
+                block.sync()
+                own[thread] = left
+            if rounds > 2:
+                block.sync()
+                x[i] = own[63 - thread]
+            else:
+                x[i] = own[thread]
+
+    for rounds in (0, 1, 5):
+        x = np.arange(128, dtype=np.float32)
+        shift(x, rounds)
+        rows = np.roll(np.arange(128, dtype=np.float32).reshape(2, 64), rounds, axis=1)
+        np.testing.assert_array_equal(x, (rows[:, ::-1] if rounds > 2 else rows).ravel())
+
+
+def test_arrays_have_axes_vectors_and_atomics():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=32)
+        for i in range(out.shape[0]):
+            grid = block.SharedArray((4, 8), qd.types.vector(2, qd.f32))
+            total = block.SharedArray((1,), qd.i32)
+            thread = block.thread_idx()
+            if thread == 0:
+                total[0] = 0
+            block.sync()
+            grid[thread // 8, thread % 8] = qd.Vector([i, thread], qd.f32)
+            total[0] += thread
+            block.sync()
+            out[i] = grid[3 - thread // 8, thread % 8][1] + total[0]
+
+    out = np.zeros(64, np.float32)
+    work(out)
+    lanes = np.arange(32)
+    np.testing.assert_array_equal(out, np.tile((3 - lanes // 8) * 8 + lanes % 8 + 496, 2))
+
+
+def test_arrays_are_arguments_of_funcs():
+    @qd.func
+    def fill(shared, value):
+        shared[block.thread_idx()] = value
+        block.sync()
+
+    @qd.func
+    def total_of(shared):
+        total = 0
+        for k in range(shared.shape[0]):
+            total += shared[k]
+        return total
+
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=32)
+        for i in range(32):
+            first = block.SharedArray((32,), qd.i32)
+            second = block.SharedArray((32,), qd.i32)
+            fill(first, i)
+            fill(second, 2 * i)
+            out[i] = total_of(second) - total_of(first)
+
+    out = np.zeros(32, np.int32)
+    work(out)
+    assert (out == 496).all()
+
+
+def test_votes_of_a_block():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            thread = block.thread_idx()
+            out[i, 0] = block.sync_count_nonzero(thread % 3 == 0)
+            out[i, 1] = block.sync_any_nonzero(thread == 63)
+            out[i, 2] = block.sync_all_nonzero(thread < 63)
+            out[i, 3] = block.sync_all_nonzero(thread >= 0)
+
+    out = np.zeros((64, 4), np.int32)
+    work(out)
+    assert (out == [22, 1, 0, 1]).all()
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("block_dim", [32, 128])
+def test_reductions_and_scans(dtype, block_dim):
+    kind = getattr(qd, dtype)
+
+    @qd.kernel
+    def work(x: qd.types.ndarray(), out: qd.types.ndarray()):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(x.shape[0]):
+            out[0, i] = block.reduce_all_add(x[i], block_dim, kind)
+            out[1, i] = block.reduce_all_min(x[i], block_dim, kind)
+            out[2, i] = block.reduce_all_max(x[i], block_dim, kind)
+            out[3, i] = block.inclusive_add(x[i], block_dim, kind)
+            out[4, i] = block.exclusive_add(x[i], block_dim, kind)
+            out[5, i] = block.exclusive_min(x[i], block_dim, kind)
+            out[6, i] = block.inclusive_max(x[i], block_dim, kind)
+
+    x = np.random.default_rng(1).integers(0, 100, 2 * block_dim).astype(NUMPY[dtype])
+    out = np.zeros((7, len(x)), NUMPY[dtype])
+    work(x, out)
+    rows = x.reshape(2, block_dim)
+    largest = np.inf if dtype[0] == "f" else np.iinfo(NUMPY[dtype]).max
+    before = np.concatenate([np.full((2, 1), largest, NUMPY[dtype]), np.minimum.accumulate(rows, axis=1)[:, :-1]], axis=1)
+    expected = [
+        np.repeat(rows.sum(axis=1), block_dim), np.repeat(rows.min(axis=1), block_dim), np.repeat(rows.max(axis=1), block_dim),
+        np.cumsum(rows, axis=1).ravel(), (np.cumsum(rows, axis=1) - rows).ravel(), before.ravel(),
+        np.maximum.accumulate(rows, axis=1).ravel(),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(out, np.array(expected, NUMPY[dtype]))
+
+
+def test_scans_keep_the_order_of_the_threads():
+    @qd.func
+    def last(a, b):
+        return b
+
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            out[0, i] = block.inclusive_scan(i, 64, last, qd.i32)
+            out[1, i] = block.exclusive_scan(i, 64, last, -1, qd.i32)
+            out[2, i] = block.reduce_all(i, 64, last, qd.i32)
+
+    out = np.zeros((3, 64), np.int32)
+    work(out)
+    np.testing.assert_array_equal(out, [np.arange(64), np.arange(64) - 1, np.full(64, 63)])
+
+
+@pytest.mark.parametrize(("bits", "start", "digit_bits"), [(5, 0, 5), (6, 3, 6), (8, 8, 4)])
+def test_radix_rank_is_stable(bits, start, digit_bits):
+    size = 1 << bits
+
+    @qd.kernel
+    def work(keys: qd.types.ndarray(), rank: qd.types.ndarray(), counts: qd.types.ndarray()):
+        qd.loop_config(block_dim=size)
+        for i in range(size):
+            bins = block.SharedArray((size,), qd.i32)
+            before = block.SharedArray((size,), qd.i32)
+            rank[i] = block.radix_rank_match_atomic_or(keys[i], size, bits, start, digit_bits, bins, before)
+            counts[0, i] = bins[block.thread_idx()]
+            counts[1, i] = before[block.thread_idx()]
+
+    keys = np.random.default_rng(2).integers(0, 2**32, size, np.uint32)
+    rank, counts = np.zeros(size, np.int32), np.zeros((2, size), np.int32)
+    work(keys, rank, counts)
+    digits = (keys >> np.uint32(start)) & np.uint32((1 << digit_bits) - 1)
+    bins = np.bincount(digits, minlength=size)
+    np.testing.assert_array_equal(counts, [bins, np.cumsum(bins) - bins])
+    np.testing.assert_array_equal(rank, np.argsort(np.argsort(digits, kind="stable")))
+
+
+def test_random_numbers_and_several_axes():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=32)
+        for i, j in qd.ndrange(4, 32):
+            own = block.SharedArray((32,), qd.f32)
+            own[block.thread_idx()] = qd.random()
+            block.sync()
+            out[i, j] = own[31 - j]
+
+    out = np.zeros((4, 32), np.float32)
+    work(out)
+    assert len(np.unique(out)) == 128
+
+
+def test_a_last_block_that_is_not_full_waits_for_its_own_threads():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(out.shape[0]):
+            count = block.SharedArray((1,), qd.i32)
+            if block.thread_idx() == 0:
+                count[0] = 0
+            block.sync()
+            count[0] += 1
+            block.sync()
+            out[i] = count[0]
+
+    out = np.zeros(100, np.int32)
+    work(out)
+    assert out.tolist() == [64] * 64 + [36] * 36
+
+
+def test_threads_at_different_barriers_are_an_error():
+    @qd.kernel
+    def work():
+        qd.loop_config(block_dim=32)
+        for i in range(32):
+            if i % 2 == 0:
+                block.sync()
+            else:
+                qd.simt.subgroup.sync()
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="wait for each other at different barriers"):
+        work()
+
+
+def compile_in_block(body, loop="qd.loop_config(block_dim=32)\n    for i in range(32):", indent=8):
+    lines = "".join(" " * indent + line + "\n" for line in body.splitlines())
+    qd.kernel_from_source(f"import quadrants as qd\n@qd.kernel\ndef k():\n    {loop}\n{lines}")()
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("s = qd.simt.block.SharedArray((i, 2), qd.f32)", "shape must be an integer or a tuple of integers, but got"),
+        ("s = qd.simt.block.SharedArray('4', qd.f32)", "shape must be an integer or a tuple of integers, but got"),
+        ("s = qd.simt.block.SharedArray(4, 'f32')", "Invalid data type"),
+        ("qd.simt.block.reduce_add(i, 33, qd.i32)", "block_dim must be a positive multiple of subgroup size"),
+        ("qd.simt.subgroup.reduce_add_tiled(i, 6)", "log2_size must be an integer in"),
+    ],
+)
+def test_misuse_is_refused(body, text):
+    with pytest.raises(qd.QuadrantsCompilationError, match=text):
+        compile_in_block(body)
+
+
+def test_threads_are_those_of_parallel_loops():
+    with pytest.raises(qd.QuadrantsSyntaxError, match="only valid within loops"):
+        compile_in_block("qd.simt.block.sync()", loop="if True:")
+
+
+def test_deprecated_names_say_so():
+    qd.simt._primitives._warned.clear()
+    with pytest.warns(DeprecationWarning, match=r"qd\.simt\.block\.mem_sync"):
+        compile_in_block("qd.simt.block.mem_sync()")
+    with pytest.warns(DeprecationWarning, match=r"qd\.simt\.grid\.memfence"):
+        compile_in_block("qd.simt.grid.memfence()")

@@ -1,0 +1,149 @@
+"""What the 32 threads of a group do together (spec 4 S13, S14)."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+from quadrants.simt import subgroup
+
+LANES = np.arange(32)
+
+
+def on_lanes(expression, dtype="int32", **names):
+    """The value of an expression of `lane` on the lanes of two groups."""
+    source = f"""
+import quadrants as qd
+from quadrants.simt import subgroup, warp
+@qd.kernel
+def k(x: qd.types.ndarray(), out: qd.types.ndarray()):
+    qd.loop_config(block_dim=64)
+    for i in range(64):
+        lane = subgroup.invocation_id()
+        out[i] = {expression}
+"""
+    x = names.pop("x", np.zeros(64, np.int32))
+    out = np.zeros(64, dtype)
+    qd.kernel_from_source(source)(x, out)
+    return out
+
+
+def test_lanes_are_numbered_and_one_is_elected():
+    np.testing.assert_array_equal(on_lanes("lane"), np.tile(LANES, 2))
+    np.testing.assert_array_equal(on_lanes("subgroup.elect()"), np.tile(LANES == 0, 2))
+    assert (subgroup.group_size(), subgroup.log2_group_size()) == (32, 5)
+    assert (on_lanes("subgroup.group_size() + 0 * lane") == 32).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32, np.int64, np.uint64, np.float64])
+def test_shuffles(dtype):
+    x = (np.arange(64) * 3 + 1).astype(dtype)
+    rows = x.reshape(2, 32)
+
+    def get(expression):
+        return on_lanes(expression, x.dtype, x=x).reshape(2, 32)
+
+    np.testing.assert_array_equal(get("subgroup.shuffle(x[i], 31 - lane)"), rows[:, ::-1])
+    np.testing.assert_array_equal(get("subgroup.shuffle_xor(x[i], 5)"), rows[:, LANES ^ 5])
+    np.testing.assert_array_equal(get("subgroup.shuffle_up(x[i], 3)"), rows[:, np.where(LANES < 3, LANES, LANES - 3)])
+    np.testing.assert_array_equal(get("subgroup.shuffle_down(x[i], qd.u32(4))"), rows[:, np.where(LANES > 27, LANES, LANES + 4)])
+    np.testing.assert_array_equal(get("subgroup.broadcast(x[i], 7)"), np.repeat(rows[:, 7:8], 32, axis=1))
+    np.testing.assert_array_equal(get("subgroup.broadcast_first(x[i])"), np.repeat(rows[:, :1], 32, axis=1))
+
+
+def test_votes():
+    odd = 0xAAAAAAAA
+    assert (on_lanes("subgroup.ballot(lane % 2)", np.uint64) == odd).all()
+    assert (on_lanes("subgroup.ballot_first_n(lane % 2, 5)", np.uint32) == 0b01010).all()
+    np.testing.assert_array_equal(on_lanes("subgroup.all_true_tiled(lane >= 8, 3)"), np.tile(LANES >= 8, 2))
+    np.testing.assert_array_equal(on_lanes("subgroup.any_true_tiled(lane == 9, 3)"), np.tile(LANES // 8 == 1, 2))
+    np.testing.assert_array_equal(on_lanes("subgroup.all_equal_tiled(lane // 8, 3)"), np.ones(64))
+    assert (on_lanes("subgroup.all_equal(i // 32)") == 1).all() and (on_lanes("subgroup.all_equal(i // 16)") == 0).all()
+    assert (on_lanes("subgroup.all_true(1)") == 1).all() and (on_lanes("subgroup.any_true(0)") == 0).all()
+
+
+def test_lane_masks():
+    lanes = np.tile(LANES, 2).astype(np.uint64)
+    below = (np.uint64(1) << lanes) - np.uint64(1)
+    own = np.uint64(1) << lanes
+    whole = np.uint64(0xFFFFFFFF)
+    for name, expected in {"lt": below, "le": below | own, "eq": own, "gt": whole ^ (below | own), "ge": whole ^ below}.items():
+        np.testing.assert_array_equal(on_lanes(f"subgroup.lanemask_{name}(lane)", np.uint32), expected)
+
+
+@pytest.mark.parametrize("log2_size", [0, 1, 3, 5])
+def test_reductions_and_scans_of_tiles(log2_size):
+    x = np.random.default_rng(3).integers(-50, 50, 64).astype(np.int32)
+    tiles = x.reshape(-1, 1 << log2_size)
+
+    def get(name, *more):
+        return on_lanes(f"subgroup.{name}_tiled(x[i], {', '.join([*more, str(log2_size)])})", x=x).reshape(tiles.shape)
+
+    for name, function in {"add": np.add, "min": np.minimum, "max": np.maximum}.items():
+        whole = np.repeat(function.reduce(tiles, axis=1)[:, None], tiles.shape[1], axis=1)
+        np.testing.assert_array_equal(get(f"reduce_all_{name}"), whole)
+        np.testing.assert_array_equal(get(f"reduce_{name}")[:, 0], whole[:, 0])
+    scans = {
+        "add": (np.add, 0), "mul": (np.multiply, 1), "min": (np.minimum, 2**31 - 1), "max": (np.maximum, -(2**31)),
+        "and": (np.bitwise_and, -1), "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0),
+    }  # fmt: skip
+    for name, (function, identity) in scans.items():
+        inclusive = function.accumulate(tiles, axis=1, dtype=np.int32)
+        before = np.concatenate([np.full((len(tiles), 1), identity, np.int32), inclusive[:, :-1]], axis=1)
+        np.testing.assert_array_equal(get(f"inclusive_{name}"), inclusive)
+        np.testing.assert_array_equal(get(f"exclusive_{name}"), before)
+
+
+def test_segments_begin_anew_at_their_heads():
+    x = np.random.default_rng(4).integers(0, 100, 64).astype(np.int32)
+    out = on_lanes("subgroup.segmented_reduce_add(x[i], lane % 5 == 0)", x=x)
+    least = on_lanes("subgroup.segmented_reduce_min_tiled(x[i], lane % 5 == 0, 4)", x=x)
+    for i in range(64):
+        lane = i % 32
+        first = i - lane + lane // 5 * 5
+        assert out[i] == x[first : i + 1].sum()
+        assert least[i] == x[max(first, i - i % 16) : i + 1].min()
+
+
+def test_pairs_are_sorted_by_key_then_value():
+    rng = np.random.default_rng(5)
+    keys, values = rng.integers(0, 8, 64).astype(np.int32), rng.permutation(64).astype(np.float32)
+
+    @qd.kernel
+    def work(keys: qd.types.ndarray(), values: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            key, value = subgroup.bitonic_sort_kv(keys[i], values[i])
+            keys[i] = key
+            values[i] = value
+
+    expected = [sorted(zip(keys[k : k + 32].tolist(), values[k : k + 32].tolist(), strict=True)) for k in (0, 32)]
+    work(keys, values)
+    assert list(zip(keys.tolist(), values.tolist(), strict=True)) == expected[0] + expected[1]
+
+
+def test_older_names_of_warps():
+    mask = "qd.u32(0xFFFFFFFF)"
+    np.testing.assert_array_equal(on_lanes(f"warp.shfl_down_i32({mask}, lane, 1)"), np.tile(np.minimum(LANES + 1, 31), 2))
+    np.testing.assert_array_equal(on_lanes(f"warp.match_any({mask}, lane % 2)", np.uint32), np.tile([0x55555555, 0xAAAAAAAA], 32))
+    assert (on_lanes(f"warp.all_nonzero({mask}, 1) + warp.any_nonzero({mask}, lane == 3) + warp.unique({mask}, 1)") == 3).all()
+    assert (on_lanes("warp.active_mask()", np.uint32) == 0xFFFFFFFF).all()
+
+
+def test_groups_take_turns_in_their_own_time():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=128)
+        for i in range(128):
+            group = i // 32
+            total = i
+            for _ in range(group):  # uniform in a group, not in the block
+                total = subgroup.reduce_all_add(total)
+            out[i] = total
+
+    out = np.zeros(128, np.int64)
+    work(out)
+    rows = np.arange(128).reshape(4, 32)
+    expected = [functools.reduce(lambda row, _: np.full(32, row.sum()), range(group), rows[group]) for group in range(4)]
+    np.testing.assert_array_equal(out.reshape(4, 32), expected)
