@@ -393,6 +393,49 @@ def inverse(A):
 
 
 @qd.pyfunc
+def cholesky(A, dt: qd.template() = None):
+    """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 12x12; not finite for others."""
+    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
+    T = qd.static(_compute_type(A.dtype, dt))
+    n = qd.static(A.n)
+    M = qd.cast(A, T)
+    L = qd.Matrix.zero(T, n, n)
+    qd.loop_config(serialize=True)
+    for j in range(n):
+        pivot = M[j, j]
+        for k in range(j):
+            pivot -= L[j, k] * L[j, k]
+        L[j, j] = qd.sqrt(pivot)
+        for i in range(j + 1, n):
+            rest = M[i, j]
+            for k in range(j):
+                rest -= L[i, k] * L[j, k]
+            L[i, j] = rest / L[j, j]
+    return L
+
+
+@qd.pyfunc
+def solve_spd(A, b, dt: qd.template() = None):
+    """The vector x with A x = b, for a symmetric positive definite matrix up to 12x12, by Cholesky; not finite for others."""
+    qd.static(_require(A.m == b.n, "Matrix and Vector dimension dismatch"))
+    L = cholesky(A, dt)
+    x = qd.cast(b, qd.static(_compute_type(A.dtype, dt)))
+    n = qd.static(A.n)
+    qd.loop_config(serialize=True)
+    for i in range(n):
+        for k in range(i):
+            x[i] -= L[i, k] * x[k]
+        x[i] /= L[i, i]
+    qd.loop_config(serialize=True)
+    for step in range(n):
+        i = n - 1 - step
+        for k in range(i + 1, n):
+            x[i] -= L[k, i] * x[k]
+        x[i] /= L[i, i]
+    return x
+
+
+@qd.pyfunc
 def randn(dt: qd.template() = None):
     """A random number of the standard normal distribution (Box and Muller)."""
     T = qd.static(_compute_type(None, dt))

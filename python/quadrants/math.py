@@ -7,6 +7,7 @@ import math as _math
 import quadrants as qd
 
 from ._builtins import TABLE as _TABLE
+from ._math_functions import *  # noqa: F403 (more names of this module)
 from ._types import matrix as _matrix
 from ._types import vector as _vector
 
@@ -26,6 +27,10 @@ mat2, mat3, mat4 = (_matrix(n, n, float) for n in (2, 3, 4))
 def mix(x, y, a):
     """x where a is 0, y where a is 1, linear between."""
     return x * (1.0 - a) + y * a
+
+
+lerp = mix
+abs = _TABLE["abs"]
 
 
 @qd.pyfunc

@@ -35,7 +35,19 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     if (failed(refuseLostValues(module))) return signalPassFailure();
   }
 
+  static LogicalResult refuseLostOrder(ModuleOp module) {
+    auto walked = module.walk([](Operation *op) {
+      bool isRepeat = isa<RepeatOp>(op);
+      if (!isRepeat && !isOfBlock(op)) return WalkResult::advance();
+      op->emitError(isRepeat ? "what each round of qd.graph.do_while() found is not known any more when gradients are computed"
+                             : "threads that work together have no gradients");
+      return WalkResult::interrupt();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
   static LogicalResult differentiate(ModuleOp module, KernelOp kernel) {
+    if (failed(refuseLostOrder(module))) return failure();
     Activity activity(module);
     markOverwrittenLoads(kernel, activity);
     DerivedFunctions functions(module, activity);

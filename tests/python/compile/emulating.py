@@ -76,11 +76,11 @@ def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     compile_plain = _compiler.compile
 
     def compile_emulated(*arguments: Any) -> Any:
-        *rest, options, target, scope = arguments
+        *rest, options, target, _, mode = arguments
         if not target.startswith("cuda"):
             return compile_plain(*arguments)
         own = folder / str(len(list(folder.iterdir())))
-        artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "")
+        artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "", mode)
         (dumped,) = own.iterdir()
         library = build(translate((dumped / "3_optimised.ll").read_text()), own)
         ptx, path = find_ptx(artifact).encode(), f"{library}\0".encode()

@@ -191,3 +191,18 @@ def test_old_spellings_work_and_say_that_they_are_old():
     with pytest.warns(DeprecationWarning, match=r"use qd.graph.do_while\(\) instead"):
         work(x, make_flag(2))
     assert x[0] == 2
+
+
+def test_compiled_gradients_of_repeated_tasks_are_refused():
+    qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+    x = qd.field(qd.f32, shape=2, needs_grad=True)
+    flag = make_flag(0)
+
+    @qd.kernel(graph=True)
+    def work(flag: qd.types.ndarray(qd.i32, ndim=0)):
+        while qd.graph.do_while(flag):
+            for i in x:
+                x[i] = 2 * x[i]
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="not known any more when gradients are computed"):
+        work.grad(flag)

@@ -1,0 +1,222 @@
+"""Further functions of `qd.math`, composed of the compiler's own. Operands are floats, scalars or vectors.
+
+Constants are made from the operand (`qd.one(x) * 10`) where their value is not exact in f32, so that f64 keeps its digits whatever
+`default_fp` is. Errors are of a few units in the last place: docs/design/device_math.md.
+"""
+
+from __future__ import annotations
+
+import quadrants as qd
+
+__all__ = [
+    "acosh", "asinh", "atanh", "bit_reverse", "cbrt", "copysign", "ctz", "expm1", "faceforward", "hypot", "log1p", "log10",
+    "quat_conjugate", "quat_from_axis_angle", "quat_from_matrix", "quat_mul", "quat_rotate", "quat_to_matrix", "rot_axis_angle", "rotl",
+    "rotr", "saturate",
+]  # fmt: skip
+
+# Beyond this the square of x swallows 1, and x itself is taken for its square root: both are within rounding in f64.
+_LARGE = 1e9
+
+
+@qd.pyfunc
+def _with_sign_of(x, y):
+    # 1 / y tells the zeros apart.
+    return qd.select((y < 0) | ((y == 0) & (1 / y < 0)), -x, x)
+
+
+@qd.pyfunc
+def copysign(x, y):
+    """The magnitude of x with the sign of y, zeros included."""
+    return _with_sign_of(qd.abs(x), y)
+
+
+@qd.pyfunc
+def log1p(x):
+    """log(1 + x), exact to rounding near 0: 2 atanh(x / (2 + x)) by its series where |x| < 0.4."""
+    small = qd.abs(x) < 0.4
+    s = qd.select(small, x, 0.0) / (2 + qd.select(small, x, 0.0))
+    z = s * s
+    series = qd.zero(x) + qd.one(x) / 25
+    for odd in qd.static(range(23, 0, -2)):
+        series = series * z + qd.one(x) / odd
+    return qd.select(small, 2 * s * series, qd.log(1 + qd.select(small, 0.0, x)))
+
+
+@qd.pyfunc
+def expm1(x):
+    """exp(x) - 1, exact to rounding near 0: by the hyperbolic tangent of x / 2 where |x| < 0.5."""
+    small = qd.abs(x) < 0.5
+    t = qd.tanh(qd.select(small, x, 0.0) / 2)
+    return qd.select(small, 2 * t / (1 - t), qd.exp(x) - 1)
+
+
+@qd.pyfunc
+def log10(x):
+    """The logarithm to base 10."""
+    return qd.log(x) / qd.log(qd.one(x) * 10)
+
+
+@qd.pyfunc
+def asinh(x):
+    """The inverse of sinh."""
+    a = qd.abs(x)
+    near = qd.select(a < _LARGE, a, 0.0)
+    value = qd.select(a < _LARGE, log1p(near + near * near / (1 + qd.sqrt(1 + near * near))), qd.log(a) + qd.log(qd.one(x) * 2))
+    return _with_sign_of(value, x)
+
+
+@qd.pyfunc
+def acosh(x):
+    """The inverse of cosh for x >= 1, not below 0; NaN for x < 1."""
+    t = qd.select(x < _LARGE, x, 1.0) - 1
+    return qd.select(x < _LARGE, log1p(t + qd.sqrt(2 * t + t * t)), qd.log(x) + qd.log(qd.one(x) * 2))
+
+
+@qd.pyfunc
+def atanh(x):
+    """The inverse of tanh for |x| <= 1; infinite at the ends."""
+    a = qd.abs(x)
+    return _with_sign_of(log1p(2 * a / (1 - a)) / 2, x)
+
+
+@qd.pyfunc
+def cbrt(x):
+    """The cube root, of negative numbers too: a power, and a step of Newton's method."""
+    a = qd.abs(x)
+    is_plain = (a > 0) & (a < qd.math.inf)
+    plain = qd.select(is_plain, a, 1.0)
+    y = qd.exp(qd.log(plain) / 3)
+    y = y - (y - plain / (y * y)) / 3
+    return _with_sign_of(qd.select(is_plain, y, a), x)
+
+
+@qd.pyfunc
+def hypot(x, y):
+    """sqrt(x x + y y), without overflow on the way."""
+    a, b = qd.max(qd.abs(x), qd.abs(y)), qd.min(qd.abs(x), qd.abs(y))
+    is_plain = (a > 0) & (a < qd.math.inf)
+    r = b / qd.select(is_plain, a, 1.0)
+    return qd.select(is_plain, a * qd.sqrt(1 + r * r), a)
+
+
+@qd.pyfunc
+def saturate(x):
+    """x limited to [0, 1]."""
+    return qd.min(1.0, qd.max(0.0, x))
+
+
+@qd.pyfunc
+def faceforward(n, i, nref):
+    """The normal n, turned so that it faces against i: -n where i and nref point the same way."""
+    return qd.select(nref.dot(i) < 0, 1.0, -1.0) * n
+
+
+@qd.func
+def ctz(x):
+    """Trailing zero bits of an integer, i32; for 0 the width of its type."""
+    lowest = qd.math.ffs(x)
+    return qd.select(lowest == 0, qd.math.clz(qd.zero(x)), lowest - 1)
+
+
+@qd.func
+def rotl(x, n):
+    """An integer with its bits moved n places up, those that fall out coming in below."""
+    width = qd.math.clz(qd.zero(x))
+    count = qd.i32(n) & (width - 1)
+    moved = qd.bit_shr(x, (width - count) & (width - 1))
+    return qd.select(count == 0, x, (x << qd.cast(count, qd.i32)) | moved)
+
+
+@qd.func
+def rotr(x, n):
+    """An integer with its bits moved n places down, those that fall out coming in above."""
+    return rotl(x, qd.math.clz(qd.zero(x)) - (qd.i32(n) & (qd.math.clz(qd.zero(x)) - 1)))
+
+
+@qd.func
+def bit_reverse(x):
+    """An integer with its bits in the opposite order."""
+    width = qd.math.clz(qd.zero(x))
+    result, rest = qd.zero(x), x
+    qd.loop_config(serialize=True)
+    for _ in range(width):
+        result = (result << 1) | (rest & 1)
+        rest = qd.bit_shr(rest, 1)
+    return result
+
+
+# --- Rotations as column-vector matrices and unit quaternions (w, x, y, z); angles turn counter-clockwise about their axis
+
+
+@qd.pyfunc
+def rot_axis_angle(axis, angle):
+    """The 3x3 matrix that turns column vectors about an axis of any length (Rodrigues)."""
+    return quat_to_matrix(quat_from_axis_angle(axis, angle))
+
+
+@qd.pyfunc
+def quat_from_axis_angle(axis, angle):
+    """The unit quaternion (w, x, y, z) of a turn about an axis of any length."""
+    n = axis * (qd.sin(angle / 2) / axis.norm())
+    return qd.Vector([qd.cos(angle / 2), n[0], n[1], n[2]])
+
+
+@qd.pyfunc
+def quat_mul(p, q):
+    """The product of two quaternions (w, x, y, z): the turn q, then p."""
+    return qd.Vector(
+        [
+            p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+            p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+            p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
+            p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
+        ]
+    )
+
+
+@qd.pyfunc
+def quat_conjugate(q):
+    """The conjugate of a quaternion (w, x, y, z): for a unit one the opposite turn."""
+    return qd.Vector([q[0], -q[1], -q[2], -q[3]])
+
+
+@qd.pyfunc
+def quat_rotate(q, v):
+    """A 3-vector turned by a unit quaternion (w, x, y, z)."""
+    u = qd.Vector([q[1], q[2], q[3]])
+    t = 2 * u.cross(v)
+    return v + q[0] * t + u.cross(t)
+
+
+@qd.pyfunc
+def quat_to_matrix(q):
+    """The 3x3 matrix that turns column vectors as a unit quaternion (w, x, y, z) does."""
+    w, x, y, z = q[0], q[1], q[2], q[3]
+    return qd.Matrix(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+@qd.pyfunc
+def quat_from_matrix(m):
+    """The unit quaternion (w, x, y, z), w not below 0, of a 3x3 matrix that turns column vectors (Shepperd's choice of the largest)."""
+    trace = m[0, 0] + m[1, 1] + m[2, 2]
+    # Each row is the quaternion times four of one of its components.
+    rows = qd.Matrix(
+        [
+            [1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], 1 - trace + 2 * m[0, 0], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
+            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 - trace + 2 * m[1, 1], m[1, 2] + m[2, 1]],
+            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 - trace + 2 * m[2, 2]],
+        ]
+    )
+    best, largest = rows[0, :], rows[0, 0]
+    for i in qd.static(range(1, 4)):
+        best = qd.select(rows[i, i] > largest, rows[i, :], best)
+        largest = qd.max(rows[i, i], largest)
+    best = best / best.norm()
+    return qd.select(best[0] < 0, -1.0, 1.0) * best
