@@ -38,10 +38,10 @@ def _assemble_every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.M
     problems = []
 
     def compile_twice(*arguments: Any) -> Any:
-        *rest, options, _, _ = arguments
+        *rest, options, _, _, mode = arguments
         made = compile_plain(*arguments)
         try:
-            artifact, _ = compile_plain(*rest, {**options, "dump": ""}, f"cuda:{capability}")
+            artifact, _ = compile_plain(*rest, {**options, "dump": ""}, f"cuda:{capability}", "", mode)
             assemble(find_ptx(artifact), folder, capability)
         except Exception as problem:  # Ctrl-C and the like go on
             problems.append(problem)
