@@ -41,6 +41,11 @@ void KernelRun::print(int32_t site, const uint64_t *values) {
   printed.insert(printed.end(), values, values + artifact.sites[size_t(site)].countValues());
 }
 
+void KernelRun::finishRound() {
+  releaseTemporaries();
+  claims.clear();
+}
+
 bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) {
   std::lock_guard lock(claiming);
   return claims.try_emplace({loop, address}, iteration).first->second == iteration;

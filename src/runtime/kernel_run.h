@@ -40,7 +40,8 @@ public:
   void *allocateTemporary(int64_t bytes);
   /// Whether no other iteration of the loop has claimed the address.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration);
-  void releaseTemporaries();
+  /// A round of repeated tasks is over: what its iterations have claimed is free again, and its temporaries are released.
+  void finishRound();
   /// Makes the kernel stop soon without a failure of its own.
   void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
   /// What was printed since the last call: for each print its site and the values of the operands.
@@ -57,6 +58,7 @@ public:
   int failedThread = 0; ///< its number: 0 is the one that launched
 
 private:
+  void releaseTemporaries();
   struct Temporary {
     Temporary *next;
     void *block;

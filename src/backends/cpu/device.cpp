@@ -79,7 +79,7 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
 
 void finishRound(QdKernelContext *context) {
   KernelRun &run = KernelRun::from(context);
-  run.releaseTemporaries();
+  run.finishRound();
   thread_local std::chrono::steady_clock::time_point polled;
   if (auto now = std::chrono::steady_clock::now(); run.observer && now - polled > std::chrono::milliseconds(5)) {
     run.observer->poll();

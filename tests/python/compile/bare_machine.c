@@ -41,7 +41,7 @@ static float values[100];
 static unsigned char scratch[4096] __attribute__((aligned(64)));
 
 void _start(void) {
-  static const QdRuntimeApi api = {parallelFor, 0, 0, allocateTemporary, 0, 0, 0, 0, 0};
+  static const QdRuntimeApi api = {parallelFor, 0, 0, allocateTemporary, 0, 0, 0, 0, 0, 0};
   for (int i = 0; i < 100; ++i)
     values[i] = (float)i;
   struct {
