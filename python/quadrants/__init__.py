@@ -57,8 +57,8 @@ x86_64 = x64
 
 globals().update(_axes)
 
-_MATH_ONLY = frozenset("atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs".split())
-globals().update({name: builtin for name, builtin in _builtins.items() if name not in _MATH_ONLY})
+_ELSEWHERE = frozenset("atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs is_differentiated".split())
+globals().update({name: builtin for name, builtin in _builtins.items() if name not in _ELSEWHERE})
 
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,21 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if parameter.optional and value is None:
             prepared.append(None)
             continue
+        if kernel.mode >= 3:  # adjoints
+            _give_gradient(value)
         if position == 0 and kernel._is_classkernel and parameter.annotation is None:
             cls = value if isinstance(value, type) else type(value)
             if not getattr(cls, "_data_oriented", False):
                 raise QuadrantsSyntaxError(f"Please decorate class {cls.__name__} with @qd.data_oriented")
         prepared.append(_PREPARE[parameter.kind](parameter, position, value))
     return tuple(prepared)
+
+
+def _give_gradient(value: Any) -> None:
+    """Zeros for the gradient of a torch tensor that is to have one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf and value.grad is None:
+        value.grad = torch.zeros_like(value)
 
 
 def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:

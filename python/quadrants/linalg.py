@@ -10,8 +10,11 @@ from typing import Any
 
 import quadrants as qd
 
+from ._builtins import TABLE
 from ._dtypes import find_dtype
 from ._errors import QuadrantsCompilationError
+
+_is_differentiated = TABLE["is_differentiated"]
 
 _TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
 
@@ -28,9 +31,42 @@ def _sweeps(dtype: Any, size: int) -> int:
     return (4 if dtype.size <= 4 else 5) + (size > 3) * 2
 
 
+def _rounding(dtype: Any) -> float:
+    """Of a difference, relative to the numbers: below it they are equal."""
+    return 1e-13 if dtype.size > 4 else 1e-6 if dtype.size == 4 else 1e-2
+
+
 def _require(condition: bool, text: str) -> None:
     if not condition:
         raise QuadrantsCompilationError(text)
+
+
+# --- Derivatives
+#
+# Kernels that compute derivatives do not differentiate iterations: the result for the matrix without derivative (`_detached`) gets first
+# order terms of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms divide
+# by differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+# differentiation", 2008). Where these are equal the vectors have no derivative, and the term is zero; what is smooth there is written so that
+# nothing is divided by the difference.
+
+
+@qd.pyfunc
+def _detached(A):
+    """The same numbers, as constants to derivatives: bits have none."""
+    bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
+    return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
+
+
+@qd.pyfunc
+def _change(A):
+    return A - _detached(A)
+
+
+@qd.pyfunc
+def _quotient(x, y, small):
+    """x / y; zero where y is nothing but rounding errors, below `small`."""
+    is_zero = qd.abs(y) <= small
+    return qd.select(is_zero, 0.0, x) / qd.select(is_zero, 1.0, y)
 
 
 # --- Singular values
@@ -142,11 +178,31 @@ def svd(A, dt: qd.template() = None):
     """
     qd.static(_require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
     T = qd.static(_compute_type(A.dtype, dt))
+    if qd.static(_is_differentiated()):
+        U, S, V = _svd_of(_detached(qd.cast(A, T)))
+        P = U.transpose() @ _change(qd.cast(A, T)) @ V
+        X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # of U, S and V, in their bases
+        small = S[0, 0] * S[0, 0] * qd.static(_rounding(T))
+        for i in qd.static(range(A.n)):
+            X[i, i], Y[i, i], Z[i, i] = 0.0, P[i, i], 0.0
+            for j in qd.static(range(A.n)):
+                if qd.static(i != j):
+                    gap = S[j, j] * S[j, j] - S[i, i] * S[i, i]
+                    X[i, j] = _quotient(S[j, j] * P[i, j] + S[i, i] * P[j, i], gap, small)
+                    Z[i, j] = _quotient(S[i, i] * P[i, j] + S[j, j] * P[j, i], gap, small)
+        return U + U @ X, S + Y, V + V @ Z
+    else:
+        U, S, V = _svd_of(qd.cast(A, T))
+        return U, S, V
+
+
+@qd.pyfunc
+def _svd_of(A):
     if qd.static(A.n == 2):
-        U, S, V = _svd2(qd.cast(A, T))
+        U, S, V = _svd2(A)
         return U, S, V
     else:
-        U, S, V = _svd3(qd.cast(A, T), qd.static(_sweeps(T, 3)))
+        U, S, V = _svd3(A, qd.static(_sweeps(A.dtype, 3)))
         return U, S, V
 
 
@@ -154,8 +210,24 @@ def svd(A, dt: qd.template() = None):
 def polar_decompose(A, dt: qd.template() = None):
     """Polar decomposition of a 2x2 or 3x3 matrix: (R, P) with A = R P, R orthogonal (3x3: a rotation), P symmetric."""
     qd.static(_require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
-    U, S, V = svd(A, dt)
-    return U @ V.transpose(), V @ S @ V.transpose()
+    if qd.static(_is_differentiated()):
+        T = qd.static(_compute_type(A.dtype, dt))
+        M = qd.cast(A, T)
+        U, S, V = _svd_of(_detached(M))
+        P = U.transpose() @ _change(M) @ V
+        X, Y = P * 0.0, P * 0.0
+        small = S[0, 0] * qd.static(_rounding(T))
+        for i in qd.static(range(A.n)):
+            for j in qd.static(range(A.n)):
+                if qd.static(i != j):
+                    X[i, j] = _quotient(P[i, j] - P[j, i], S[i, i] + S[j, j], small)
+                    Y[i, j] = _quotient(S[i, i] * P[i, j] + S[j, j] * P[j, i], S[i, i] + S[j, j], small)
+                else:
+                    X[i, j], Y[i, j] = 0.0, P[i, j]
+        return (U + U @ X) @ V.transpose(), V @ (S + Y) @ V.transpose()
+    else:
+        U, S, V = svd(A, dt)
+        return U @ V.transpose(), V @ S @ V.transpose()
 
 
 # --- Eigenvalues
@@ -191,8 +263,32 @@ def sym_eig(A, dt: qd.template() = None):
         _require(A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12.")
     )
     T = qd.static(_compute_type(A.dtype, dt))
+    if qd.static(_is_differentiated()):
+        values, Q = _sym_eig_of(_detached(qd.cast(A, T)))
+        P = _symmetric(Q.transpose() @ _change(qd.cast(A, T)) @ Q)
+        X = P * 0.0
+        small = qd.abs(values).max() * qd.static(_rounding(T))
+        for i in qd.static(range(A.n)):
+            X[i, i] = 0.0
+            for j in qd.static(range(A.n)):
+                if qd.static(i != j):
+                    X[i, j] = _quotient(P[i, j], values[j] - values[i], small)
+        return values + qd.Vector([P[i, i] for i in qd.static(range(A.n))]), Q + Q @ X
+    else:
+        values, Q = _sym_eig_of(qd.cast(A, T))
+        return values, Q
+
+
+@qd.pyfunc
+def _symmetric(A):
+    return (A + A.transpose()) * 0.5
+
+
+@qd.pyfunc
+def _sym_eig_of(A):
+    T = qd.static(A.dtype)
     n = qd.static(A.n)
-    M = qd.cast(A, T)
+    M = A * 1.0
     scale = _scale(M)
     M = M / scale
     Q = _identity(n, T)
@@ -221,7 +317,27 @@ def sym_eig(A, dt: qd.template() = None):
 @qd.pyfunc
 def make_spd(A, dt: qd.template() = None):
     """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
-    values, Q = sym_eig(A, dt)
+    if qd.static(_is_differentiated()):
+        T = qd.static(_compute_type(A.dtype, dt))
+        M = qd.cast(A, T)
+        values, Q = _sym_eig_of(_detached(M))
+        P = _symmetric(Q.transpose() @ _change(M) @ Q)
+        small = qd.abs(values).max() * qd.static(_rounding(T))
+        X = P * 0.0
+        for i in qd.static(range(A.n)):
+            for j in qd.static(range(A.n)):
+                step = qd.max(values[i], 0.0) - qd.max(values[j], 0.0)
+                slope = _quotient(step, values[i] - values[j], small)
+                equal = qd.abs(values[i] - values[j]) <= small
+                X[i, j] = P[i, j] * qd.select(equal, qd.select(values[i] > 0, 1.0, 0.0), slope)
+        return Q @ X @ Q.transpose() + _clamp_eigenvalues(values, Q)
+    else:
+        values, Q = sym_eig(A, dt)
+        return _clamp_eigenvalues(values, Q)
+
+
+@qd.pyfunc
+def _clamp_eigenvalues(values, Q):
     scaled = Q * 1.0  # a copy, in Python scope too
     for i in qd.static(range(Q.n)):
         for j in qd.static(range(Q.n)):
@@ -250,6 +366,8 @@ def eig(A, dt: qd.template() = None):
     middle, half = 0.5 * (a + d), 0.5 * (a - d)
     square = half * half + b * c
     root = qd.sqrt(qd.abs(square))
+    if qd.static(_is_differentiated()):  # equal eigenvalues have no derivative
+        root = qd.select(square == 0, 0.0, qd.sqrt(qd.select(square == 0, 1.0, qd.abs(square))))
     real = square >= 0
     spread, im = qd.select(real, root, 0.0), qd.select(real, 0.0, root)
     v = _eigenvector(a, b, c, d, middle + spread, im, 0)
@@ -350,15 +468,24 @@ def determinant(A):
     elif qd.static(A.n == 4):
         s, c = _minors(A, 0), _minors(A, 2)
         return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
+    elif qd.static(_is_differentiated()):
+        M = qd.cast(A, qd.static(_compute_type(A.dtype, None)))
+        known = _detached(M)
+        value = _product_of_pivots(known)
+        return value + value * (_eliminated_inverse(known) @ _change(M)).trace()
     else:
-        T = qd.static(_compute_type(A.dtype, None))
-        M = qd.cast(A, T)
-        R = _identity(qd.static(A.n), T)
-        product = _eliminate(M, R)
-        qd.loop_config(serialize=True)
-        for k in range(qd.static(A.n)):
-            product *= M[k, k]
-        return product
+        return _product_of_pivots(qd.cast(A, qd.static(_compute_type(A.dtype, None))))
+
+
+@qd.pyfunc
+def _product_of_pivots(A):
+    M = A * 1.0
+    R = _identity(qd.static(A.n), qd.static(A.dtype))
+    product = _eliminate(M, R)
+    qd.loop_config(serialize=True)
+    for k in range(qd.static(A.n)):
+        product *= M[k, k]
+    return product
 
 
 @qd.pyfunc
@@ -382,14 +509,23 @@ def inverse(A):
         ]
         signs = qd.Matrix([[1.0 - (i + j) % 2 * 2 for j in qd.static(range(4))] for i in qd.static(range(4))], T)
         return qd.Matrix(rows) * signs * (1.0 / determinant(M))
+    elif qd.static(_is_differentiated()):
+        R = _eliminated_inverse(_detached(M))
+        return R - R @ _change(M) @ R
     else:
-        R = _identity(qd.static(A.n), T)
-        _eliminate(M, R)
-        qd.loop_config(serialize=True)
-        for k in range(qd.static(A.n)):
-            for j in range(qd.static(A.n)):
-                R[k, j] /= M[k, k]
-        return R
+        return _eliminated_inverse(M)
+
+
+@qd.pyfunc
+def _eliminated_inverse(A):
+    M = A * 1.0
+    R = _identity(qd.static(A.n), qd.static(A.dtype))
+    _eliminate(M, R)
+    qd.loop_config(serialize=True)
+    for k in range(qd.static(A.n)):
+        for j in range(qd.static(A.n)):
+            R[k, j] /= M[k, k]
+    return R
 
 
 @qd.pyfunc

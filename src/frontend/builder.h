@@ -75,6 +75,12 @@ struct LoopOptions {
   std::string name;
 };
 
+/// A container that no gradient flows into from a loop.
+struct StoppedGradient {
+  mlir::Operation *loop;
+  mlir::Value container;
+};
+
 /// The loop around a statement.
 struct Loop {
   enum class Kind : uint8_t { Parallel, Sequential, Unrolled };
@@ -228,6 +234,11 @@ private:
   Value makeNdrange(const Arguments &arguments);
   Value makeZip(const Arguments &arguments);
   void configureLoop(const Arguments &arguments);
+
+  //--- stopped_gradients.cpp ---
+  void stopGradient(const Value &container);
+  bool isStopped(mlir::Value place);
+  mlir::Value withoutDerivative(mlir::Value value);
 
   //--- expressions.cpp ---
   Value visit(nb::handle node);
@@ -531,6 +542,7 @@ private:
   std::vector<Loop> loops;
   std::vector<mlir::Value> guards; ///< conditions of the `if`s around, where these leave loops parallel
   LoopOptions nextLoop;
+  std::vector<StoppedGradient> stopped;
   bool terminated = false;    ///< nothing after this point of the block runs
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level
   bool isInsideParallel = false;

@@ -237,6 +237,11 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name == "Vector" || name == "Matrix") return makeMatrix(arguments, name);
   if (name == "Struct") return makeAnonymousStruct(arguments);
   if (name == "loop_config") configureLoop(arguments);
+  if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
+  if (name == "stop_grad") {
+    stopGradient(bind("qd.stop_grad", arguments, "field")[0]);
+    return makeObject(nb::none());
+  }
   if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
   if (name.starts_with("atomic_")) return callAtomic(name, arguments);
   auto kind = ir::findKind<ir::BinaryKind>(name);

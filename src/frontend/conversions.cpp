@@ -194,7 +194,10 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   switch (value.kind) {
   case Kind::Object: return emitObject(value, anchor);
   case Kind::Computed: return value.ir;
-  case Kind::Place: return create<ir::LoadOp>(value.type, value.ir);
+  case Kind::Place: {
+    mlir::Value loaded = create<ir::LoadOp>(value.type, value.ir);
+    return isStopped(value.ir) ? withoutDerivative(loaded) : loaded;
+  }
   case Kind::Argument: return getInput(value);
   case Kind::Components: {
     const Aggregate &parts = *value.aggregate;

@@ -179,8 +179,8 @@ def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
 
 def _stop_grad(evaluator: Any, field: Any) -> None:
     tensor = evaluator.tensor(field)
-    if tensor is None or tensor.dynamic:
-        raise QuadrantsTypeError(f"qd.stop_grad takes a field, got {scalars.type_name(field)}")
+    if tensor is None:
+        raise QuadrantsTypeError(f"qd.stop_grad takes a field or an array, got {scalars.type_name(field)}")
     if scalars.options.recorder is not None:
         scalars.options.recorder.stop(tensor)
 
@@ -287,7 +287,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
-    "stop_grad": _stop_grad, "zero": _constant_like(0), "one": _constant_like(1),
+    "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None, "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
 

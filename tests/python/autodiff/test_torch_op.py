@@ -1,0 +1,136 @@
+"""Kernels as operators of torch: autograd, fake tensors, `torch.compile` (spec 3, S19)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants as qd
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+
+def _wave() -> Any:
+    @qd.ad.torch_op(outputs="y")
+    @qd.kernel
+    def wave(x: qd.types.ndarray(dtype=qd.f64), scale: float, y: qd.types.ndarray(dtype=qd.f64)):
+        """A sine."""
+        for I in qd.grouped(x):
+            y[I] = qd.sin(x[I]) * scale
+
+    return wave
+
+
+def _input(*shape: int) -> Any:
+    return torch.linspace(-1.0, 1.0, int(np.prod(shape)), dtype=torch.float64).reshape(shape).requires_grad_()
+
+
+def test_forward_and_backward():
+    wave, x = _wave(), _input(2, 3)
+    y = wave(x, 2.0)
+    assert torch.allclose(y, 2 * torch.sin(x))
+    y.sum().backward()
+    assert torch.allclose(x.grad, 2 * torch.cos(x))
+
+
+def test_gradient_against_differences():
+    wave = _wave()
+    assert torch.autograd.gradcheck(lambda x: wave(x, 2.0), (_input(2, 3),))
+
+
+def test_operator_keeps_the_rules_of_torch():
+    torch.library.opcheck(_wave().operator, (_input(4), 2.0))
+
+
+def test_whole_graph_is_compiled():
+    wave, x = _wave(), _input(5)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def loss(x: Any) -> Any:
+        return (wave(x * 2.0, scale=3.0) ** 2).sum()
+
+    loss(x).backward()
+    expected = 2 * 3 * torch.sin(2 * x) * 3 * torch.cos(2 * x) * 2
+    assert torch.allclose(x.grad, expected.detach())
+
+
+def test_several_outputs_and_inputs():
+    @qd.ad.torch_op(outputs={"s": lambda a, b, n: a.new_empty(()), "p": "b"})
+    @qd.kernel
+    def both(a: qd.types.ndarray(dtype=qd.f64), s: qd.types.ndarray(dtype=qd.f64), b: qd.types.ndarray(dtype=qd.f64), n: int, p: qd.types.ndarray(dtype=qd.f64)):  # fmt: skip  # noqa: E501
+        for i in a:
+            s[None] += a[i] * b[i] * n
+            p[i] = a[i] * a[i] + b[i]
+
+    a, b = _input(3), _input(3)
+    torch.autograd.gradcheck(lambda a, b: both(a, b, 2), (a, b))
+    total, product = both(a, b, n=2)
+    assert total.shape == () and torch.allclose(product, a * a + b)
+
+
+def test_only_what_needs_a_gradient_gets_one():
+    wave, x = _wave(), _input(3)
+    plain = x.detach()
+    assert not wave(plain, 1.0).requires_grad
+    wave(x[1:], 1.0).sum().backward()
+    assert x.grad[0] == 0
+
+
+def test_strided_tensors():
+    wave, x = _wave(), _input(4, 3)
+    wave(x.T[::2], 1.0).sum().backward()
+    assert torch.allclose(x.grad[:, ::2], torch.cos(x[:, ::2])) and not x.grad[:, 1].any()
+
+
+def test_gradient_of_the_gradient_is_refused():
+    x = _input(3)
+    (first,) = torch.autograd.grad(_wave()(x, 1.0).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        first.sum().backward()
+
+
+def test_wrong_uses_are_refused():
+    def plain(x: int) -> None: ...
+
+    with pytest.raises(TypeError, match="takes a kernel"):
+        qd.ad.torch_op(plain, outputs="x")
+
+    @qd.kernel
+    def run(x: qd.types.ndarray(), flag: qd.template()):
+        x[0] = 1.0
+
+    with pytest.raises(TypeError, match="has no array 'z'"):
+        qd.ad.torch_op(run, outputs="z")
+    with pytest.raises(TypeError, match="no type for parameter 'flag'"):
+        qd.ad.torch_op(run, outputs={"x": lambda flag: torch.zeros(1)})
+    with pytest.raises(TypeError, match="no array that its outputs are like"):
+        qd.ad.torch_op(run, outputs="x")
+
+
+def test_autograd_function_of_the_user():
+    @qd.kernel
+    def square(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = torch.zeros_like(x)
+            square(x, y)
+            ctx.save_for_backward(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            x, y = (tensor.detach().requires_grad_() for tensor in ctx.saved_tensors)
+            y.grad = gradient.clone()
+            square.grad(x, y)
+            return x.grad
+
+    x = _input(3)
+    Square.apply(x).sum().backward()
+    assert torch.allclose(x.grad, 2 * x.detach())
