@@ -46,6 +46,7 @@ class _WrittenBack(np.ndarray):
 def attach(container: Any, which: str, companion: Any) -> None:
     """Make a container the gradient ("grad") or tangent ("dual") of another one."""
     companion._mark_companion(1 if which == "grad" else 2)
+    companion._primal = which
     setattr(container, which, companion)
 
 

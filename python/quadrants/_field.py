@@ -32,7 +32,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
         made = _declare(
             self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS, (type(self),) * 3
         )
-        made._primal = which
         attach(self, which, made)
         return made
 

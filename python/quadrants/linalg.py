@@ -44,10 +44,10 @@ def _require(condition: bool, text: str) -> None:
 # --- Derivatives
 #
 # Kernels that compute derivatives do not differentiate iterations: the result for the matrix without derivative (`_detached`) gets first
-# order terms of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms divide
-# by differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-# differentiation", 2008). Where these are equal the vectors have no derivative, and the term is zero; what is smooth there is written so that
-# nothing is divided by the difference.
+# order terms of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms
+# divide by differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode
+# algorithmic differentiation", 2008). Where these are equal the vectors have no derivative, and the term is zero; what is smooth there
+# is written so that nothing is divided by the difference.
 
 
 @qd.pyfunc

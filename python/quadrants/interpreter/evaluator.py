@@ -22,7 +22,6 @@ from quadrants._errors import (
     QuadrantsAssertionError,
     QuadrantsCompilationError,
     QuadrantsNameError,
-    QuadrantsRuntimeError,
     QuadrantsSyntaxError,
     QuadrantsTypeError,
 )
@@ -127,8 +126,8 @@ class Evaluator:
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return meanings.part_attribute(tensor, name)
-        if name == "grad" and options.recorder is not None and options.recorder.reverse and self.tensor(base) is not None:
-            raise QuadrantsRuntimeError("Cannot automatically differentiate through a grad tensor")
+        if name == "grad" and self.tensor(base) is not None:
+            scalars.refuse_gradients()
         if isinstance(base, values.View) and name in ("grad", "dual"):
             return values.view_of(self.tensor(self.member(base.parent, name)), base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):

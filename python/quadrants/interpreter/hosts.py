@@ -65,6 +65,8 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         members = {name: tensor_of(member) for name, member in container.field_dict.items()}
         origin = next(iter(members.values())).origin
         return Tensor(members, container.shape, "struct", container.struct_methods, origin=origin)
+    if not label and getattr(container, "_primal", None) == "grad":
+        scalars.refuse_gradients()
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
     kind = values.HostView if isinstance(container, BufferView) else Tensor

@@ -185,6 +185,10 @@ def _stop_grad(evaluator: Any, field: Any) -> None:
         scalars.options.recorder.stop(tensor)
 
 
+def _is_differentiated(_: Any) -> bool:
+    return scalars.options.recorder is not None
+
+
 def _sorted(_: Any, items: Any, *, reverse: bool = False, **options: Any) -> Any:
     items = items if isinstance(items, Vec) else list(items)
     if isinstance(items, Vec) or any(map(is_runtime, items)):
@@ -287,7 +291,8 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
-    "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None, "zero": _constant_like(0), "one": _constant_like(1),
+    "stop_grad": _stop_grad, "is_differentiated": _is_differentiated,
+    "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
 }  # fmt: skip
 

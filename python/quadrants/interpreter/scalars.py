@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quadrants._dtypes import DATA_TYPES, to_numpy_dtype
-from quadrants._errors import QuadrantsTypeError
+from quadrants._errors import QuadrantsRuntimeError, QuadrantsTypeError
 from quadrants._operators import OPERATORS, Operator
 
 NAMES: dict[np.dtype, str] = {to_numpy_dtype(dtype): dtype.name for dtype in DATA_TYPES}
@@ -137,6 +137,12 @@ def adopt(array: Any) -> Any:
 def memory(array: np.ndarray, container: Any, label: str) -> Any:
     """The memory of a container that the kernel uses."""
     return array if options.recorder is None else options.recorder.memory(array, container, label)
+
+
+def refuse_gradients() -> None:
+    """Raises while a gradient runs: the kernel uses one itself."""
+    if options.recorder is not None and options.recorder.reverse:
+        raise QuadrantsRuntimeError("Cannot automatically differentiate through a grad tensor")
 
 
 def place(value: Any) -> Any:
