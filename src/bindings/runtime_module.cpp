@@ -90,8 +90,8 @@ void synchronize() {
   launch::synchronize();
 }
 
-nb::object setWatcher(nb::object watcher) {
-  PyObject *before = std::exchange(launch::watcher, watcher.is_none() ? nullptr : watcher.release().ptr());
+nb::object exchange(PyObject *&slot, nb::object next) {
+  PyObject *before = std::exchange(slot, next.is_none() ? nullptr : next.release().ptr());
   return before ? nb::steal(before) : nb::none();
 }
 
@@ -191,8 +191,14 @@ NB_MODULE(_runtime, m) {
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
-  m.def("set_watcher", bindings::setWatcher, "watcher"_a.none(),
-        "What is called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords); gives the one before.");
+  m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
+  m.def(
+      "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },
+      "watcher"_a.none(),
+      "What is called before this thread writes to containers from Python, as watcher(container, index or None); gives the one before.");
+  m.def(
+      "set_watcher", [](nb::object watcher) { return bindings::exchange(launch::watcher, std::move(watcher)); }, "watcher"_a.none(),
+      "What is called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords); gives the one before.");
   m.def("cache_scope", launch::describeCacheScope,
         "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");

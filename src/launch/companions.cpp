@@ -1,9 +1,11 @@
 // companions.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
 //
 // Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone.
+#include "launch/state.h"
 #include "launch/tensor_object.h"
 
 #include <cstring>
+#include <utility>
 
 namespace qd::launch {
 
@@ -22,6 +24,16 @@ PyObject *markCompanion(PyObject *self, PyObject *kind) {
     tensorObject(self).companion = readKind(kind);
     Py_RETURN_NONE;
   });
+}
+
+void noteHostWrite(PyObject *container, PyObject *index) {
+  getTensor(container).buffer->noteWrite();
+  if (!writeWatcher) return;
+  struct Pause {
+    PyObject *held = std::exchange(writeWatcher, nullptr);
+    ~Pause() { Py_XSETREF(writeWatcher, held); }
+  } pause;
+  Ref::adopt(PyObject_CallFunctionObjArgs(pause.held, container, index, nullptr));
 }
 
 static bool isZero(const TensorObject &object) {

@@ -131,7 +131,7 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       return 0;
     }
     unsigned char *address = findElement(object, key);
-    object.tensor.buffer->noteWrite();
+    noteHostWrite(self, keyObject);
     runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
     if (object.tensor.layout.element.rank == 0 && memory) {
       uint64_t converted;

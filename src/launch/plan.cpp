@@ -232,7 +232,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     if (tensor.typeKey != input.key) return Fit::No;
     if (input.input->isWritten) {
       if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
-      tensor.buffer->noteWrite();
+      tensor.buffer->noteLaunch(getState().launches + 1);
     }
     argument->data = tensor.data;
     extents = tensor.layout.extents.data();

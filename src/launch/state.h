@@ -28,6 +28,8 @@ State &getState();
 inline thread_local void *currentStream = nullptr;
 /// Called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None); none while it runs. Owned.
 inline thread_local PyObject *watcher = nullptr;
+/// Called before Python writes to a container, as writeWatcher(container, index or None); none while it runs. Owned.
+inline thread_local PyObject *writeWatcher = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
 /// Ends the runtime: containers lose their memory, kernels their code.

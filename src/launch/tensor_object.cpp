@@ -281,7 +281,7 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     requireAlive(self);
     Tensor part = getPart(getTensor(self), index);
     if (overwrites)
-      part.buffer->noteWrite();
+      noteHostWrite(self, index);
     else if (index != Py_None)
       part.buffer->noteView(); // an element that the user may keep
     runtime::DeviceMemory *memory = part.buffer->getMemory();
@@ -300,7 +300,7 @@ static PyObject *flushElements(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!|O:_flush", &PyArray_Type, &array, &index)) return nullptr;
     requireAlive(self);
     Tensor part = getPart(getTensor(self), index);
-    part.buffer->noteWrite();
+    if (part.buffer->getMemory()) noteHostWrite(self, index);
     auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array))) + part.range.begin;
     if (runtime::DeviceMemory *memory = part.buffer->getMemory())
       writeMemory(*memory, part.data + part.range.begin, data, size_t(part.range.end - part.range.begin));
@@ -363,7 +363,7 @@ static PyObject *tryFill(PyObject *self, PyObject *element) {
     runtime::DeviceMemory *memory = tensor.buffer->getMemory();
     auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
     if (!memory || !PyArray_Check(element) || !isPacked(tensor) || begin % sizeof(uint32_t)) Py_RETURN_FALSE;
-    tensor.buffer->noteWrite();
+    noteHostWrite(self, Py_None);
     auto *array = reinterpret_cast<PyArrayObject *>(element);
     auto *bytes = static_cast<const unsigned char *>(PyArray_DATA(array));
     auto count = size_t(PyArray_NBYTES(array)), size = size_t(tensor.range.end - tensor.range.begin);
@@ -389,7 +389,7 @@ static PyObject *tryCopy(PyObject *self, PyObject *other) {
     bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
                   to.layout.strides == from.layout.strides && to.layout.componentStride == from.layout.componentStride;
     if (!memory || memory != from.buffer->getMemory() || !isSame || !isPacked(to)) Py_RETURN_FALSE;
-    to.buffer->noteWrite();
+    noteHostWrite(self, Py_None);
     memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
     Py_RETURN_TRUE;
   });
@@ -509,6 +509,9 @@ void addTensorTypes(PyObject *module) {
        nullptr, "Where in the buffer the first element lies.", nullptr},
       {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU that the memory is on, or None.", nullptr},
       {"_address", getProperty<Need::Memory, getAddress>, nullptr, "Address of the first element.", nullptr},
+      {"_last_launch",
+       getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromUnsignedLongLong(object.tensor.buffer->getLastLaunch()); }>,
+       nullptr, "Number of the last launch that may have written to its memory; 0: none.", nullptr},
       {"_state", getProperty<Need::Nothing, getStateName>, nullptr, "'unplaced', 'alive' or 'dead' (after a reset).", nullptr},
       {}};
   static PyMethodDef methods[] = {

@@ -52,6 +52,8 @@ TensorObject *getFirstTensor();
 bool isPacked(const runtime::Tensor &tensor);
 
 // companions.cpp: methods of containers and functions of the module about gradients and tangents.
+/// To be called before Python writes to the container, or to the element at `index`; Py_None: anywhere.
+void noteHostWrite(PyObject *container, PyObject *index);
 PyObject *markCompanion(PyObject *self, PyObject *kind);
 PyObject *clearCompanions(PyObject *module, PyObject *kind);
 

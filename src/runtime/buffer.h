@@ -51,6 +51,12 @@ public:
 
   /// Counts what may have written to it, but for views of other libraries: these have its address for good.
   void noteWrite() { writes.store(writes.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  /// By a kernel: the launch with this number, from 1.
+  void noteLaunch(uint64_t number) {
+    noteWrite();
+    lastLaunch.store(number, std::memory_order_relaxed);
+  }
+  uint64_t getLastLaunch() const { return lastLaunch.load(std::memory_order_relaxed); }
   void noteView() { writes.store(kUncounted, std::memory_order_relaxed); }
   /// The same number as before: nothing was written in between. kUncounted: nobody knows.
   uint64_t getWrites() const {
@@ -64,7 +70,7 @@ private:
   Buffer() = default;
   ~Buffer();
   std::atomic<int64_t> owners{1};
-  std::atomic<uint64_t> writes{0};
+  std::atomic<uint64_t> writes{0}, lastLaunch{0};
   void *data = nullptr;
   size_t size = 0;
   bool writable = true;

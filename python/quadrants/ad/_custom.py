@@ -30,10 +30,12 @@ def grad_replaced(func: F) -> F:
         if not isinstance(tape, Tape):
             _runtime.set_watcher(watcher)
             return func(*arguments, **keywords)
+        write_watcher = _runtime.set_write_watcher(None)
         try:
             result = func(*arguments, **keywords)
         finally:
             _runtime.set_watcher(watcher)
+            _runtime.set_write_watcher(write_watcher)
         tape.record(replaced, arguments, keywords)
         return result
 

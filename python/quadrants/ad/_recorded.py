@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -59,6 +60,40 @@ class Recorded:
                     f"argument {position} of {name} was changed after the call was recorded; its gradient needs the old one: pass a copy"
                 )
         call(gradient, self.arguments, self.keywords)
+
+
+class HostWrite:
+    """A write to a container from Python, between recorded calls: the calls before it saw what was there.
+
+    Where a kernel on the tape has written to the container, too, the gradient of what is overwritten does not reach that kernel.
+    """
+
+    __slots__ = ("container", "index", "old", "new", "is_intermediate")
+
+    def __init__(self, container: Any, index: Any, first_launch: int) -> None:
+        self.container, self.index = container, index
+        self.old, self.new = self._read(), None
+        self.is_intermediate = container._last_launch > first_launch
+
+    def again(self) -> None:
+        """The same write."""
+        self._write(self.container, self.new)
+
+    def backward(self) -> None:
+        """Brings back what was there."""
+        self.new = self._read()
+        self._write(self.container, self.old)
+        if self.is_intermediate and self.container.has_grad():
+            self._write(self.container.grad, np.zeros_like(self.old) if self.index is None else self.old * 0)
+
+    def _read(self) -> Any:
+        return self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])
+
+    def _write(self, container: Any, value: Any) -> None:
+        if self.index is None:
+            container.from_numpy(value)
+        else:
+            container[self.index] = value
 
 
 def _numbers_in(value: Any) -> Any:

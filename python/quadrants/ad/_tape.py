@@ -8,7 +8,7 @@ from .. import _options, _runtime
 from .._snode import check_all_placed
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
-from ._recorded import Recorded, call, call_validated
+from ._recorded import HostWrite, Recorded, call, call_validated
 
 
 class Tape:
@@ -39,9 +39,11 @@ class Tape:
             raise AssertionError("grad_check must be a list of fields")
         self.loss = loss
         self.clear_gradients, self.validation, self.grad_check = clear_gradients, validation, grad_check
-        self.calls: list[Recorded] = []
+        self.calls: list[Recorded | HostWrite] = []
         self.entered = self.gradient_evaluated = False
         self._outer: Any = None
+        self._outer_writes: Any = None
+        self._first_launch = 0
         self._memory: Memory | None = None
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has left its gradients
@@ -59,11 +61,14 @@ class Tape:
             self._checked.clear()
         if self.grad_check:
             self._memory = Memory()
+        self._first_launch = _runtime.launch_count()
         self._outer = _runtime.set_watcher(self._watch)
+        self._outer_writes = _runtime.set_write_watcher(self._note_write)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         _runtime.set_watcher(self._outer)
+        _runtime.set_write_watcher(self._outer_writes)
         if kind is None and self.loss is not None:
             self.grad()
         elif kind is not None:
@@ -82,6 +87,11 @@ class Tape:
         if not kernel.mode:
             self.calls.append(Recorded(kernel, arguments, keywords))
         return result
+
+    def _note_write(self, container: Any, index: Any) -> None:
+        self.calls.append(HostWrite(container, index, self._first_launch))
+        if self._outer_writes is not None:
+            self._outer_writes(container, index)
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
@@ -108,6 +118,9 @@ class Tape:
         loss.seed()
         for recorded in reversed(self.calls):
             recorded.backward()
+        for recorded in self.calls:
+            if isinstance(recorded, HostWrite):
+                recorded.again()
         if self._memory is not None and self.grad_check:
             check_gradients(loss, self.calls, self._memory, self.grad_check)
         self.calls.clear()

@@ -291,3 +291,31 @@ def test_clear_all_gradients_needs_a_runtime():
     qd.reset()
     with pytest.raises(qd.QuadrantsRuntimeError, match="qd.init"):
         qd.ad.clear_all_gradients()
+
+
+def test_what_the_program_writes_between_calls_is_there_for_the_gradients_of_each():
+    x, time, loss = numbers([2.0]), numbers(0.0), scalar_loss()
+
+    @qd.kernel
+    def step():
+        loss[None] += x[0] ** time[None]
+
+    with qd.ad.Tape(loss):
+        for exponent in (1.0, 2.0, 3.0):
+            time[None] = exponent
+            step()
+        time.fill(7.0)
+    assert x.grad[0] == 1.0 + 2 * 2.0 + 3 * 2.0**2
+    assert time[None] == 7.0
+
+
+def test_whole_containers_that_are_overwritten_between_calls_come_back():
+    x, loss = numbers([2.0, 3.0]), scalar_loss()
+    squares = _squares(x, loss)
+    with qd.ad.Tape(loss):
+        squares()
+        x.from_numpy(np.array([10.0, 20.0]))
+        squares()
+        x[0] = 100.0
+    assert x.grad.to_numpy().tolist() == [4.0 + 20.0, 6.0 + 40.0]
+    assert x.to_numpy().tolist() == [100.0, 20.0]
