@@ -90,6 +90,7 @@ class ContainerMethods(InteropMethods, Companions):
     _offset: tuple[int, ...] | None
     _order: tuple[int, ...] | None = None
     _needs_grad = False  # declared so, before there is memory
+    _primal: str | None = None  # of a gradient or tangent: what it is called in messages
     _is_soa = False  # components in blocks of their own
     _leaf: Any = None  # the node of a tree that the container is placed in
     _name = ""

@@ -23,7 +23,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
-    _primal: str | None = None  # of a gradient or tangent: what it is called in messages
 
     def _companion(self, which: str) -> Any:
         is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient

@@ -89,7 +89,8 @@ class Tape:
         return result
 
     def _note_write(self, container: Any, index: Any) -> None:
-        self.calls.append(HostWrite(container, index, self._first_launch))
+        if getattr(container, "_parent", container)._primal is None:  # gradients are the tape's own
+            self.calls.append(HostWrite(container, index, self._first_launch))
         if self._outer_writes is not None:
             self._outer_writes(container, index)
 
