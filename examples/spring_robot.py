@@ -1,7 +1,7 @@
 """A robot of masses and springs learns to walk: its muscles are springs whose lengths swing, and gradients tune how.
 
-The body is a row of boxes on the ground. Each spring's rest length swings with a weighted sum of sines; the weights are what is learned. The
-loss is how far the body did not come. Gradients through the simulation replace trial and error, as in Y. Hu et al., "DiffTaichi:
+The body is a row of boxes on the ground. Each spring's rest length swings with a weighted sum of sines; the weights are what is learned.
+The loss is how far the body did not come. Gradients through the simulation replace trial and error, as in Y. Hu et al., "DiffTaichi:
 Differentiable programming for physical simulation", ICLR 2020 (mass-spring simulator).
 
     python examples/spring_robot.py --out out/spring_robot.png

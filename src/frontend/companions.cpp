@@ -19,6 +19,14 @@ static bool isCompanion(const PathNode *path) {
   return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
 }
 
+/// Whether the container is an argument whose annotation says `needs_grad=False`.
+static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
+  if (path->parent || path->root != artifact::Path::Root::Argument) return false;
+  nb::object annotation = findAttribute(parameters[path->argument], nb::str("annotation"));
+  nb::object wanted = annotation ? findAttribute(annotation, nb::str("needs_grad")) : nb::object();
+  return wanted && wanted.is(nb::handle(Py_False));
+}
+
 void Session::addCompanions() {
   if (request.mode != AutodiffMode::Forward && request.mode != AutodiffMode::Reverse) return;
   const char *name = request.mode == AutodiffMode::Reverse ? "grad" : "dual";
@@ -26,7 +34,7 @@ void Session::addCompanions() {
   const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: companions are added to the list
   for (const auto &[object, path, input] : containers) {
     layout::TensorLayout layout = reader.getInput(input).layout;
-    if (!path || support::isInteger(layout.element.scalar)) continue;
+    if (!path || support::isInteger(layout.element.scalar) || ignoresGradient(path, request.parameters)) continue;
     if (isCompanion(path) && request.mode == AutodiffMode::Reverse)
       fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
     bool isTensor = python.isTensor(object);

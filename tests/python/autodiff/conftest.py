@@ -9,7 +9,7 @@ import pytest
 import quadrants as qd
 
 
-@pytest.fixture(params=[os.environ["QD_ARCH"]] if os.environ.get("QD_ARCH") else ["python"])
+@pytest.fixture(params=[os.environ["QD_ARCH"]] if os.environ.get("QD_ARCH") else ["cpu", "python"])
 def on_every_backend(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     """Starts the runtime on one backend, with f64 for `float`; call it to start again with other options."""
 

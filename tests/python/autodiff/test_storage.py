@@ -251,7 +251,8 @@ def test_overwriting_what_the_gradient_needs_is_refused():
         for i in x:
             x[i] = qd.sin(x[i])
 
-    with pytest.raises(RuntimeError, match="(?s)overwritten.*x\\[i\\]|Breaks the global data access rule"), qd.ad.Tape(loss):
+    refused = pytest.raises((qd.QuadrantsRuntimeError, qd.QuadrantsCompilationError), match="overwritten")
+    with refused, qd.ad.Tape(loss):
         run()
 
 
