@@ -55,7 +55,16 @@ const llvm::StringMap<FunctionBuilder::MatrixMethod> &FunctionBuilder::getMatrix
       if (hasEpsilon) length = b.create<ir::BinaryOp>(BinaryKind::add, length, b.convert(call.given[0], length.getType()));
     };
     if (!isNormalized) shift();
-    length = b.create<ir::UnaryOp>(call.name == "norm_inv" ? UnaryKind::rsqrt : UnaryKind::sqrt, length);
+    if (call.name == "norm_inv")
+      length = b.create<ir::UnaryOp>(UnaryKind::rsqrt, length);
+    else if (b.session.request.mode == support::AutodiffMode::None)
+      length = b.create<ir::UnaryOp>(UnaryKind::sqrt, length);
+    else { // the norm of a zero vector has derivative zero: the root of zero is not differentiated
+      mlir::Value zero = b.constantFloat(0, length.getType()), one = b.constantFloat(1, length.getType());
+      mlir::Value isZero = b.create<ir::BinaryOp>(BinaryKind::eq, length, zero);
+      mlir::Value safe = b.create<ir::SelectOp>(length.getType(), isZero, one, length);
+      length = b.create<ir::SelectOp>(length.getType(), isZero, zero, b.create<ir::UnaryOp>(UnaryKind::sqrt, safe));
+    }
     if (!isNormalized) return makeComputed(length);
     shift();
     return makeComputed(b.create<ir::BinaryOp>(BinaryKind::div, value, b.broadcast(length, value.getType())));
