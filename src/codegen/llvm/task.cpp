@@ -276,16 +276,19 @@ void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
 void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "i");
-  at.CreateStore(at.getInt64(0), slot);
-  auto emitVector = [&](llvm::Value *i, bool masked) {
-    if (masked) {
-      llvm::Value *width = at.getInt64(plan.lanes), *rest = at.CreateSub(length, i);
-      llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rest, width), at.getInt32Ty());
+  // The iterations from `i` on, `count` of them where it is given.
+  auto emitVector = [&](llvm::Value *i, llvm::Value *count) {
+    if (count) {
+      llvm::Value *width = at.getInt64(plan.lanes);
+      llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
     in.mask = nullptr;
   };
+  llvm::Value *ahead = countAhead(in, axes, column, length);
+  if (ahead) in.emitWhen(at.CreateIsNotNull(ahead), "head", [&] { emitVector(at.getInt64(0), ahead); });
+  at.CreateStore(ahead ? ahead : at.getInt64(0), slot);
   // `count` vectors in each round; the last one of a masked loop may be cut short.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
@@ -295,7 +298,8 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     in.moveTo(full);
     for (unsigned number = 0; number < count; ++number) {
       useSums(in, number);
-      emitVector(at.CreateAdd(i, at.getInt64(number * plan.lanes)), masked);
+      llvm::Value *own = at.CreateAdd(i, at.getInt64(number * plan.lanes));
+      emitVector(own, masked ? at.CreateSub(length, own) : nullptr);
     }
     useSums(in, 0);
     at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
@@ -307,7 +311,39 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   emitVectors(1, masked);
   if (plan.lanes == 1 || masked || plan.isEven) return;
   llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
-  in.emitWhen(at.CreateICmpSLT(i, length), "tail", [&] { emitVector(i, /*masked=*/true); });
+  in.emitWhen(at.CreateICmpSLT(i, length), "tail", [&] { emitVector(i, at.CreateSub(length, i)); });
+}
+
+/// The first element that each iteration stores at its own index of a packed array: consecutive iterations fill its memory.
+static ir::ElementOp findStream(ir::ForOp loop) {
+  for (ir::StoreOp store : loop.getBody().getOps<ir::StoreOp>()) {
+    auto element = store.getRef().getDefiningOp<ir::ElementOp>();
+    auto argument = element ? element.getTensor().getDefiningOp<ir::TensorArgumentOp>() : nullptr;
+    if (!argument || argument.getField() || element.getIndices().size() != 1) continue;
+    auto type = cast<ir::TensorType>(argument.getType());
+    bool isPlain = type.isPacked() && type.getOrigin().empty() && ir::isScalar(type.getElement());
+    if (isPlain && element.getIndices().front() == loop.getBody().getArgument(0)) return element;
+  }
+  return {};
+}
+
+/// How many iterations of a run come before the vectors that are stored to aligned memory; null where that is not known or does not matter.
+/// The memory of containers is aligned, that of NumPy to 16 bytes: every other wide store would fall on two cache lines (saxpy in
+/// cache: 1.2 times the time). The price is one more masked copy of a short loop. Sums are left alone: their order must not depend on
+/// addresses.
+llvm::Value *ParallelTask::countAhead(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
+  constexpr int64_t kAlignedAnyway = 16;
+  if (!plan.separateTail || plan.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
+  ir::ElementOp element = findStream(loop);
+  if (!element) return nullptr;
+  Tensor array = in.getTensor(element.getTensor());
+  int64_t size = module.getByteSize(array.type.getElement()), vector = size * plan.lanes;
+  if (vector <= kAlignedAnyway || vector > module.traits.vectorBytes) return nullptr;
+  llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *index = at.CreateAdd(at.CreateIntCast(axes[0].lower.value, at.getInt64Ty(), axes[0].type.isSignedInteger()), column);
+  llvm::Value *address = at.CreateAdd(at.CreatePtrToInt(array.data, at.getInt64Ty()), at.CreateMul(index, at.getInt64(uint64_t(size))));
+  llvm::Value *missing = at.CreateAnd(at.CreateNeg(address), at.getInt64(uint64_t(vector - 1)));
+  return at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateUDiv(missing, at.getInt64(uint64_t(size))), length);
 }
 
 /// One vector of iterations: `flat` numbers the first of them in the whole loop, `column` on the innermost axis.

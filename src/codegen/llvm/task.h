@@ -95,6 +95,7 @@ private:
   llvm::Function *emitLoopFunction(bool privateCopies);
   void emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
+  llvm::Value *countAhead(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);
   void emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
   void setUpResolve(BodyEmitter &in);
   llvm::Value *getSlotPointer(BodyEmitter &in, uint32_t slot);

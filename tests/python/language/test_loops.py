@@ -314,3 +314,23 @@ def test_indices_of_fields_with_an_offset_are_i32(on_every_backend):
 
     compare()
     assert list(x.to_numpy()) == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_arrays_may_begin_anywhere(dtype):
+    """Vectors of iterations are aligned to the memory that they write; the first and last elements are none too many and none too few."""
+
+    @qd.kernel
+    def add(x: qd.types.ndarray(ndim=1), y: qd.types.ndarray(ndim=1), begin: qd.i32, end: qd.i32):
+        for i in range(begin, end):
+            y[i] = x[i] + y[i]
+
+    memory = np.zeros(200, dtype)
+    for start in range(20):
+        for begin, end in ((0, 0), (0, 1), (0, 7), (3, 20), (1, 100), (5, 4)):
+            memory[:] = np.arange(200)
+            wanted = memory.copy()
+            wanted[start + begin : start + max(begin, end)] *= 2
+            part = memory[start : start + 150]
+            add(part, part, begin, end)
+            assert np.array_equal(memory, wanted), (start, begin, end)
