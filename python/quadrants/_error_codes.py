@@ -20,6 +20,12 @@ FAMILIES = tuple(
     for row in [
         ("QD705", "A Python function that is called with what it does not take", r"when calling `",
          "run-time values go to functions of qd and qd.math, operators and funcs only"),
+        # derivatives
+        ("QD951", "A gradient that needs what is not there any more", r"not known any more when gradients|Breaks the global data access rule|"
+         r"drawn again when gradients|is not known when gradients",
+         "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
+        ("QD952", "An operation that has no derivative", r"cannot be differentiated|have no gradients",
+         "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
         ("QD102", "A name that is assigned on some paths only", r"is not defined on every path",
          "give it a value before the `if`, or in both branches"),
