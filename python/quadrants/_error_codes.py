@@ -21,7 +21,7 @@ FAMILIES = tuple(
         ("QD705", "A Python function that is called with what it does not take", r"when calling `",
          "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
-        ("QD951", "A gradient that needs what is not there any more", r"not known any more when gradients|Breaks the global data access rule|"
+        ("QD951", "A gradient that needs what is not there any more", r"not known any more when|Breaks the global data access rule|"
          r"drawn again when gradients|is not known when gradients",
          "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
         ("QD952", "An operation that has no derivative", r"cannot be differentiated|have no gradients",

@@ -10,7 +10,7 @@ __all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs: itself, its checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints."""
+    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints."""
 
     NONE = 0
     VALIDATION = 1
