@@ -92,7 +92,7 @@ def _mpm(gs: Any, displacement: float) -> Run:
     )
     block = scene.add_entity(
         material=gs.materials.MPM.Elastic(sampler="regular"),
-        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.094, 0.094, 0.188)),
+        morph=gs.morphs.Box(pos=(0.0, 0.0, 0.3 + displacement), size=(0.12, 0.12, 0.24)),
     )
     return _particle_run(scene, block)
 
