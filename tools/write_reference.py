@@ -24,7 +24,7 @@ from quadrants import _options, _runtime  # noqa: E402
 from quadrants._builtins import Builtin  # noqa: E402
 from quadrants._func import Func  # noqa: E402
 
-MODULES = ("qd", "qd.algorithms", "qd.linalg", "qd.math", "qd.memory", "qd.sparse", "qd.tools", "qd.types")
+MODULES = ("qd", "qd.ad", "qd.algorithms", "qd.linalg", "qd.math", "qd.memory", "qd.sparse", "qd.tools", "qd.types")
 _OPERANDS = {
     "Any": "integers and floats",
     "Real": "floats; integers are converted",

@@ -15,7 +15,7 @@ _KINDS = {SNodeGradType.ADJOINT: 1, SNodeGradType.DUAL: 2}
 
 
 def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) -> None:
-    """Set the gradients of all containers to zero; with `SNodeGradType.DUAL` their tangents.
+    """Set the gradients of all containers to zero; with `gradient_type=SNodeGradType.DUAL` their tangents.
 
     Raises `QuadrantsRuntimeError` without a runtime.
     """
