@@ -271,6 +271,11 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
       .Default([&](Operation *) { copyWithoutRegions(op, run); });
 }
 
+static bool isWritten(Value place) {
+  return llvm::any_of(place.getUsers(),
+                      [](Operation *user) { return isa<ComponentOp>(user) ? isWritten(user->getResult(0)) : !isa<LoadOp>(user); });
+}
+
 void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
   FuncOp callee = functions.getEffectFree(activity.lookup(op));
   SmallVector<Value> operands, before;
@@ -278,7 +283,7 @@ void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
   for (Value operand : op.getArguments()) {
     operands.push_back(use(operand, run));
     if (!isa<RefType>(operand.getType())) continue;
-    bool isElement = isOfContainer(operand);
+    bool isElement = isOfContainer(operand) && isWritten(callee.getBody().getArgument(unsigned(operands.size() - 1)));
     Value state = code.load(operands.back());
     if (isElement) {
       // What the function writes to the element must not get there.

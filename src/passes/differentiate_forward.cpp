@@ -91,7 +91,7 @@ private:
         })
         .Case([&](ElementOp element) {
           auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-          if (Value companion = container ? getCompanion(container) : Value())
+          if (Value companion = container && activity.isActive(element) ? getCompanion(container) : Value())
             tangents[element] = ElementOp::create(builder, element.getLoc(), element.getType(), companion, element.getIndices());
         })
         .Case([&](ComponentOp component) {
@@ -156,6 +156,11 @@ private:
     Value total;
     for (auto [partial, change] : llvm::zip(partials, changes)) {
       Value part = change ? scale(builder, code.loc, partial, change) : Value();
+      if (part && partial.kind == Partial::Kind::Factor) {
+        // What a factor of zero hides may be infinite.
+        Value isZero = code.binary(BinaryKind::eq, partial.value, makeFloat(builder, code.loc, part.getType(), 0));
+        part = code.select(isZero, makeZero(builder, code.loc, part.getType()), part);
+      }
       if (part) total = total ? code.add(total, part) : part;
     }
     return total ? total : makeZero(builder, code.loc, changes[0] ? changes[0].getType() : changes[1].getType());

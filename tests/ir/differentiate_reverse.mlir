@@ -1,0 +1,102 @@
+// RUN: qd-opt %s --split-input-file --qd-differentiate-reverse --verify-diagnostics | FileCheck %s
+
+// The gradient of what is written is taken, zeroed and handed to what is read; the kernel writes nothing else.
+// CHECK-LABEL: qd.kernel @square
+// CHECK-DAG: %[[YG:.*]] = qd.tensor_argument field "y.grad" at 24
+// CHECK-DAG: %[[XG:.*]] = qd.tensor_argument field "x.grad" at 16
+// CHECK: %[[X:.*]] = qd.load %{{.*}} : !qd.ref<f32>
+// CHECK: %[[PLACE:.*]] = qd.element %[[YG]]
+// CHECK: %[[A:.*]] = qd.atomic exchange %[[PLACE]]
+// CHECK: %[[L:.*]] = qd.binary mul %[[X]], %[[A]]
+// CHECK: %[[R:.*]] = qd.binary mul %[[X]], %[[A]]
+// CHECK: %[[SUM:.*]] = qd.binary add %[[L]], %[[R]]
+// CHECK: %[[TO:.*]] = qd.element %[[XG]]
+// CHECK: qd.atomic add %[[TO]], %[[SUM]]
+// CHECK-NOT: qd.store
+qd.kernel @square [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %w = qd.binary mul %v, %v : f32, f32 -> f32
+    %to = qd.element %y[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %w, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A loop whose adjoint needs none of its values runs backward only, and keeps nothing.
+// CHECK-LABEL: qd.kernel @linear_loop
+// CHECK-NOT: vector<
+// CHECK: qd.for (
+// CHECK-NOT: qd.for (
+qd.kernel @linear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %place : !qd.ref<f32>
+    %sum = qd.local : !qd.ref<f32>
+    qd.store %v, %sum : !qd.ref<f32>
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^bb0(%k: si32):
+      %old = qd.load %sum : !qd.ref<f32>
+      %new = qd.binary add %old, %v : f32, f32 -> f32
+      qd.store %new, %sum : !qd.ref<f32>
+      qd.yield
+    }
+    %all = qd.load %sum : !qd.ref<f32>
+    %unused = qd.atomic add %place, %all : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A loop of few iterations keeps its variable for each of them.
+// CHECK-LABEL: qd.kernel @nonlinear_loop
+// CHECK: %[[SLOTS:.*]] = qd.local : !qd.ref<vector<4xf32>>
+// CHECK: %[[SLOT:.*]] = qd.component %[[SLOTS]]
+// CHECK: qd.store %{{.*}}, %[[SLOT]]
+// CHECK: %[[BACK:.*]] = qd.component %[[SLOTS]]
+// CHECK: qd.load %[[BACK]]
+qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  %other = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  %place = qd.element %x[%four] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  %v = qd.load %place : !qd.ref<f32>
+  %power = qd.local : !qd.ref<f32>
+  qd.store %v, %power : !qd.ref<f32>
+  qd.for (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%k: si32):
+    %old = qd.load %power : !qd.ref<f32>
+    %new = qd.binary mul %old, %old : f32, f32 -> f32
+    qd.store %new, %power : !qd.ref<f32>
+    qd.yield
+  }
+  %all = qd.load %power : !qd.ref<f32>
+  %unused = qd.atomic add %other, %all : !qd.ref<f32>
+}
+
+// -----
+
+// An element whose old value the gradient needs must not be overwritten.
+qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %place = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  // expected-error @+1 {{element of 'x' is read here and overwritten later in the kernel}}
+  %v = qd.load %place : !qd.ref<f32>
+  %w = qd.unary sin %v : f32 -> f32
+  qd.store %w, %place : !qd.ref<f32>
+}

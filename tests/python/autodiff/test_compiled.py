@@ -1,0 +1,110 @@
+"""What only compiled kernels do: refuse a gradient whose values are gone (spec 3, S16, S18); components in loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from autodiff_support import check, numbers, scalar_loss
+
+import quadrants as qd
+
+
+@pytest.fixture
+def compiled() -> Iterator[tuple[Any, Any]]:
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False, log_level="error")
+    yield numbers(np.linspace(0.4, 1.3, 5)), scalar_loss()
+    qd.reset()
+
+
+def refuses(kernel: Any, message: str) -> None:
+    with pytest.raises(qd.QuadrantsCompilationError, match=message):
+        kernel()
+
+
+def test_random_numbers_whose_value_matters(compiled):
+    x, loss = compiled
+
+    @qd.kernel
+    def run():
+        for i in x:
+            loss[None] += x[i] * x[i] * qd.random(qd.f64)
+
+    refuses(run.grad, "random numbers cannot be drawn again")
+
+
+def test_elements_that_are_overwritten_in_the_same_iteration(compiled):
+    x, _ = compiled
+
+    @qd.kernel
+    def run():
+        for i in x:
+            x[i] = qd.sin(x[i])
+
+    refuses(run.grad, "'x' is read here and overwritten later")
+
+
+def test_elements_that_a_later_loop_overwrites(compiled):
+    x, loss = compiled
+
+    @qd.kernel
+    def run():
+        for i in x:
+            loss[None] += x[i] * x[i]
+        for i in x:
+            x[i] += 1.0
+
+    refuses(run.grad, "'x' is read here and overwritten later")
+
+
+def test_products_of_all_iterations(compiled):
+    x, loss = compiled
+
+    @qd.kernel
+    def run():
+        for i in x:
+            qd.atomic_mul(loss[None], x[i])
+
+    refuses(run.grad, "an atomic mul of something that has a gradient")
+
+
+def test_variables_that_a_parallel_loop_reads_and_updates(compiled):
+    x, loss = compiled
+
+    @qd.kernel
+    def run():
+        total = 0.0
+        for i in x:
+            total += x[i]
+            loss[None] += total * total
+
+    refuses(run.grad, "a parallel loop both reads and updates")
+
+
+def test_tangents_of_extrema_over_iterations(compiled):
+    x, loss = compiled
+
+    @qd.kernel
+    def run():
+        for i in x:
+            qd.atomic_max(loss[None], x[i])
+
+    refuses(run._tangent, "an atomic max of something that has a tangent")
+
+
+def test_components_overwritten_in_a_loop(compiled):
+    _, loss = compiled
+    v = numbers(np.linspace(0.4, 1.3, 6).reshape(2, 3), qd.types.vector(3, qd.f64))
+
+    @qd.kernel
+    def run():
+        for i in v:
+            a = v[i]
+            for k in range(4):
+                a[k % 3] = a[k % 3] * a[(k + 1) % 3]
+                a = qd.sin(a) + a * 0.1
+            loss[None] += a.sum() * a[0]
+
+    check(run, loss, v)
