@@ -3,6 +3,8 @@
 from . import _runtime as _runtime
 from ._builtins import Builtin
 from ._options import Config
+from .types import bf16 as bf16
+from .types import bfloat16 as bfloat16
 from .types import f16 as f16
 from .types import f32 as f32
 from .types import f64 as f64
@@ -90,6 +92,7 @@ from ._tensor import tensor as tensor
 from ._tensor import wrap as wrap
 from ._types import Layout as Layout
 from ._types import ref as ref
+from . import ad as ad
 from . import algorithms as algorithms
 from . import experimental as experimental
 from . import linalg as linalg
@@ -188,6 +191,7 @@ loop_unique: Builtin
 block_local: Builtin
 cache_read_only: Builtin
 no_activate: Builtin
+stop_grad: Builtin
 atomic_cas: Builtin
 volatile_load: Builtin
 global_thread_idx: Builtin

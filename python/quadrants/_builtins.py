@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _options
 from ._dtypes import find_dtype, to_dtype, to_numpy_dtype
-from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsTypeError
+from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from ._matrix import Matrix, cast, unwrap, view_of, wrap
 from ._ndrange import grouped as _grouped
 from ._ndrange import make_ndrange
@@ -118,6 +118,9 @@ def _loop_config(**options: Any) -> None:
     for name in options:
         if name not in _LOOP_OPTIONS:
             raise QuadrantsTypeError(f"loop_config() got an unexpected keyword argument {name!r} (known: {', '.join(_LOOP_OPTIONS)})")
+    size = options.get("block_dim")
+    if size is not None and size not in [1 << bits for bits in range(11)]:
+        raise QuadrantsSyntaxError(f"block_dim must be a power of two between 1 and 1024, got {size!r}")
 
 
 def _nothing(*_: Any, **__: Any) -> None:

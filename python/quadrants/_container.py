@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dtypes import DataType, store, to_dtype, to_numpy_dtype
+from ._dtypes import BF16_BITS, DataType, from_bf16, store, to_dtype, to_numpy_dtype
 from ._errors import QuadrantsShapeError
 from ._interop import HUGE, InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
@@ -29,7 +29,7 @@ def element_shape_of(element: Any) -> tuple[int, ...]:
 
 
 class _WrittenBack(np.ndarray):
-    """A copy of an element that lies on a device; an assignment to it, or to a part of it, goes there."""
+    """A copy of an element that lies on a device, or of one of type bf16; an assignment to it, or to a part of it, goes there."""
 
     _flush: Callable[[], None] | None = None
 
@@ -152,7 +152,7 @@ class ContainerMethods(InteropMethods, Companions):
         self._overwrite(source)
 
     def __str__(self) -> str:
-        return str(self._fetch())
+        return str(self.to_numpy(copy=None))
 
     def __deepcopy__(self, memo: Any) -> Any:
         twin = self._like()
@@ -170,10 +170,17 @@ class ContainerMethods(InteropMethods, Companions):
     def _element(self, index: tuple[int, ...]) -> Matrix:
         """The vector or matrix at `index`: what is written to it reaches the container."""
         part = self._fetch(index)
-        if self._device is not None:
-            part, copy = part.view(_WrittenBack), part
-            part._flush = functools.partial(self._flush, copy, index)
+        if self._device is not None or part.dtype == BF16_BITS:
+            numbers = from_bf16(part) if part.dtype == BF16_BITS else part
+            shown = numbers.view(_WrittenBack)
+            shown._flush = functools.partial(self._write_back, part, numbers, index)
+            return view_of(shown, self.dtype)
         return view_of(part, self.dtype)
+
+    def _write_back(self, part: np.ndarray, numbers: np.ndarray, index: tuple[int, ...]) -> None:
+        if numbers is not part:
+            store(part, ..., numbers)
+        self._flush(part, index)
 
     def _set_element(self, index: tuple[int, ...], value: Any) -> None:
         """Assign a whole vector or matrix element; a number is given to every component."""

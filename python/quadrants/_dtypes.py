@@ -7,22 +7,24 @@ from typing import Any
 import numpy as np
 
 from . import _options
-from ._runtime import DataType, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
+from ._runtime import DataType, bf16, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
 
 __all__ = [
-    "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16",
+    "bf16", "bfloat16", "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16",
     "int32", "int64", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-float16, float32, float64 = f16, f32, f64
+float16, float32, float64, bfloat16 = f16, f32, f64, bf16
 int8, int16, int32, int64 = i8, i16, i32, i64
 uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 
-DATA_TYPES = (f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)
+DATA_TYPES = (bf16, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)
 _NAMES = {dtype.name: dtype for dtype in DATA_TYPES}
 _LONG = {"i": "int", "u": "uint", "f": "float"}
-_NUMPY = {dtype: np.dtype(bool if dtype is u1 else _LONG[dtype.name[0]] + dtype.name[1:]) for dtype in DATA_TYPES}
-_FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items()}
+BF16_BITS = np.dtype("V2")  # elements of type bf16, which NumPy does not know: two bytes without a meaning
+_UNLIKE = {u1: np.dtype(bool), bf16: np.dtype(np.float32)}
+_NUMPY = {dtype: _UNLIKE.get(dtype) or np.dtype(_LONG[dtype.name[0]] + dtype.name[1:]) for dtype in DATA_TYPES}
+_FROM_NUMPY = {BF16_BITS: bf16, **{numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not bf16}}
 
 
 def is_integral(dtype: Any) -> bool:
@@ -56,7 +58,7 @@ def find_dtype(value: Any) -> DataType | None:
         name = value if value in _NAMES else value.replace("uint", "u").replace("int", "i").replace("float", "f")
         return _NAMES.get(name)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return _FROM_NUMPY.get(np.dtype(value))
+        return from_numpy_dtype(np.dtype(value))
     if type(value).__module__ == "torch":
         return u1 if str(value) == "torch.bool" else find_dtype(str(value).removeprefix("torch."))
     return None
@@ -71,16 +73,36 @@ def to_dtype(value: Any) -> DataType:
 
 
 def to_numpy_dtype(dtype: Any) -> np.dtype:
-    """The NumPy data type with the same values; `u1` is bool."""
+    """The NumPy data type with the same values; `u1` is bool, `bf16` is float32."""
     if isinstance(dtype, np.dtype):
         return dtype
     found = find_dtype(dtype)
     return _NUMPY[found] if found is not None else np.dtype(dtype)
 
 
+def to_memory_dtype(dtype: DataType) -> np.dtype:
+    """The NumPy data type of elements in memory."""
+    return BF16_BITS if dtype is bf16 else to_numpy_dtype(dtype)
+
+
 def from_numpy_dtype(dtype: np.dtype) -> Any:
     """The data type of the elements of a NumPy array, or None when kernels have no such type."""
-    return _FROM_NUMPY.get(dtype)
+    return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # that of the package ml_dtypes
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    """The elements of a bf16 array as f32."""
+    words = bits.view(np.uint16).astype(np.uint32)
+    words <<= 16  # in place: one element stays an array
+    return words.view(np.float32)
+
+
+def to_bf16(numbers: Any) -> np.ndarray:
+    """Numbers as elements of a bf16 array: rounded to the nearest f32, that to the nearest bf16, ties to even."""
+    single = np.asarray(numbers, np.float32)
+    bits = single.view(np.uint32)
+    rounded = np.where(np.isnan(single), bits | 0x400000, bits + 0x7FFF + (bits >> 16 & 1))
+    return np.asarray(rounded >> 16, np.uint16).view(BF16_BITS)
 
 
 def wrap_integer(value: int, dtype: DataType) -> int:
@@ -112,6 +134,9 @@ def store(array: np.ndarray, key: Any, value: Any) -> None:
             if value.dtype == object:  # integers wider than 64 bits
                 value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]))(value)
     with np.errstate(invalid="ignore", over="ignore"):
+        if kind == "V":
+            array[key] = to_bf16(value)
+            return
         if kind in "iu" and array.dtype.itemsize < 8 and np.asarray(value).dtype.kind == "f":
             value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
         array[key] = np.asarray(value).astype(array.dtype, casting="unsafe")

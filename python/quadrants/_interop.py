@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime
-from ._dtypes import DataType, from_numpy_dtype, store, to_numpy_dtype
+from ._dtypes import (
+    BF16_BITS,
+    DataType,
+    bf16,
+    find_dtype,
+    from_bf16,
+    from_numpy_dtype,
+    store,
+    to_dtype,
+    to_memory_dtype,
+    to_numpy_dtype,
+    u1,
+)  # fmt: skip
 from ._matrix import unwrap
 from ._snode import row_major_strides
 
@@ -70,13 +82,19 @@ def import_torch() -> Any:
     return module
 
 
+def to_torch_dtype(dtype: Any) -> Any:
+    """The torch data type with the same values."""
+    found, torch = to_dtype(dtype), import_torch()
+    return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
+
+
 def find_array(value: Any, name: str) -> np.ndarray | None:
     """An array of another library as a NumPy array of the same memory; None for what is no array.
 
     Raises `ValueError` for tensors on other devices, `TypeError` for layouts and types that NumPy has not, both with the argument's `name`.
     """
     if isinstance(value, np.ndarray):
-        return value
+        return value.view(BF16_BITS) if value.dtype.name == "bfloat16" else value
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return _view_torch(value, name)
@@ -117,8 +135,10 @@ def find_on_device(value: Any, name: str) -> tuple[Any, np.ndarray] | None:
 def _view_torch(tensor: Any, name: str) -> np.ndarray:
     if tensor.device.type != "cpu":
         raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
+    torch = sys.modules["torch"]
     try:
-        array = tensor.detach().numpy()
+        is_bf16 = tensor.dtype is torch.bfloat16
+        array = tensor.detach().view(torch.int16).numpy().view(BF16_BITS) if is_bf16 else tensor.detach().numpy()
     except (TypeError, RuntimeError) as error:
         what = f"{str(tensor.layout).removeprefix('torch.')} tensor of {str(tensor.dtype).removeprefix('torch.')}"
         raise TypeError(
@@ -133,7 +153,8 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
-        return value._fetch()
+        elements = value._fetch()
+        return from_bf16(elements) if elements.dtype == BF16_BITS else elements
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.device.type == "meta":
@@ -142,6 +163,21 @@ def as_array(value: Any) -> np.ndarray:
         return _view_torch(value.float() if value.dtype is torch.bfloat16 else value, "arr")
     found = find_array(value, "the array")
     return np.asarray(unwrap(value)) if found is None else found
+
+
+def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
+    """The elements of a bf16 array for NumPy: in the type of the package ml_dtypes where it is installed, else a copy as float32."""
+    try:
+        from ml_dtypes import bfloat16  # an optional package, for programs that have such elements
+    except ImportError:
+        if copy is False:
+            raise ValueError("Zero-copy not available: NumPy has no bfloat16 without the package ml_dtypes") from None
+        return from_bf16(bits)
+    return bits.view(bfloat16)
+
+
+def _as_tensor(torch: Any, array: np.ndarray) -> Any:
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if array.dtype == BF16_BITS else torch.from_numpy(array)
 
 
 class InteropMethods:
@@ -167,13 +203,16 @@ class InteropMethods:
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
         if (copy is False or copy is None) and dtype is None and out is None and self._device is None:  # the short way
-            return self._shaped_view(keep_dims)
+            view = self._shaped_view(keep_dims)
+            return _as_numbers(view, copy) if view.dtype == BF16_BITS else view
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
         if copy is False or (copy is None and self._device is None):
             self.view()  # or the reason why there is none; whoever has it may write at any time
         view = self._shaped_view(keep_dims)
-        wanted = view.dtype if dtype is None else to_numpy_dtype(dtype)
+        if view.dtype == BF16_BITS and dtype is not BF16_BITS:
+            view = _as_numbers(view, copy)
+        wanted = view.dtype if dtype in (None, bf16) else to_numpy_dtype(dtype)
         if wanted != view.dtype and copy is False:
             raise ValueError(
                 f"Zero-copy not available: copy=False is incompatible with dtype conversion "
@@ -218,7 +257,7 @@ class InteropMethods:
         if device is None and (copy is False or copy is None) and dtype is None and out is None:  # the short way
             view = self._shaped_view(keep_dims)
             if min(view.strides, default=0) >= 0:
-                return torch.from_numpy(view)
+                return _as_tensor(torch, view)
         target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")
@@ -229,23 +268,26 @@ class InteropMethods:
                 f"(the {self._noun} of {self.dtype} is on the device cpu, {target} was asked for)"
             )
         dtype = str(dtype).removeprefix("torch.") if type(dtype) is torch.dtype else dtype
+        is_bf16 = self.dtype is bf16 and (dtype is None or find_dtype(dtype) is bf16)
+        dtype = BF16_BITS if is_bf16 else dtype
         if out is not None:
-            return out.copy_(torch.from_numpy(self._export(keep_dims, dtype, None)))
+            return out.copy_(_as_tensor(torch, self._export(keep_dims, dtype, None)))
         array = self._export(keep_dims, dtype, None if leaves else copy)
         if min(array.strides, default=0) < 0:
             if copy is False:
                 raise ValueError(f"Zero-copy not available: torch has no negative strides (the {self._noun} on the CPU is reversed)")
             array = array.copy()
-        tensor = torch.from_numpy(array)
+        tensor = _as_tensor(torch, array)
         return tensor.to(target) if leaves else tensor
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
         view = torch.as_tensor(self._device_array(), device=f"cuda:{self._device}")
+        view = view.view(torch.bfloat16) if self.dtype is bf16 else view
         if len(self.element_shape) == 1 and keep_dims:
             view = view[..., None]
         elif len(self.element_shape) == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1:
             view = view[..., 0]
-        wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else getattr(torch, to_numpy_dtype(dtype).name)
+        wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else to_torch_dtype(dtype)
         target = view.device if device is None else torch.device(device)
         if copy is False and (target.type != "cuda" or target.index not in (None, self._device) or wanted != view.dtype):
             raise ValueError(
@@ -263,7 +305,7 @@ class InteropMethods:
             "data": (self._address, False),  # type: ignore[attr-defined]
             "shape": extents + element_shape,
             "strides": strides + inner,
-            "typestr": to_numpy_dtype(self.dtype).str,
+            "typestr": "<i2" if self.dtype is bf16 else to_numpy_dtype(self.dtype).str,
             "version": 3,
             "stream": 1,  # the default stream, on which all of this is ordered
         }
@@ -294,7 +336,7 @@ class InteropMethods:
 
     def _overwrite(self, source: np.ndarray) -> None:
         """Set all elements from an array of their shape."""
-        if self._device is not None and source.flags.c_contiguous and source.dtype == to_numpy_dtype(self.dtype):
+        if self._device is not None and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
             if source.strides == self._device_array().__cuda_array_interface__["strides"]:
                 self._flush(source)  # straight from its memory
                 return
@@ -315,6 +357,8 @@ class InteropMethods:
         """For NumPy: a view of the memory, or a copy when one is asked for or the type differs."""
         if dtype is not None and np.dtype(dtype) != to_numpy_dtype(self.dtype) and copy is False:
             raise ValueError("a conversion of the data type needs a copy")
+        if self.dtype is bf16:
+            return self._export(False, dtype, copy)
         elements = self.view() if copy is False or (self._device is None and not copy) else self._fetch()
         return np.array(elements, dtype) if dtype is not None or (copy and self._device is None) else elements
 
@@ -329,7 +373,8 @@ class InteropMethods:
         """A DLPack capsule of the memory; keywords as the array API says: stream, max_version, dl_device, copy."""
         if self._device is not None:
             return import_torch().as_tensor(self._device_array(), device=f"cuda:{self._device}").__dlpack__(**options)
-        return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        source = self.to_torch(copy=None) if self.dtype is bf16 else self.view()
+        return source.__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (type, number) of the device that the memory is on."""

@@ -14,6 +14,7 @@ class DataType:
     def to_string(self) -> str: ...
     def __call__(self, value: Any) -> Any: ...
 
+bf16: DataType
 f16: DataType
 f32: DataType
 f64: DataType

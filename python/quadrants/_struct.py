@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _runtime, _types
 from ._container import Companions
-from ._dtypes import find_dtype, to_numpy_dtype, wrap_integer
+from ._dtypes import find_dtype, to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
@@ -61,6 +61,11 @@ class StructType(StructTypeBase):
         made = cls(host.__name__, None, **members)
         made.host = host
         return made
+
+    @property
+    def __match_args__(self) -> tuple[str, ...]:
+        """The members that the patterns of `match` mean by position; a struct fits the class of which it has all."""
+        return tuple(self._members)
 
     @property
     def members(self) -> dict[str, Any]:
@@ -415,7 +420,7 @@ class StructField(Companions):
         """The NumPy type of a struct whose members lie where they do in the first cell."""
         start = next(self._leaves())._address
         members = self.field_dict.values()
-        formats = [m._cell_type() if isinstance(m, StructField) else (to_numpy_dtype(m.dtype), m.element_shape) for m in members]
+        formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
         offsets = [next(m._leaves())._address - start for m in members]
         return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets})
 

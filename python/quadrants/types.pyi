@@ -2,6 +2,8 @@
 # ruff: noqa
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias
+bf16: TypeAlias = float
+bfloat16: TypeAlias = float
 f16: TypeAlias = float
 f32: TypeAlias = float
 f64: TypeAlias = float

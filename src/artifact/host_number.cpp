@@ -28,6 +28,7 @@ int64_t readArgument(ScalarType type, const uint8_t *from) {
   case ScalarType::I64:
   case ScalarType::U64: return read<int64_t>(from);
   case ScalarType::F16:
+  case ScalarType::BF16:
   case ScalarType::F32:
   case ScalarType::F64: return 0; // bounds are integers
   }

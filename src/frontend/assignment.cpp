@@ -281,6 +281,10 @@ void FunctionBuilder::visitAnnotatedAssign(nb::handle at) {
     fail(error::kSyntax, "the annotation is no data type of the kernel language");
   }
   if (kindOf(target) != NodeKind::Name) fail(error::kSyntax, "only variables can be declared");
+  if (Type read = session.valueType(type); read != type) {
+    value = rounded(makeComputed(convert(value, type)));
+    type = read;
+  }
   Binding *binding = scopes.find(getAttribute(target, names().id).ptr());
   if (binding && binding->kind == Binding::Kind::Variable && binding->value.isTyped() && binding->value.type != type)
     fail(error::kSyntax, "Static assign cannot have type overloading: '" + toText(getAttribute(target, names().id)) + "' is '" +

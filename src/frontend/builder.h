@@ -299,6 +299,10 @@ private:
   //--- conversions.cpp ---
   /// The value as one typed IR value: reads places, makes constants and vectors. `anchor`: the type of what it meets, for large literals.
   mlir::Value emit(const Value &value, mlir::Type anchor = {});
+  /// What was read from memory, as a value to compute with: f32 for bf16.
+  mlir::Value widened(mlir::Value value);
+  /// A value of type bf16 as the f32 that storing and reading it gives; any other as it is.
+  Value rounded(const Value &value);
   bool canEmit(const Value &value);
   bool isConstant(const Value &value);
   /// The value as a Python object; null when a part of it is known at run time only.
@@ -467,6 +471,8 @@ private:
   Value sortItems(const Value &list, Arguments &arguments);
   Value combineSequences(llvm::StringRef name, const std::vector<Value> &given); ///< tuple, list, reversed, enumerate, zip
   Value mapItemsOf(const std::vector<Value> &given, bool isFilter);              ///< map, filter
+  /// Whether a pattern of this class fits: numbers of the run time are instances of int, float or bool.
+  bool fitsClass(const Value &value, nb::handle type);
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---

@@ -90,8 +90,15 @@ Value FunctionBuilder::callMinMax(BinaryKind kind, Arguments &arguments, llvm::S
 }
 
 Value FunctionBuilder::callCast(const Value &value, Type scalar) {
-  if (value.isObject() && session.python.isNumber(value.object)) return makeComputed(convert(value, scalar));
-  return makeComputed(cast(emit(value), scalar));
+  if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, scalar)));
+  return rounded(makeComputed(cast(emit(value), scalar)));
+}
+
+Value FunctionBuilder::rounded(const Value &value) {
+  if (!value.isTyped() || ir::getScalar(value.type) != session.types.bf16) return value;
+  mlir::Value memory = create<ir::LocalOp>(ir::RefType::get(value.type));
+  create<ir::StoreOp>(emit(value), memory);
+  return load(makePlace(memory));
 }
 
 Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
@@ -105,7 +112,8 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   if (row == "cas") {
     if (!place.is(Kind::Place) || isa<VectorType>(place.type))
       fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
-    return makeComputed(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type)));
+    return makeComputed(
+        widened(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type))));
   }
   std::optional<ir::AtomicKind> kind =
       ir::findKind<ir::AtomicKind>(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
@@ -116,11 +124,11 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
     fail(error::kType,
          "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
-  if (place.is(Kind::Place)) return makeComputed(create<ir::AtomicOp>(*kind, place.ir, operand));
+  if (place.is(Kind::Place)) return makeComputed(widened(create<ir::AtomicOp>(*kind, place.ir, operand)));
   SmallVector<mlir::Value> old;
   for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
     old.push_back(create<ir::AtomicOp>(*kind, componentPlace(place, position).ir, extract(operand, int64_t(position))));
-  return makeComputed(makeVector(old, place.type));
+  return makeComputed(widened(makeVector(old, place.type)));
 }
 
 Value FunctionBuilder::loadVolatile(const Value &target) {
@@ -185,6 +193,12 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
       {"trunc", {"x dtype?", kRound}},
       {"zero", {"x", kFill}},
       {"one", {"x", kFill}},
+      {"global_thread_idx",
+       {"",
+        [](auto &builder, auto, auto &) {
+          if (builder.isTopLevel()) builder.fail(error::kRuntime, "qd.global_thread_idx() is only valid within loops");
+          return makeComputed(builder.template create<ir::ThreadIndexOp>(builder.session.types.i32));
+        }}},
       {"grouped", {"x", [](auto &builder, auto, auto &given) { return builder.makeGrouped(given[0]); }}},
       {"select", {"cond x1 x2", [](auto &builder, auto, auto &given) { return builder.select(given[0], given[1], given[2]); }}},
       {"static_assert",
@@ -234,7 +248,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name == "static_print") return callStaticPrint(arguments);
   if (name == "ndrange") return makeNdrange(arguments);
   if (name == "zip") return makeZip(arguments);
-  if (name == "Vector" || name == "Matrix") return makeMatrix(arguments, name);
+  if (name == "Vector" || name == "Matrix") return rounded(makeMatrix(arguments, name));
   if (name == "Struct") return makeAnonymousStruct(arguments);
   if (name == "loop_config") configureLoop(arguments);
   if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
@@ -326,6 +340,35 @@ Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
   return makeAggregate(Kind::Sequence, std::move(items));
 }
 
+/// A list, tuple or dict for one of values, whatever they are.
+static Value standIn(const Value &value) {
+  if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
+  return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
+}
+
+bool FunctionBuilder::fitsClass(const Value &value, nb::handle type) {
+  nb::object members = findAttribute(type, nb::str("__match_args__"));
+  if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
+  if (!PyType_Check(type.ptr())) { // a struct type: the structs from outside the kernel have its members
+    auto items = members ? findNamedItems(value) : std::nullopt;
+    nb::list given;
+    if (items)
+      for (const auto &[name, item] : *items) given.append(name);
+    return items && members.equal(nb::tuple(given));
+  }
+  if (value.isTyped()) {
+    mlir::Type found = isa<VectorType>(value.type) ? mlir::Type() : value.type;
+    if (type.is(reinterpret_cast<PyObject *>(&PyBool_Type))) return found == session.types.u1;
+    if (type.is(reinterpret_cast<PyObject *>(&PyLong_Type))) return found && isa<IntegerType>(found);
+    return type.is(reinterpret_cast<PyObject *>(&PyFloat_Type)) && found && ir::isFloatScalar(found);
+  }
+  Value object = standIn(value);
+  if (!object.isObject()) return false;
+  int fits = PyObject_IsInstance(object.object.ptr(), type.ptr());
+  if (fits < 0) nb::raise_python_error();
+  return fits == 1;
+}
+
 Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments) {
   std::vector<Value> &given = arguments.positional;
   size_t count = arguments.named.empty() ? given.size() : 0;
@@ -348,9 +391,10 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     if (operand.is(Kind::View) || isTensor(operand))
       return subscriptSequence(getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
+  if (name == "isinstance" && count == 3) return makeObject(nb::bool_(fitsClass(given[0], given[1].object))); // a pattern of `match`
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
-  if (name == "isinstance" && count == 2 && given[0].is(Kind::Sequence)) // a list, whatever its items are
-    given[0] = makeObject(given[0].aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
+  if (name == "isinstance" && count == 2) given[0] = standIn(given[0]);
+  if (name == "getattr" && count >= 2 && given[0].is(Kind::Struct) && given[1].isObject()) return getAttributeOf(given[0], given[1].object);
   if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
     bool isAsked = name == "hasattr";
     if (!findAttribute(given[0].object, given[1].object)) {

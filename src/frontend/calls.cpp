@@ -53,9 +53,9 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
     return llvm::all_of(arguments.positional, [&](const Value &value) { return isConstant(value); })
                ? callPython(callee, arguments)
                : callCast(arguments.positional[0], session.findScalarType(object));
-  if (Type type = session.findScalarType(object)) return castLiteral(type, arguments);
+  if (Type type = session.findScalarType(object)) return rounded(castLiteral(type, arguments));
   if (python.bufferView && object.is(python.bufferView)) return makeView(arguments);
-  if (python.isInstance(object, python.matrixType)) return makeMatrixOfType(object, arguments);
+  if (python.isInstance(object, python.matrixType)) return rounded(makeMatrixOfType(object, arguments));
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
   bool isKnown = llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }) &&

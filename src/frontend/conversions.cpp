@@ -124,7 +124,7 @@ mlir::Value FunctionBuilder::emitHostMatrix(nb::handle object) {
     for (nb::handle number : numbers) scalar = promote(literalType(number, {}), scalar ? scalar : literalType(number, {}));
   SmallVector<mlir::Value> components;
   for (nb::handle number : numbers) components.push_back(constantNumber(number, scalar));
-  return makeVectorOf(components, shape);
+  return widened(makeVectorOf(components, shape));
 }
 
 mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
@@ -191,14 +191,15 @@ mlir::Value FunctionBuilder::getInput(const Value &value) {
 }
 
 mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
+  if (anchor) anchor = session.valueType(anchor);
   switch (value.kind) {
   case Kind::Object: return emitObject(value, anchor);
   case Kind::Computed: return value.ir;
   case Kind::Place: {
-    mlir::Value loaded = create<ir::LoadOp>(value.type, value.ir);
+    mlir::Value loaded = widened(create<ir::LoadOp>(value.type, value.ir));
     return isStopped(value.ir) ? withoutDerivative(loaded) : loaded;
   }
-  case Kind::Argument: return getInput(value);
+  case Kind::Argument: return widened(getInput(value));
   case Kind::Components: {
     const Aggregate &parts = *value.aggregate;
     SmallVector<mlir::Value> components;
@@ -206,7 +207,7 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
     for (int32_t component : parts.components) components.push_back(extract(whole, component));
     if (!whole)
       for (const Value &place : parts.items) components.push_back(emit(place));
-    return makeVector(components, value.type);
+    return makeVector(components, session.valueType(value.type));
   }
   case Kind::Sequence: return emitSequence(value);
   case Kind::Tensor:
@@ -220,6 +221,8 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   llvm_unreachable("all kinds are listed");
 }
 
+mlir::Value FunctionBuilder::widened(mlir::Value value) { return cast(value, ir::getScalar(session.valueType(value.getType()))); }
+
 bool FunctionBuilder::canEmit(const Value &value) {
   if (value.isObject()) return session.python.isNumber(value.object) || session.python.isInstance(value.object, session.python.matrix);
   return value.isTyped();
@@ -231,7 +234,7 @@ Value FunctionBuilder::load(const Value &value) {
 }
 
 Type FunctionBuilder::findType(const Value &value) {
-  if (value.isTyped()) return value.type;
+  if (value.isTyped()) return session.valueType(value.type);
   if (value.isObject() && session.python.isNumber(value.object))
     return literalType(session.python.toPlainNumber(value.object), session.types.i64);
   return {};

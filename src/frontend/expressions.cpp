@@ -152,10 +152,10 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
       bool isSame = first && second && first.is(second);
       term = makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
     } else if (kind == NodeKind::In || kind == NodeKind::NotIn) {
-      nb::object item = toPython(left), container = toPython(right);
+      nb::object item = toPython(left), container = right.is(Kind::Dictionary) ? nb::cast(right.aggregate->names) : toPython(right);
       if (!item || !container)
         fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
-                                 " is only supported inside `qd.static`: both sides must be known while compiling");
+                                 " is only supported inside `qd.static`. Both sides must be known while compiling");
       int found = PySequence_Contains(container.ptr(), item.ptr());
       if (found < 0) throw nb::python_error();
       term = makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));

@@ -48,7 +48,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
   if (kind == "scalar") {
     Type given = findType(value);
     if (!given || isa<VectorType>(given)) reject("a scalar");
-    return makeComputed(convert(value, session.findScalarType(annotation)));
+    return rounded(makeComputed(convert(value, session.findScalarType(annotation))));
   }
   if (kind == "matrix") {
     mlir::Value given = canEmit(value) || value.is(Kind::Sequence) ? emit(value) : mlir::Value();
@@ -63,7 +63,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     check("n", getAttribute(annotation, names().n), type.getDimSize(0));
     if (type.getRank() == 2) check("m", getAttribute(annotation, names().m), type.getDimSize(1));
     nb::object dtype = getAttribute(annotation, names().dtype);
-    return makeComputed(dtype.is_none() ? given : cast(given, session.findScalarType(dtype)));
+    return rounded(makeComputed(dtype.is_none() ? given : cast(given, session.findScalarType(dtype))));
   }
   if (kind == "struct") return copy(convertMember(annotation, value));
   if (kind == "ref") {

@@ -133,7 +133,9 @@ std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode
   if (iterable.is(Kind::Range)) return boxOfRange(iterable, target);
   bool isItems = iterable.is(Kind::Sequence) || iterable.is(Kind::Dictionary) || (iterable.isTyped() && isa<VectorType>(iterable.type)) ||
                  (iterable.isObject() && !PyUnicode_Check(iterable.object.ptr()) && findAttribute(iterable.object, nb::str("__iter__")));
-  if (!isItems) fail(error::kSyntax, "Cannot loop over the object " + describe(iterable) + " in Quadrants scope");
+  if (!isItems)
+    fail(error::kSyntax, "Cannot loop over the object " + (iterable.isObject() ? describeType(iterable.object) : describe(iterable)) +
+                             " in Quadrants scope");
   return std::nullopt;
 }
 

@@ -33,6 +33,10 @@ Type FunctionBuilder::promoteArithmetic(Type lhs, Type rhs) const {
 
 mlir::Value FunctionBuilder::cast(mlir::Value value, Type scalar) {
   if (ir::getScalar(value.getType()) == scalar) return value;
+  if (scalar == session.types.bf16) { // rounded where it is stored, once
+    value = cast(value, session.types.f32);
+    return create<ir::CastOp>(ir::withScalar(value.getType(), scalar), value);
+  }
   // Literals are converted here, in two roundings as at run time.
   if (auto op = value.getDefiningOp<ir::ConstantOp>(); op && !isa<VectorType>(value.getType()) && !scalar.isInteger(1)) {
     if (auto integer = dyn_cast<IntegerAttr>(op.getValue())) {
@@ -67,7 +71,7 @@ mlir::Value FunctionBuilder::convert(mlir::Value value, Type type) {
 mlir::Value FunctionBuilder::convert(const Value &value, Type type) {
   if (value.isObject() && !isa<VectorType>(type) && session.python.isNumber(value.object)) {
     nb::object number = session.python.toPlainNumber(value.object);
-    Type own = literalType(number, isa<IntegerType>(type) ? session.types.u64 : type);
+    Type own = literalType(number, isa<IntegerType>(type) ? session.types.u64 : session.valueType(type));
     // A float in a narrower default type is rounded to that first; an integer keeps all its bits on the way to its place.
     if (PyFloat_Check(number.ptr())) return cast(constantNumber(number, own), type);
     return isa<IntegerType>(type) || PyBool_Check(number.ptr()) ? constantNumber(number, type) : cast(constantNumber(number, own), type);

@@ -14,6 +14,7 @@ Types::Types(MLIRContext *ctx, const LanguageOptions &options) {
   u32 = ir::getType(ctx, ScalarType::U32);
   u64 = ir::getType(ctx, ScalarType::U64);
   f16 = ir::getType(ctx, ScalarType::F16);
+  bf16 = ir::getType(ctx, ScalarType::BF16);
   f32 = ir::getType(ctx, ScalarType::F32);
   f64 = ir::getType(ctx, ScalarType::F64);
   defaultInteger = ir::getType(ctx, options.defaultInteger);

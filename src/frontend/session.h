@@ -46,7 +46,7 @@ struct LanguageOptions {
 /// The scalar types, at hand.
 struct Types {
   explicit Types(mlir::MLIRContext *ctx, const LanguageOptions &options);
-  mlir::Type u1, i32, i64, u32, u64, f16, f32, f64, defaultInteger, defaultFloat;
+  mlir::Type u1, i32, i64, u32, u64, f16, f32, f64, bf16, defaultInteger, defaultFloat;
 };
 
 /// One compiled combination of a function and what it was called with.
@@ -77,6 +77,8 @@ public:
   mlir::Type findScalarType(nb::handle object) const;
   /// Scalar, vector or matrix type; null when the object is none.
   mlir::Type findValueType(nb::handle object) const;
+  /// The type that a value of `type` has once it was read: f32 for bf16.
+  mlir::Type valueType(mlir::Type type) const { return ir::getScalar(type) == types.bf16 ? ir::withScalar(type, types.f32) : type; }
   layout::TensorLayout readLayout(nb::handle container) const;
   /// As a kernel sees it: extents of arrays, and strides of those that are not packed, are known at launch only.
   layout::TensorLayout readInputLayout(nb::handle container) const;

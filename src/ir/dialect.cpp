@@ -18,7 +18,7 @@ bool isIntegerScalar(Type type) {
   return !integer.isSignless() && llvm::is_contained({8u, 16u, 32u, 64u}, integer.getWidth());
 }
 
-bool isFloatScalar(Type type) { return isa<Float16Type, Float32Type, Float64Type>(type); }
+bool isFloatScalar(Type type) { return isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(type); }
 
 bool isScalar(Type type) { return isIntegerScalar(type) || isFloatScalar(type); }
 
@@ -58,6 +58,7 @@ std::optional<int64_t> findInteger(Value value) {
 support::ScalarType getScalarType(Type scalar) {
   using support::ScalarType;
   if (isa<Float16Type>(scalar)) return ScalarType::F16;
+  if (isa<BFloat16Type>(scalar)) return ScalarType::BF16;
   if (isa<Float32Type>(scalar)) return ScalarType::F32;
   if (isa<Float64Type>(scalar)) return ScalarType::F64;
   auto integer = cast<IntegerType>(scalar);
@@ -71,6 +72,7 @@ Type getType(MLIRContext *ctx, support::ScalarType type) {
   switch (type) {
   case ScalarType::U1: return IntegerType::get(ctx, 1);
   case ScalarType::F16: return Float16Type::get(ctx);
+  case ScalarType::BF16: return BFloat16Type::get(ctx);
   case ScalarType::F32: return Float32Type::get(ctx);
   case ScalarType::F64: return Float64Type::get(ctx);
   default:

@@ -164,6 +164,12 @@ def RandomOp : QdOp<"random"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+// The number of the thread that runs: of the pool, or of the grid.
+def ThreadIndexOp : QdOp<"thread_index"> {
+  let results = (outs ScalarTypeConstraint:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 // Whether an integer add, sub, mul or shl leaves the range of its type, element-wise.
 def OverflowsOp : PureOp<"overflows"> {
   let arguments = (ins BinaryKindAttr:$binaryKind, ValueTypeConstraint:$lhs, ValueTypeConstraint:$rhs);

@@ -78,6 +78,7 @@ template <typename T> static T load(const void *address) {
 
 PyObject *readScalar(ScalarType type, const void *address) {
   if (support::isFloat(type)) {
+    if (type == ScalarType::BF16) return PyFloat_FromDouble(double(support::bfloatToFloat(load<uint16_t>(address))));
     if (type == ScalarType::F32) return PyFloat_FromDouble(double(load<float>(address)));
     return PyFloat_FromDouble(type == ScalarType::F64 ? load<double>(address) : double(support::halfToFloat(load<uint16_t>(address))));
   }
@@ -98,6 +99,9 @@ static void storeInteger(ScalarType type, void *address, uint64_t bits) {
 static void storeFloat(ScalarType type, void *address, double value) {
   if (type == ScalarType::F64) {
     memcpy(address, &value, 8);
+  } else if (type == ScalarType::BF16) {
+    uint16_t bits = support::floatToBfloat(float(value));
+    memcpy(address, &bits, 2);
   } else if (type == ScalarType::F32) {
     auto narrow = float(value);
     memcpy(address, &narrow, 4);

@@ -10,6 +10,7 @@ using support::ScalarType;
 
 static std::optional<ScalarType> findScalarType(char kind, uint64_t bytes) {
   if (kind == 'b' && bytes == 1) return ScalarType::U1;
+  if (kind == 'B' && bytes == 2) return ScalarType::BF16;
   if (!std::has_single_bit(bytes) || bytes > 8) return std::nullopt;
   int step = std::countr_zero(bytes); // the types of a kind stand in the order of their sizes
   if (kind == 'i') return ScalarType(int(ScalarType::I8) + step);
@@ -73,6 +74,8 @@ static std::optional<ScalarType> findNumpyType(const PyArray_Descr *descr) {
   static_assert(NPY_DOUBLE == 12 && NPY_LONG == 7 && sizeof(long) == 8);
   if (descr->byteorder == NPY_OPPBYTE) return std::nullopt;
   if (descr->type_num == NPY_HALF) return F16;
+  if (descr->type_num == NPY_VOID && PyDataType_ELSIZE(descr) == 2 && !PyDataType_HASFIELDS(descr)) return BF16;      // as makeNumpyType
+  if (descr->type_num >= NPY_USERDEF && std::string_view(descr->typeobj->tp_name).ends_with("bfloat16")) return BF16; // of ml_dtypes
   return descr->type_num <= NPY_DOUBLE ? std::optional(kTypes[descr->type_num]) : std::nullopt;
 }
 
@@ -113,7 +116,7 @@ bool readExternal(PyObject *object, ExternalArray &out) {
     if (exchange->findStream && exchange->findStream(tensor.deviceType, tensor.deviceId, &out.stream) != 0) PyErr_Clear();
   }
   if (tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
-  static constexpr char kKinds[] = {'i', 'u', 'f', 0, 0, 0, 'b'};
+  static constexpr char kKinds[] = {'i', 'u', 'f', 0, 'B', 0, 'b'};
   int64_t bytes = tensor.typeBits / 8;
   out.data = static_cast<unsigned char *>(tensor.data) + tensor.byteOffset;
   out.rank = tensor.rank;

@@ -6,6 +6,7 @@
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
+#include "support/half.h"
 
 #include <algorithm>
 #include <cstring>
@@ -285,8 +286,16 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
       (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
     return false;
   npy_intp shape[2] = {type.rows, type.columns};
-  Ref target = Ref::adopt(PyArray_SimpleNewFromData(type.rank, shape, getNumpyType(type.scalar), address));
+  bool isNarrow = type.scalar == support::ScalarType::BF16;
+  std::vector<float> wide(isNarrow ? size_t(type.componentCount()) : 0);
+  Ref target =
+      Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(isNarrow ? support::ScalarType::F32 : type.scalar), type.rank, shape,
+                                      nullptr, isNarrow ? static_cast<void *>(wide.data()) : address, NPY_ARRAY_CARRAY, nullptr));
   if (PyArray_CopyInto(reinterpret_cast<PyArrayObject *>(target.get()), array) < 0) throw PythonError{};
+  for (size_t i = 0; i < wide.size(); ++i) {
+    uint16_t bits = support::floatToBfloat(wide[i]);
+    memcpy(address + 2 * i, &bits, sizeof bits);
+  }
   return true;
 }
 

@@ -233,7 +233,7 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
   shape.insert(shape.end(), {element.rows, element.columns});
   strides.insert(strides.end(), {layout.componentStride * element.columns, layout.componentStride});
   int rank = layout.rank() + element.rank; // NumPy says when that is too much
-  PyArray_Descr *type = PyArray_DescrFromType(getNumpyType(element.scalar));
+  PyArray_Descr *type = makeNumpyType(element.scalar);
   Ref array = Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, type, rank, shape.data(), strides.data(), data,
                                               owner->isWritable() ? NPY_ARRAY_WRITEABLE : 0, nullptr));
   Ref base = Ref::adopt(wrapBuffer(owner));

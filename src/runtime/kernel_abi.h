@@ -48,6 +48,8 @@ typedef struct QdRuntimeApi {
   uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
   /* All threads of the group of 32 give a number; a bit for each that gave another one than 0. */
   uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);
+  /* The number of the calling thread in the pool; 0 is the one that launched. */
+  int32_t (*thread_index)(QdKernelContext *context);
 } QdRuntimeApi;
 
 struct QdKernelContext {

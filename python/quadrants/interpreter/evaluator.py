@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import itertools
 import operator
 import sys
@@ -50,11 +51,12 @@ class Evaluator:
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
+        self.nested = 0  # calls under way that stand in run-time branches and loops
         self.random = np.random.Generator(np.random.Philox(0))
 
     def reset(self) -> None:
         """Forgets what an interrupted launch left behind."""
-        self.dry, self.skipped = 0, []
+        self.dry, self.nested, self.skipped = 0, 0, []
         self.tensors.clear()
         self.results.clear()
 
@@ -83,8 +85,9 @@ class Evaluator:
         """An operand of `is` or `in`, which look at compile-time objects."""
         if is_runtime(value):
             found = f"got {scalars.type_name(read(value))}"
-            text = f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}'
-            raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`, {found}' if kind == "In" else text)
+            if kind == "In":
+                raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`. Both sides must be known while compiling, {found}')
+            raise QuadrantsSyntaxError(f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}')
         return value
 
     def captured(self, value: Any) -> Any:
@@ -415,6 +418,8 @@ class Evaluator:
             dtype = I64.type if wide else I32.type
             return (dtype(k) for k in items)
         if isinstance(items, GroupedNDRange):
+            if count > 1:
+                raise QuadrantsSyntaxError(f"Group for should have 1 loop target, found {count}")
             return (Vec(np.array(index, I32)) for index in items.r)
         text = "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported"
         if isinstance(items, _Ndrange):
@@ -436,6 +441,8 @@ class Evaluator:
 
     def static_items(self, items: Any) -> Iterable[Any]:
         """The items of an unrolled loop."""
+        if isinstance(items, values.RuntimeRange):
+            raise QuadrantsTypeError("TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.")
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
     def returned(self, value: Any) -> Any:
@@ -460,6 +467,14 @@ class Evaluator:
             self.noted = outer
         return functools.reduce(_unify_results, self.results[key][1], result)
 
+    def call_nested(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
+        """As `call`, in a run-time branch or loop."""
+        self.nested += 1
+        try:
+            return self.call(function, *arguments, **keywords)
+        finally:
+            self.nested -= 1
+
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
         name = getattr(function, "_qd_builtin", None)
@@ -481,6 +496,8 @@ class Evaluator:
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:
             return meaning(self, *arguments, **keywords)
+        if hosts.is_func(own := inspect.getattr_static(type(function), "__call__", None)):
+            return hosts.call_func(self, hosts.bind(own, function), arguments, keywords)
         return meanings.call_plain(function, arguments, keywords)
 
     def percent(self, text: str, value: Any) -> str:

@@ -14,8 +14,14 @@ import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
-from quadrants._dtypes import DATA_TYPES, to_numpy_dtype
-from quadrants._errors import QuadrantsCompilationError, QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._dtypes import BF16_BITS, DATA_TYPES, bf16, f32, from_bf16, to_bf16, to_memory_dtype, to_numpy_dtype
+from quadrants._errors import (
+    QuadrantsCompilationError,
+    QuadrantsNameError,
+    QuadrantsReturnTypeError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+)
 from quadrants._interop import find_array
 from quadrants._matrix import Matrix
 from quadrants._snode import SNode
@@ -129,6 +135,8 @@ def _annotations(owner: Any) -> dict[str, Any]:
 def convert(value: Any, kind: Any) -> Any:
     """A value converted to a type of the language; types that say nothing about values leave it alone."""
     dtype = dtype_of(kind)
+    if kind is bf16:
+        return values.elementwise(lambda x: from_bf16(to_bf16(x))[()], "cast", convert(value, f32))
     if dtype is not None:
         if isinstance(value, np.generic):
             return cast(value, dtype)
@@ -153,8 +161,7 @@ def _to_matrix(value: Any, kind: Any) -> Vec:
     for name, extent, wanted in zip("nm", value.data.shape, kind.shape, strict=False):
         if wanted not in (None, extent):
             raise QuadrantsTypeError(f"is expected to be a Matrix with {name} {wanted}, but got {extent}")
-    dtype = dtype_of(kind.dtype) if kind.dtype is not None else value.data.dtype
-    return Vec(cast(value.data, dtype).copy())
+    return Vec((value if kind.dtype is None else convert(value, kind.dtype)).data.copy())
 
 
 def _statics(kind: StructType) -> dict[str, Any]:
@@ -165,9 +172,10 @@ def zero(kind: Any) -> Any:
     """A zeroed place of a type."""
     if isinstance(kind, StructType):
         return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **_statics(kind)})
-    if isinstance(kind, _types.MatrixType):
-        return Vec(np.zeros(kind.shape, dtype_of(kind.dtype)))
-    return scalars.adopt(np.zeros((), dtype_of(kind)))
+    is_matrix = isinstance(kind, _types.MatrixType)
+    made = np.zeros(kind.shape if is_matrix else (), to_memory_dtype(_types.find_dtype(kind.dtype if is_matrix else kind)))
+    made = values.Rounding.of(made) if made.dtype == BF16_BITS else made
+    return Vec(made) if is_matrix else made if isinstance(made, values.Rounding) else scalars.adopt(made)
 
 
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
@@ -194,8 +202,8 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
     value, dtype = arguments[0], dtype_of(kind)
     if not scalars.is_number(value):
         raise QuadrantsSyntaxError("A primitive type cannot decorate an expression with a compound type.")
-    if isinstance(value, np.generic):
-        return cast(value, dtype)
+    if isinstance(value, np.generic) or kind is bf16:
+        return convert(value, kind)
     text = "literals must be annotated with a {} type. For type casting, use `qd.cast`."
     if isinstance(value, bool):
         return cast(np.bool_(value), dtype)
@@ -263,7 +271,7 @@ def executable(function: Any, parameters: Any, others: str, evaluator: Any, rewr
     forms = _rewritten.setdefault(function, {})
     if rewriter not in forms:
         roles = {parameter.name: _ROLES.get(parameter.kind, others) for parameter in parameters}
-        forms[rewriter] = rewrite(get_source(function), roles, by_reference, evaluator, rewriter)
+        forms[rewriter] = rewrite(get_source(function), roles, by_reference, evaluator, others == "parameter", rewriter)
     return forms[rewriter]
 
 
@@ -271,6 +279,9 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
     global _depth  # under the lock of the launch
     func, bound = parts_of(callee)
+    if func.requires_top_level and evaluator.nested:
+        name = getattr(func, "__name__", func.name)
+        raise QuadrantsSyntaxError(f"`{name}` is decorated with requires_top_level=True and must be called at the top level")
     given: Any = (*bound, *arguments)
     if keywords or len(given) != len(func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
@@ -284,6 +295,8 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
         result = executable(func.function, func.parameters, "value", evaluator)(*passed)
         if func.results is not None:
             return converted_result(result, func.results)
+        if func.is_real_function and result is not None:
+            raise QuadrantsSyntaxError("A function with a return value must be annotated with a return type, e.g. def func() -> qd.f32")
         visit_returns = executable(func.function, func.parameters, "value", evaluator, TypesRewriter)
         return evaluator.common_result(result, visit_returns, passed) if visit_returns else result
     finally:
@@ -306,7 +319,7 @@ def _checked_array(parameter: Any, tensor: Tensor) -> Tensor:
     if not isinstance(tensor.data, dict):
         element, have = wanted.dtype, tensor.data.dtype
         scalar = element.dtype if isinstance(element, _types.MatrixType) else element
-        is_other = scalar is not None and not isinstance(scalar, StructType) and dtype_of(scalar) != have
+        is_other = scalar is not None and not isinstance(scalar, StructType) and to_memory_dtype(_types.find_dtype(scalar)) != have
         if is_other or wanted.ndim not in (None, rank):
             raise QuadrantsTypeError(
                 f"Argument {parameter.name} with element '{NAMES[have]}' and {rank} axes is not recognized. {wanted!r} is expected"
@@ -323,12 +336,29 @@ def _zero_result(results: list[Any] | None) -> Any:
 
 def converted_result(value: Any, results: list[Any]) -> Any:
     """A returned value, or a tuple of them, in the annotated types."""
+    if value is None:
+        raise QuadrantsReturnTypeError("the function does not return a value on every path")
     if len(results) == 1 and not isinstance(value, tuple):
-        return convert(value, results[0])
+        return _converted_item(value, results[0])
     count = len(value) if isinstance(value, (tuple, list)) else 1
     if count != len(results):
         raise QuadrantsSyntaxError(f"the return annotation has {len(results)} values, the return statement {count}")
-    return tuple(convert(item, kind) for item, kind in zip(value, results, strict=False))
+    return tuple(map(_converted_item, value, results))
+
+
+def _converted_item(value: Any, kind: Any) -> Any:
+    """A returned value in its annotated type: of a matrix the shape is that of the annotation, and no float becomes an integer."""
+    given, is_matrix = values.as_vector(value), isinstance(kind, _types.MatrixType)
+    if isinstance(given, Vec) and is_matrix:
+        if given.data.ndim != kind.ndim:
+            raise QuadrantsReturnTypeError(f"Return matrix ndim mismatch, expecting={kind.ndim}, got={given.data.ndim}.")
+        if given.data.shape != kind.shape:
+            raise QuadrantsReturnTypeError(f"Return matrix shape mismatch, expecting={kind.shape}, got={given.data.shape}.")
+    wanted = dtype_of(kind.dtype if is_matrix else kind)
+    narrows = isinstance(given, Vec) and wanted is not None and wanted.kind in "biu" and given.data.dtype.kind == "f"
+    if wanted is not None and (isinstance(given, Vec) != is_matrix or narrows):
+        raise QuadrantsReturnTypeError(f"Return (type={scalars.type_name(given)}) cannot be converted into required type {NAMES[wanted]}")
+    return convert(given, kind)
 
 
 # arguments and results
@@ -373,12 +403,13 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     """A kernel argument as the kernel sees it."""
     kind = parameter.kind
     if kind == "scalar":
-        return cast_argument(value, dtype_of(parameter.annotation))
+        return convert(cast_argument(value, dtype_of(parameter.annotation)), parameter.annotation)
     if kind == "matrix":
         vector = convert(
             constant(value) if not isinstance(value, np.ndarray) else values.make_vector(value.tolist(), None), parameter.annotation
         )
         vector.data = vector.data.view(values.Immutable)
+        vector.data.parameter = parameter.name
         vector.data.flags.writeable = False
         return vector
     if kind == "struct":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import string
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -16,7 +17,7 @@ from quadrants import _format, _runtime, linalg
 from quadrants._buffer_view import BufferView
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
-from quadrants._errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import Matrix
 from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
@@ -34,7 +35,7 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
     if evaluator.tensor(place) is not None:
         raise QuadrantsSyntaxError(f"cannot use a Field directly as the first operand of '{name}'")
     if not (is_place(place) or isinstance(place, Vec)) or not (place.data if isinstance(place, Vec) else place).flags.writeable:
-        raise QuadrantsSyntaxError(f"cannot use a non-writable target as the first operand of '{name}'")
+        raise QuadrantsSyntaxError(f"cannot use a non-writable target as the first operand of '{name}': an lvalue is needed")
     old, dtype = evaluator.read_for_update(place), place.data.dtype if isinstance(place, Vec) else place.dtype
     given = [values.as_type_of(place, name, operand) for operand in map(read, operands)]
     if name == "atomic_cas":
@@ -78,6 +79,8 @@ def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
 
 def _fold(name: str) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
+        if len(operands) == 1 and any(map(is_runtime, [operands[0], *operands[0]])):
+            operands = tuple(values.as_vector(operands[0]).data.reshape(-1))
         if not any(is_runtime(operand) or isinstance(operand, values.Index) for operand in operands):
             return getattr(builtins, name)(*operands)
         return functools.reduce(lambda x, y: binary(name, x, y), operands)
@@ -98,7 +101,7 @@ def _static(_: Any, value: Any, *more: Any, max_unroll: int | None = None) -> An
     for item in (value, *more):
         if is_runtime(item):
             text = f"Input to qd.static must be compile-time constants or global pointers, instead of {type(item)}"
-            raise QuadrantsCompilationError(text)
+            raise QuadrantsCompilationError(f"{text}; assign it with qd.static if it is constant")
     return [value, *more] if more else value
 
 
@@ -112,6 +115,8 @@ def _static_assert(_: Any, condition: Any, message: Any = None) -> None:
 def _grouped(evaluator: Any, items: Any) -> Any:
     if isinstance(items, values.RuntimeRange):
         return values.RuntimeRange(BUILTINS["grouped"](items.items))
+    if isinstance(items, GroupedNDRange):
+        raise QuadrantsSyntaxError("'qd.grouped' cannot be nested")
     tensor = evaluator.tensor(items)
     if isinstance(items, SNode):
         return GroupedNDRange(hosts.cells(items))
@@ -147,16 +152,23 @@ def _constant_like(number: int) -> Callable[..., Any]:
 def _vector(_: Any, items: Any, dt: Any = None) -> Vec:
     if not isinstance(items, (list, tuple, Vec, np.ndarray)):
         raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
-    return make_vector(items.tolist() if isinstance(items, np.ndarray) else items, None if dt is None else hosts.check_dtype(dt))
+    made = make_vector(items.tolist() if isinstance(items, np.ndarray) else items, None if dt is None else hosts.check_dtype(dt))
+    return hosts.convert(made, dt)
+
+
+def _thread_index(evaluator: Any) -> np.int32:
+    if not evaluator.nested:
+        raise QuadrantsRuntimeError("qd.global_thread_idx() is only valid within loops")
+    return np.int32(0)
 
 
 def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) -> StructValue:
     return StructValue({name: new_place(value) for name, value in {**(entries or {}), **members}.items()})
 
 
-def _range(evaluator: Any, *bounds: Any) -> Any:
-    if not 1 <= len(bounds) <= 3:
-        raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds)}")
+def _range(evaluator: Any, *bounds: Any, **named: Any) -> Any:
+    if named or not 1 <= len(bounds) <= 3:
+        raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds) + len(named)}")
     if not any(is_runtime(bound) for bound in bounds):
         return range(*(int(bound) for bound in bounds))
     wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
@@ -174,6 +186,8 @@ def _conversion(kind: type) -> Callable[..., Any]:
 
 
 def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
+    if is_runtime(value) and digits is not None:
+        raise QuadrantsTypeError("TypeError when calling `round`: run-time values are rounded to integers only")
     return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
 
 
@@ -215,6 +229,23 @@ def _reduction(name: str) -> Callable[..., Any]:
 def _filter(evaluator: Any, function: Any, items: Any) -> Any:
     wanted = [evaluator.known("what filter() asks for", item if function is None else function(item)) for item in items]
     return tuple(itertools.compress(items, wanted))
+
+
+def _is_instance(_: Any, value: Any, kinds: Any, is_pattern: bool = False) -> bool:
+    """Python's; run-time values are numbers and structs only to class patterns of `match`, which ask with a third argument."""
+    if isinstance(value, StructValue):
+        return is_pattern and getattr(kinds, "__match_args__", None) == tuple(value.members)
+    if not is_runtime(value) and is_pattern and not isinstance(kinds, type):  # a struct type: what is from outside has its members
+        members = value if isinstance(value, dict) else getattr(value, "entries", getattr(value, "__dataclass_fields__", ()))
+        return tuple(members) == kinds.__match_args__
+    if not is_runtime(value):
+        return isinstance(value, kinds)
+    numbers = {bool: "b", int: "biu", float: "f"}
+    return is_pattern and not isinstance(value, Vec) and value.dtype.kind in numbers.get(kinds, "")
+
+
+def _get_attribute(evaluator: Any, base: Any, name: str, *default: Any) -> Any:
+    return evaluator.member(base, name) if isinstance(base, StructValue) else getattr(base, name, *default)
 
 
 def _is_of_host(function: Any) -> bool:
@@ -259,7 +290,26 @@ class _Shown:
 
 def format_text(text: str, *items: Any, **named: Any) -> str:
     """`"...".format(...)` with the language's formats."""
-    return text.format(*map(_Shown, items), **{name: _Shown(value) for name, value in named.items()})
+    return _Formatter().vformat(text, tuple(map(_Shown, items)), {name: _Shown(value) for name, value in named.items()})
+
+
+class _Formatter(string.Formatter):
+    """Python's own, but every argument has a use."""
+
+    def get_value(self, key: int | str, args: Any, kwargs: Any) -> Any:
+        if isinstance(key, str) and key not in kwargs:
+            raise QuadrantsSyntaxError(f"Keyword '{key}' not found.")
+        if isinstance(key, int) and key >= len(args):
+            raise QuadrantsSyntaxError(f"Expected {key + 1} positional argument(s), but received {len(args)} instead.")
+        return super().get_value(key, args, kwargs)
+
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
+        count = 1 + max((key for key in used_args if isinstance(key, int)), default=-1)
+        if count != len(args):
+            raise QuadrantsSyntaxError(f"Expected {count} positional argument(s), but received {len(args)} instead.")
+        for name in kwargs:
+            if name not in used_args:
+                raise QuadrantsSyntaxError(f"Keyword '{name}' not used.")
 
 
 def format_value(value: Any, spec: str) -> str:
@@ -288,12 +338,12 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
     **{name: _as_in_python(name) for name in _AS_IN_PYTHON.split()},
     "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "volatile_load": lambda _, value: value,
-    "cast": lambda _, value, kind: hosts.convert(value, hosts.check_dtype(kind)),
+    "cast": lambda _, value, kind: hosts.convert(value, kind if hosts.check_dtype(kind) else None),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
     "stop_grad": _stop_grad, "is_differentiated": _is_differentiated,
     "zero": _constant_like(0), "one": _constant_like(1),
-    "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),
+    "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": _thread_index,
 }  # fmt: skip
 
 # Python's own functions, where run-time values need another meaning.
@@ -311,6 +361,8 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     reversed: lambda _, items: list(items)[::-1],
     sorted: _sorted,
     filter: _filter,
+    isinstance: _is_instance,
+    getattr: _get_attribute,
     BufferView: lambda evaluator, arr, offset, size: values.construct_view(evaluator.tensor(arr), offset, size),
 }
 

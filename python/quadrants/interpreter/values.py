@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from quadrants import _runtime
+from quadrants._dtypes import BF16_BITS, from_bf16, to_bf16
 from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import _swizzle as find_swizzle
 
@@ -52,6 +53,36 @@ class ReadOnlyError(ValueError):
 
 class Immutable(np.ndarray):
     """The components of a parameter, which is a value."""
+
+    parameter = ""
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.parameter = getattr(source, "parameter", "")
+
+
+class Rounding(np.ndarray):
+    """Elements of type bf16 as the f32 that they are read as; what is stored to them, or to a part of them, is rounded to their `bits`."""
+
+    bits: np.ndarray | None = None  # results of arithmetic have none
+
+    @classmethod
+    def of(cls, bits: np.ndarray) -> Rounding:
+        """The elements of a bf16 array."""
+        made = from_bf16(bits).view(cls)
+        made.bits, made.flags.writeable = bits, bits.flags.writeable
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        if isinstance(part, Rounding) and self.bits is not None:
+            part.bits = self.bits[key]
+        return part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.bits is not None:
+            self.bits[key] = to_bf16(value)
+            value = from_bf16(self.bits[key])
+        super().__setitem__(key, value)
 
 
 class Index(tuple):
@@ -127,9 +158,9 @@ class Tensor:
         """The place of one element."""
         if isinstance(self.data, dict):
             return StructValue({name: member.element(indices) for name, member in self.data.items()}, self.methods)
-        if self.data.ndim > len(self.shape):
-            return Vec(self.data[indices])
-        return self.data[(*indices, ...)]
+        part = self.data[(*indices, ...)]
+        part = Rounding.of(part) if part.dtype == BF16_BITS else part
+        return Vec(part) if part.ndim else part
 
     def indices(self) -> Iterator[tuple[int, ...]]:
         """All indices, the last axis fastest."""
@@ -295,6 +326,8 @@ def new_place(value: Any) -> Any:
     """A place of its own that holds `value`."""
     if isinstance(value, (Vec, StructValue)):
         return read(value)
+    if getattr(value, "bits", None) is not None:
+        return Rounding.of(value.bits.copy())
     return scalars.place(value[()] if is_place(value) else typed(value))
 
 
@@ -310,12 +343,12 @@ def write(place: Any, value: Any) -> None:
         _write_struct(place, value)
         return
     target = place.data if isinstance(place, Vec) else place
-    if not target.flags.writeable and not isinstance(target, Immutable):
+    memory = place.home[0] if isinstance(place, Vec) and place.home else target
+    if not memory.flags.writeable and isinstance(memory, Immutable):
+        text = f'Kernel argument "{memory.parameter}" is immutable in the kernel.'
+        raise QuadrantsSyntaxError(f"{text} If you want to change its value, please create a new variable.")
+    if not memory.flags.writeable:
         raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
-    if not target.flags.writeable:
-        raise QuadrantsSyntaxError(
-            "Kernel argument is immutable in the kernel. If you want to change its value, please create a new variable."
-        )
     if isinstance(value, StructValue) or (isinstance(value, Vec) and value.data.shape != target.shape):
         mine = place.tensor_type() if isinstance(place, Vec) else NAMES[target.dtype]
         raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{mine}'")

@@ -5,24 +5,18 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .._dtypes import find_dtype, to_dtype, to_numpy_dtype, u1
+from .._dtypes import find_dtype, to_dtype, to_numpy_dtype
+from .._interop import to_torch_dtype
 
 __all__ = ["cook_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
 
 cook_dtype = to_dtype
+to_pytorch_type = to_torch_dtype
 
 
 def to_numpy_type(dtype: Any) -> type:
     """The NumPy scalar type with the same values."""
     return to_numpy_dtype(to_dtype(dtype)).type
-
-
-def to_pytorch_type(dtype: Any) -> Any:
-    """The torch data type with the same values."""
-    import torch  # optional: only programs that use it ask
-
-    found = to_dtype(dtype)
-    return torch.bool if found is u1 else getattr(torch, to_numpy_dtype(found).name)
 
 
 def to_quadrants_type(dtype: Any) -> Any:

@@ -99,7 +99,8 @@ const QdRuntimeApi kApi = {
     runtime::runBlocks,
     runtime::synchronizeThreads,
     runtime::shuffle,
-    runtime::ballot};
+    runtime::ballot,
+    [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); }};
 
 //--- Machine code ---
 

@@ -83,7 +83,7 @@ llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Val
     return old;
   }
   llvm::AtomicRMWInst::BinOp instruction = getRule(kind, type).instruction;
-  if (instruction != llvm::AtomicRMWInst::BAD_BINOP && !type.isInteger(1))
+  if (instruction != llvm::AtomicRMWInst::BAD_BINOP && module.getMemoryType(type) == module.getType(type))
     return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic, module.atomicScope);
   // Compute, and try again when somebody else was faster.
   llvm::Type *bits = builder.getIntNTy(unsigned(memoryType->getPrimitiveSizeInBits()));

@@ -1,4 +1,4 @@
-#include "codegen/llvm/body.h"
+#include "codegen/llvm/grid.h"
 #include "ir/attributes.h"
 #include "runtime/kernel_abi.h"
 
@@ -99,6 +99,7 @@ void BodyEmitter::emitOp(Operation *op) {
       .Case([&](ir::AtomicOp op) { give(emitAtomic(op)); })
       .Case([&](ir::CompareExchangeOp op) { give({emitCompareExchange(op)}); })
       .Case([&](ir::RandomOp op) { give({emitRandom(op.getType())}); })
+      .Case([&](ir::ThreadIndexOp) { give({makeVarying(splat(emitThreadIndex()))}); })
       .Case<ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::ExtractAtOp, ir::ReduceOp, ir::MatmulOp, ir::TransposeOp>(
           [&](Operation *) { give(emitVectorOp(op)); })
       .Case([&](ir::IfOp op) { emitIf(op); })
@@ -236,8 +237,15 @@ llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *>
   for (llvm::Value *operand : all) types.push_back(operand->getType());
   llvm::Type *result = field == kAllocateTemporary             ? static_cast<llvm::Type *>(builder.getPtrTy())
                        : field == kShuffle || field == kBallot ? builder.getInt64Ty()
+                       : field == kThreadIndex                 ? builder.getInt32Ty()
                                                                : builder.getVoidTy();
   return builder.CreateCall(llvm::FunctionType::get(result, types, false), routine, all);
+}
+
+llvm::Value *BodyEmitter::emitThreadIndex() {
+  if (!module.traits.hasGrids) return callRuntime(kThreadIndex, {});
+  GridThreads threads(*this);
+  return builder.CreateAdd(builder.CreateMul(threads.getBlock(), threads.getBlockSize()), threads.getThread());
 }
 
 llvm::LoadInst *BodyEmitter::loadInvariant(llvm::Type *type, llvm::Value *pointer, llvm::Align align) {

@@ -192,6 +192,7 @@ private:
   llvm::Value *emitDivision(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitPower(mlir::Type type, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   Component emitRandom(mlir::Type type);
+  llvm::Value *emitThreadIndex();
 
   // atomics.cpp
   Components emitAtomic(ir::AtomicOp op);

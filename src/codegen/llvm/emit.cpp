@@ -34,12 +34,15 @@ ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const pass
 
 llvm::Type *ModuleEmitter::getType(Type scalar) const {
   if (scalar.isF16()) return llvm::Type::getHalfTy(ctx);
-  if (scalar.isF32()) return llvm::Type::getFloatTy(ctx);
+  if (scalar.isF32() || scalar.isBF16()) return llvm::Type::getFloatTy(ctx);
   if (scalar.isF64()) return llvm::Type::getDoubleTy(ctx);
   return llvm::Type::getIntNTy(ctx, scalar.getIntOrFloatBitWidth());
 }
 
-llvm::Type *ModuleEmitter::getMemoryType(Type scalar) const { return scalar.isInteger(1) ? llvm::Type::getInt8Ty(ctx) : getType(scalar); }
+llvm::Type *ModuleEmitter::getMemoryType(Type scalar) const {
+  if (scalar.isBF16()) return llvm::Type::getInt16Ty(ctx);
+  return scalar.isInteger(1) ? llvm::Type::getInt8Ty(ctx) : getType(scalar);
+}
 
 uint32_t ModuleEmitter::addScratch(uint32_t bytes) {
   uint32_t offset = (artifact.scratchBytes + 7) / 8 * 8;

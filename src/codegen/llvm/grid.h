@@ -14,8 +14,9 @@ class GridThreads {
 public:
   explicit GridThreads(BodyEmitter &in) : in(in), builder(in.builder) {}
 
-  /// The thread in its block, the block in the grid, the blocks of the grid; i32.
+  /// The thread in its block, the threads of a block, the block in the grid, the blocks of the grid; i32.
   llvm::Value *getThread();
+  llvm::Value *getBlockSize();
   llvm::Value *getBlock();
   llvm::Value *getBlockCount();
   /// Waits for all threads of the block, and sees what they have written.

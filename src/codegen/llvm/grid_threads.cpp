@@ -12,6 +12,7 @@ llvm::Value *GridThreads::readRegister(unsigned intrinsic, uint64_t limit) {
 }
 
 llvm::Value *GridThreads::getThread() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, 1024); }
+llvm::Value *GridThreads::getBlockSize() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x, 1025); }
 llvm::Value *GridThreads::getBlock() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, INT32_MAX); }
 llvm::Value *GridThreads::getBlockCount() { return readRegister(llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x, uint64_t(INT32_MAX) + 1); }
 

@@ -39,11 +39,25 @@ LocalStorage *BodyEmitter::makeLocal(Type pointee, ArrayRef<LaneKind> kinds, llv
 }
 
 llvm::Value *BodyEmitter::fromMemory(Type scalar, llvm::Value *value) {
-  return scalar.isInteger(1) ? builder.CreateTrunc(value, value->getType()->getWithNewBitWidth(1)) : value;
+  llvm::Type *type = value->getType();
+  if (scalar.isBF16()) {
+    llvm::Value *bits = builder.CreateShl(builder.CreateZExt(value, type->getWithNewBitWidth(32)), 16);
+    return builder.CreateBitCast(bits, type->getWithNewType(builder.getFloatTy()));
+  }
+  return scalar.isInteger(1) ? builder.CreateTrunc(value, type->getWithNewBitWidth(1)) : value;
 }
 
 llvm::Value *BodyEmitter::toMemory(Type scalar, llvm::Value *value) {
-  return scalar.isInteger(1) ? builder.CreateZExt(value, value->getType()->getWithNewBitWidth(8)) : value;
+  llvm::Type *type = value->getType();
+  if (scalar.isBF16()) { // as support::floatToBfloat
+    llvm::Type *word = type->getWithNewType(builder.getInt32Ty());
+    llvm::Value *bits = builder.CreateBitCast(value, word), *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), 1);
+    llvm::Value *rounded = builder.CreateAdd(bits, builder.CreateAdd(odd, llvm::ConstantInt::get(word, 0x7fff)));
+    llvm::Value *isNan = builder.CreateICmpUGT(builder.CreateAnd(bits, 0x7fffffff), llvm::ConstantInt::get(word, 0x7f800000));
+    rounded = builder.CreateSelect(isNan, builder.CreateOr(bits, 0x400000), rounded);
+    return builder.CreateTrunc(builder.CreateLShr(rounded, 16), word->getWithNewBitWidth(16));
+  }
+  return scalar.isInteger(1) ? builder.CreateZExt(value, type->getWithNewBitWidth(8)) : value;
 }
 
 Components BodyEmitter::loadPacked(Type type, llvm::Value *pointer, bool invariant) {

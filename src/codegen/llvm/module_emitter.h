@@ -29,7 +29,8 @@ enum ApiField : unsigned {
   kRunBlocks,
   kSynchronize,
   kShuffle,
-  kBallot
+  kBallot,
+  kThreadIndex
 };
 
 class ModuleEmitter {
@@ -43,7 +44,7 @@ public:
   mlir::InFlightDiagnostic reportError(mlir::Location loc);
 
   llvm::Type *getType(mlir::Type scalar) const;
-  /// The type in memory: u1 takes a byte.
+  /// The type in memory: u1 takes a byte; bf16 takes the upper half of the f32 that it is in registers.
   llvm::Type *getMemoryType(mlir::Type scalar) const;
   int64_t getByteSize(mlir::Type scalar) const { return int64_t(support::getByteSize(ir::getScalarType(scalar))); }
 

@@ -13,14 +13,20 @@ using namespace mlir;
 
 namespace qd::codegen {
 
+static llvm::Constant *makeFloat(llvm::Type *type, APFloat number) {
+  bool isInexact = false;
+  number.convert(type->getFltSemantics(), APFloat::rmNearestTiesToEven, &isInexact); // a bf16 is an f32 in registers
+  return llvm::ConstantFP::get(type, number);
+}
+
 Components BodyEmitter::emitConstant(TypedAttr value) {
   llvm::Type *type = module.getType(ir::getScalar(value.getType()));
-  if (auto number = dyn_cast<FloatAttr>(value)) return {{llvm::ConstantFP::get(type, number.getValue())}};
+  if (auto number = dyn_cast<FloatAttr>(value)) return {{makeFloat(type, number.getValue())}};
   if (auto number = dyn_cast<IntegerAttr>(value)) return {{llvm::ConstantInt::get(type, number.getValue())}};
   auto dense = cast<DenseElementsAttr>(value);
   Components components;
   if (isa<FloatType>(dense.getElementType()))
-    for (const APFloat &number : dense.getValues<APFloat>()) components.push_back({llvm::ConstantFP::get(type, number)});
+    for (const APFloat &number : dense.getValues<APFloat>()) components.push_back({makeFloat(type, number)});
   else
     for (const APInt &number : dense.getValues<APInt>()) components.push_back({llvm::ConstantInt::get(type, number)});
   return components;

@@ -349,7 +349,7 @@ private:
           storeLocal(atomic, place, stored);
           give(old);
         })
-        .Case([&](ir::RandomOp) { give({LaneKind::varying()}); })
+        .Case<ir::RandomOp, ir::ThreadIndexOp>([&](auto) { give({LaneKind::varying()}); })
         .Case([&](ir::CallOp call) { walkCall(call); })
         .Case([&](ir::BinaryOp binary) { give(getBinary(binary)); })
         .Case([&](ir::CastOp cast) { give(getCast(cast)); })

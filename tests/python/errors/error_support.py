@@ -113,6 +113,19 @@ def takes_vec3(v: qd.types.vector(3, qd.i32)):
 def takes_mat22(m: qd.types.matrix(2, 2, qd.f32)):
     return m.trace()
 
+@qd.real_func
+def real_without_type(n: qd.i32):
+    return n
+
+@qd.func(requires_top_level=True)
+def tasks(a: qd.template()):
+    for i in a:
+        a[i] += 1
+
+@qd.func
+def calls_tasks(a: qd.template()):
+    tasks(a)
+
 @qd.func
 def takes_array(a: qd.types.ndarray(qd.f32, 1)):
     return a[0]

@@ -66,8 +66,14 @@ class Container:
     make: str = "field"
     text: str = ""
     offset: tuple[int, ...] = ()
+    narrow: bool = False  # elements that are f32 in kernels are bf16 in memory
     use: str = "free"  # in a parallel loop: read (anywhere), own (the iteration's elements), atomic, none
     parent: str = ""  # of a window: what it is of
+
+    @property
+    def stored(self) -> Kind:
+        """The type of the elements in memory."""
+        return Kind("bf16", self.kind.shape) if self.narrow else self.kind
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,17 @@ class StatementGenerator(PythonGenerator):
         return [Statement(f"{name}: qd.i32 = 0"), header, *self.otherwise(depth)]
 
     def match(self, depth: int) -> list[Statement]:
-        """A choice by the value of an integer, or of two."""
+        """A choice by the value of an integer, or of two; by the type of a number, the members of a struct, or some items of a list."""
+        if self.random.random() < 0.3:
+            subject, patterns = self.random.choice(
+                [
+                    (self.runtime(1).text, ("int()", "float()", "bool()", "int() | bool()")),
+                    (self.of_kind(STRUCT, 1), ("S(a=3)", "S(3)", "S(b=1, a=0)", "S()")),
+                    (f"[{', '.join(self.integer(1).text for _ in range(3))}]", ("[3, *_]", "[*_, 1]", "[0, *_, 7]", "[_, _]", "[_, 5, _]")),
+                ]
+            )
+            chosen = self.random.sample(patterns, self.random.choice((1, 2)))
+            return [Statement(f"match {subject}:", [Statement(f"case {p}:", self.block(1, depth - 1)) for p in chosen])]
         pair = self.random.random() < 0.3
         subject = f"{self.integer(2).text}, {self.integer(1).text}" if pair else self.integer(2).text
         cases = []

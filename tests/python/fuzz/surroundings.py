@@ -50,6 +50,7 @@ class ProgramGenerator(StatementGenerator):
             if number > 0 and self.random.random() < 0.4:
                 shape = (length, self.random.choice((2, 3, 5))) if self.random.random() < 0.8 else ()
             container = Container(f"x{number}", kind, shape, self.random.choice(self.makes_of(kind, shape)))
+            container.narrow = kind.dtype == "f32" and container.make != "numpy" and self.random.random() < 0.3
             if container.make == "field" and shape and self.random.random() < 0.15:
                 container.offset = (-3, 2)[: len(shape)] if number % 2 else (5, 0)[: len(shape)]
             holder = {"dataclass": "d." if container.make != "field" else "", "object": "self."}.get(self.passing, "")
@@ -74,7 +75,7 @@ class ProgramGenerator(StatementGenerator):
     def result_of(self, container: Container) -> str:
         """What `run` gives of a container: all its memory."""
         whole = container.name + "_all" if container.make in ("view", "numpy", "torch") else container.name
-        return whole + {"numpy": "", "torch": ".numpy()"}.get(container.make, ".to_numpy()")
+        return whole + {"numpy": "", "torch": ".float().numpy()" if container.narrow else ".numpy()"}.get(container.make, ".to_numpy()")
 
     def setup_of(self, container: Container) -> list[str]:
         """The lines that make and fill a container."""
@@ -91,14 +92,14 @@ class ProgramGenerator(StatementGenerator):
             begin = self.random.randrange(3)
             length = shape[0] + begin + self.random.randrange(3)
             data = self.data_of(kind.dtype, (length, *kind.shape))
-            make = f"{name}_all = {owner}ndarray({extents}qd.{kind.dtype}, shape={length})"
+            make = f"{name}_all = {owner}ndarray({extents}qd.{container.stored.dtype}, shape={length})"
             return [f"global {name}_all", make, f"{name}_all.from_numpy({data})", f"{name} = {name}_all[{begin}:{begin + shape[0]}]"]
         if container.make == "field" and len(shape) == 2 and self.random.random() < 0.3:
             options += ', order="ji"'
         if container.make == "tensor":
             options += f", backend=qd.Backend.{self.random.choice(('FIELD', 'NDARRAY'))}"
             options += ", layout=(1, 0)" if len(shape) == 2 and self.random.random() < 0.5 else ""
-        make = f"{name} = {owner}{container.make}({extents}qd.{kind.dtype}, shape={shape}{options})"
+        make = f"{name} = {owner}{container.make}({extents}qd.{container.stored.dtype}, shape={shape}{options})"
         return [make, f"{name}.from_numpy({self.data_of(kind.dtype, (*shape, *kind.shape))})"]
 
     def external_setup(self, container: Container) -> list[str]:
@@ -114,7 +115,7 @@ class ProgramGenerator(StatementGenerator):
             axes = ", ".join(map(str, (1, 0, *range(2, 2 + len(kind.shape)))))
             whole, part = (shape[1], shape[0]), f".transpose({axes})" if container.make == "numpy" else f".permute({axes})"
         data = self.data_of(kind.dtype, (*whole, *kind.shape))
-        data = data if container.make == "numpy" else f"torch.from_numpy({data})"
+        data = data if container.make == "numpy" else f"torch.from_numpy({data})" + ".to(torch.bfloat16)" * container.narrow
         return [f"global {name}_all", f"{name}_all = {data}", f"{name} = {name}_all{part}"]
 
     def struct_data(self, kind: Kind, shape: tuple[int, ...]) -> str:
@@ -181,7 +182,7 @@ class ProgramGenerator(StatementGenerator):
         self.functions.append(Function(name, kinds, by_reference, result, constant, recursive))
 
     def array_annotation(self, container: Container) -> str:
-        kind = container.kind
+        kind = container.stored
         if container.make == "tensor":
             return "qd.Tensor"
         if container.make == "view":

@@ -55,7 +55,6 @@ BAD = {
     "expanded": (lambda: torch.zeros(1).expand(3), ValueError, "read-only"),
     "meta": (lambda: torch.zeros(3, device="meta"), ValueError, "got one on meta"),
     "sparse": (lambda: torch.ones(3).to_sparse(), TypeError, "sparse_coo tensor"),
-    "bfloat16": (lambda: torch.zeros(3, dtype=torch.bfloat16), TypeError, "bfloat16"),
 }
 
 

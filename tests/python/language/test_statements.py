@@ -249,6 +249,44 @@ def test_match_of_a_compile_time_value_compiles_one_case():
     assert run(body, mode=("qd.template()", "b")) == 2
 
 
+OBJECTS = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+
+@qd.dataclass
+class Pair:
+    a: qd.i32
+    b: qd.i32
+
+point, options = Point(1, 2), {"a": 5, "b": 6}
+"""
+PATTERNS = {
+    "mapping with rest": ("options", "{'z': x}", "{'a': x, **rest}", "x * 10 + len(rest)", 51),
+    "mapping of run-time values": ("{'k': n, 'l': 2}", "{'k': 4}", "{'k': x, 'l': 2}", "x", 3),
+    "attributes": ("point", "Point(x=2)", "Point(x=1, y=k)", "k", 2),
+    "attributes by position": ("point", "Point(2, _)", "Point(1, k)", "k", 2),
+    "another class": ("point", "Pair()", "Point()", "7", 7),
+    "struct": ("Pair(n, 4)", "Pair(a=1)", "Pair(a, b) if a > 2", "a * 10 + b", 34),
+    "numbers by type": ("n", "float() | bool()", "int(k)", "k", 3),
+    "truth": ("n > 1", "float()", "bool()", "1", 1),
+    "starred end": ("[1, 2, n]", "[_, _, _, _, *_]", "[a, *b]", "a * 100 + len(b) * 10 + b[1]", 123),
+    "starred middle": ("(1, 2, n, 4)", "[a, b, c]", "[a, *_, b, c]", "a * 100 + b * 10 + c", 134),
+    "components": ("qd.Vector([1, n, 5])", "[2, *v]", "[1, *v]", "v[0] * 10 + v[1]", 35),
+    "alternatives that bind": ("(n, 2)", "(0, x)", "(1, x) | (x, 2)", "x", 3),
+    "nested": ("[n, [1, 2]]", "[x, y, z]", "[x, [1, y]] as w", "x * 100 + y * 10 + len(w)", 322),
+}
+
+
+@pytest.mark.parametrize("subject, other, fitting, result, expected", PATTERNS.values(), ids=PATTERNS)
+def test_match_takes_objects_and_sequences_apart(subject, other, fitting, result, expected):
+    body = f"r = 0\nmatch {subject}:\n    case {other}:\n        r = -1\n    case {fitting}:\n        r = {result}\nreturn r"
+    assert run(body, preamble=OBJECTS, n=("qd.i32", 3)) == expected
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_a_variable_of_both_branches_has_the_common_type_also_where_a_branch_jumps(n):
     body = """
