@@ -204,69 +204,72 @@ bool Plan::findOverlap(PyObject *const *slots) {
   return false;
 }
 
+QdTensorArgument &Plan::getArgument(const TensorInput &input, PlanFrame &frame) {
+  return *reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
+}
+
 static bool fitsExtents(const layout::TensorLayout &layout, const int64_t *extents) {
   return std::equal(layout.extents.begin(), layout.extents.end(), extents,
                     [](int64_t known, int64_t extent) { return known == kDynamic || known == extent; });
 }
 
+void Plan::store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides) {
+  hasMoved |= input.address != data;
+  input.address = argument.data = data;
+  int64_t *out = argument.extents_and_strides;
+  if (!input.isStatic) {
+    const int64_t *known = input.input->layout.extents.data();
+    for (int axis = 0; axis < input.rank; ++axis)
+      if (known[axis] == kDynamic) *out++ = extents[axis];
+  }
+  if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
+}
+
 Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
-  auto *argument = reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
-  int64_t *out = argument->extents_and_strides;
-  const layout::TensorLayout &layout = input.input->layout;
-  const int64_t *extents, *strides;
-  auto fill = [&] {
-    hasMoved |= input.address != argument->data;
-    input.address = argument->data;
-    if (!input.isStatic)
-      for (int axis = 0; axis < input.rank; ++axis)
-        if (layout.extents[size_t(axis)] == kDynamic) *out++ = extents[axis];
-    if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
-    return Fit::Yes;
-  };
-  if (Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get())) {
+  if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != input.type.get()) {
     object = unwrap(object);
-    if (isTensor(object) && Py_TYPE(object) != reinterpret_cast<PyTypeObject *>(input.type.get()))
-      input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+    if (!isTensor(object)) return readArray(input, object, frame);
+    input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
   }
-  if (Py_TYPE(object) == reinterpret_cast<PyTypeObject *>(input.type.get())) {
-    const runtime::Tensor &tensor = getTensor(object);
-    if (tensor.typeKey != input.key) return Fit::No;
-    if (input.input->isWritten) {
-      if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
-      tensor.buffer->noteLaunch(getState().launches + 1);
-    }
-    argument->data = tensor.data;
-    extents = tensor.layout.extents.data();
-    strides = tensor.layout.strides.data();
-    if (input.hasKnownExtents && !fitsExtents(layout, extents)) return Fit::No;
-  } else {
-    ExternalArray array;
-    if (input.input->isField || !layout.origin.empty() || !readExternal(object, array)) return Fit::No;
-    const layout::ValueType &element = layout.element;
-    extents = array.extents;
-    strides = array.strides;
-    if (array.rank != input.rank + element.rank || array.scalar != element.scalar || !array.isAligned || input.hasStrides == array.isPacked)
-      return Fit::No;
-    // The components of an element lie packed.
-    if (element.rank && (extents[array.rank - 1] != (element.rank == 1 ? element.rows : element.columns) ||
-                         (input.hasStrides && strides[array.rank - 1] != layout.componentStride)))
-      return Fit::No;
-    if (element.rank == 2 &&
-        (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
-      return Fit::No;
-    if (!fitsExtents(layout, extents)) return Fit::No;
-    if (input.input->isWritten && !array.isWritable) return Fit::ReadOnly;
-    argument->data = array.data;
-    if (array.stream) frame.stream = array.stream;
-    runtime::DeviceMemory *memory = getState().memory.get();
-    if (array.device != (memory ? memory->getOrdinal() : -1)) {
-      if (!memory || array.device >= 0) return Fit::No;
-      auto [begin, end] = array.getRange();
-      frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument->data), begin, end, input.input->isWritten});
-    }
-    return fill();
+  const runtime::Tensor &tensor = getTensor(object);
+  if (tensor.typeKey != input.key) return Fit::No;
+  if (input.isWritten) {
+    if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
+    tensor.buffer->noteLaunch(getState().launches + 1);
   }
-  return fill();
+  if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return Fit::No;
+  store(input, getArgument(input, frame), tensor.data, tensor.layout.extents.data(), tensor.layout.strides.data());
+  return Fit::Yes;
+}
+
+/// An array of another library. Apart from containers, which need none of its stack.
+[[gnu::noinline]] Fit Plan::readArray(TensorInput &input, PyObject *object, PlanFrame &frame) {
+  const layout::TensorLayout &layout = input.input->layout;
+  ExternalArray array;
+  if (input.input->isField || !layout.origin.empty() || !readExternal(object, array)) return Fit::No;
+  const layout::ValueType &element = layout.element;
+  const int64_t *extents = array.extents, *strides = array.strides;
+  if (array.rank != input.rank + element.rank || array.scalar != element.scalar || !array.isAligned || input.hasStrides == array.isPacked)
+    return Fit::No;
+  // The components of an element lie packed.
+  if (element.rank && (extents[array.rank - 1] != (element.rank == 1 ? element.rows : element.columns) ||
+                       (input.hasStrides && strides[array.rank - 1] != layout.componentStride)))
+    return Fit::No;
+  if (element.rank == 2 &&
+      (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
+    return Fit::No;
+  if (!fitsExtents(layout, extents)) return Fit::No;
+  if (input.isWritten && !array.isWritable) return Fit::ReadOnly;
+  QdTensorArgument &argument = getArgument(input, frame);
+  if (array.stream) frame.stream = array.stream;
+  runtime::DeviceMemory *memory = getState().memory.get();
+  if (array.device != (memory ? memory->getOrdinal() : -1)) {
+    if (!memory || array.device >= 0) return Fit::No;
+    auto [begin, end] = array.getRange();
+    frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), begin, end, input.isWritten});
+  }
+  store(input, argument, array.data, extents, strides);
+  return Fit::Yes;
 }
 
 /// A vector or matrix from a host vector, an array or nested sequences.

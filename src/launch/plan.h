@@ -90,6 +90,10 @@ private:
   Ref fetchAttribute(Step &step, PyObject *object);
   /// Leaves the container in `object` when that is a wrapper of it.
   Fit readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame);
+  Fit readArray(TensorInput &input, PyObject *object, PlanFrame &frame);
+  static QdTensorArgument &getArgument(const TensorInput &input, PlanFrame &frame);
+  /// Puts address, extents and strides into the block.
+  void store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides);
   bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);

@@ -160,7 +160,7 @@ void Plan::Builder::input(const Input &input) {
     return;
   }
   const layout::TensorLayout &layout = input.layout;
-  TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank()};
+  TensorInput tensor{.input = &input, .offset = input.offset, .rank = layout.rank(), .isWritten = input.isWritten};
   tensor.hasStrides = std::find(layout.strides.begin(), layout.strides.end(), kDynamic) != layout.strides.end();
   tensor.key = input.isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, !tensor.hasStrides);
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();

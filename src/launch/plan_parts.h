@@ -9,10 +9,11 @@ namespace qd::launch {
 
 struct Plan::TensorInput {
   const artifact::Input *input;
-  uint32_t offset = 0;
-  int rank = 0;
   uint64_t key = 0;              ///< type key of the containers that fit
   Ref type{};                    ///< of the container seen last, so that the common case is one compare
+  uint32_t offset = 0;
+  int rank = 0;
+  bool isWritten = false;
   bool hasStrides = false;       ///< strides go into the block
   bool isStatic = false;         ///< no extent goes into the block
   bool isExclusive = false;      ///< overlaps no other input
