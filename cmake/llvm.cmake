@@ -8,7 +8,7 @@ find_package(LLD REQUIRED CONFIG PATHS ${QD_LLVM_ROOT} NO_DEFAULT_PATH)
 unset(CMAKE_MESSAGE_LOG_LEVEL)
 
 llvm_map_components_to_libnames(QD_LLVM_COMPONENTS
-  core support irreader bitreader bitwriter linker lto dtlto option object mc passes target targetparser analysis scalaropts vectorize transformutils
+  core support irreader bitreader bitwriter linker option object mc passes target targetparser analysis scalaropts vectorize transformutils
   asmparser x86codegen x86asmparser x86desc x86info aarch64codegen aarch64asmparser aarch64desc aarch64info
   nvptxcodegen nvptxdesc nvptxinfo)
 

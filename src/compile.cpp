@@ -85,6 +85,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.threads = unsigned(std::clamp<int64_t>(options.getInt(Option::num_compile_threads), 1, processors));
   result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
+  result.pieceSize = options.getInt(Option::piece_size);
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
   if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.mostThreads = int(std::min<int64_t>(most, result.mostThreads));
   llvm::StringRef replay = options.getText(Option::replay);

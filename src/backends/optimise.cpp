@@ -2,7 +2,22 @@
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
 
-#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Analysis/AssumptionCache.h"
+#include "llvm/Analysis/BasicAliasAnalysis.h"
+#include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/Analysis/BranchProbabilityInfo.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LastRunTrackingAnalysis.h"
+#include "llvm/Analysis/MemorySSA.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/Analysis/PostDominators.h"
+#include "llvm/Analysis/ProfileSummaryInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScopedNoAliasAA.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -15,6 +30,7 @@
 #include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimpleLoopUnswitch.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 namespace qd::backends {
@@ -68,22 +84,41 @@ static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
 
 namespace {
 
-/// What passes ask about the code, by the unit of code.
+/// Registers analyses that are made without arguments.
+template <typename... List, typename Manager> void add(Manager &manager) {
+  (manager.registerPass([] { return List(); }), ...);
+}
+
+/// What the passes ask about the code, by the unit of code. llvm::PassBuilder would register more, and bring all of LLVM's passes along. A
+/// pass that is new in the pipeline may ask for more: `nm -C` of its object lists them as undefined `llvm::…Analysis::Key`.
 struct Analyses {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
   llvm::PassInstrumentationCallbacks callbacks;
-  llvm::PassBuilder builder;
 
-  Analyses(llvm::TargetMachine &machine, llvm::OptPassGate &gate) : builder(&machine, {}, {}, &callbacks) {
+  Analyses(llvm::TargetMachine &machine, llvm::OptPassGate &gate) {
     callbacks.registerShouldRunOptionalPassCallback([&gate](llvm::StringRef, llvm::Any) { return gate.shouldRunPass({}, {}); });
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(components);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, components, modules);
+    auto instrumentation = [this] { return llvm::PassInstrumentationAnalysis(&callbacks); };
+    modules.registerPass(instrumentation);
+    functions.registerPass(instrumentation);
+    loops.registerPass(instrumentation);
+    add<llvm::ProfileSummaryAnalysis>(modules);
+    add<llvm::ShouldRunExtraSimpleLoopUnswitch>(loops);
+    add<llvm::AssumptionAnalysis, llvm::BasicAA, llvm::BlockFrequencyAnalysis, llvm::BranchProbabilityAnalysis, llvm::DominatorTreeAnalysis,
+        llvm::LastRunTrackingAnalysis, llvm::LoopAnalysis, llvm::MemorySSAAnalysis, llvm::OptimizationRemarkEmitterAnalysis,
+        llvm::PostDominatorTreeAnalysis, llvm::ScalarEvolutionAnalysis, llvm::ScopedNoAliasAA, llvm::TargetLibraryAnalysis>(functions);
+    functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
+    functions.registerPass([] {
+      llvm::AAManager aliases;
+      aliases.registerFunctionAnalysis<llvm::BasicAA>();
+      aliases.registerFunctionAnalysis<llvm::ScopedNoAliasAA>();
+      return aliases;
+    });
+    modules.registerPass([&] { return llvm::FunctionAnalysisManagerModuleProxy(functions); });
+    functions.registerPass([&] { return llvm::ModuleAnalysisManagerFunctionProxy(modules); });
+    functions.registerPass([&] { return llvm::LoopAnalysisManagerFunctionProxy(loops); });
+    loops.registerPass([&] { return llvm::FunctionAnalysisManagerLoopProxy(functions); });
   }
 };
 

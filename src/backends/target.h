@@ -26,6 +26,7 @@ struct TargetOptions {
   int lanes = 0;          ///< lanes of every parallel loop; 0: chosen for each loop
   int blockSize = 128;    ///< threads of a block where the loop does not say; targets with grids
   int mostThreads = 1024; ///< of a block
+  int64_t pieceSize = 0;  ///< operations of a function, roughly; 0: any number
   std::string replay;     ///< .ll file that takes the place of the emitted LLVM IR
 };
 

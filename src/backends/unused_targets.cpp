@@ -2,7 +2,34 @@
 //
 // lld registers every target that the distribution's LLVM was built with, though linking machine code needs none of them. Empty functions
 // in their place keep 20 code generators out of `_compiler`. A target that we start to generate code for leaves this list.
-#include "llvm/Plugins/PassPlugin.h"
+//
+// Objects with bitcode, which lld would optimise, never reach it: without its optimiser `_compiler` is a fifth smaller, and loads faster.
+#include "llvm/LTO/LTO.h"
+
+namespace lld::elf {
+struct Ctx;
+class BitcodeFile;
+/// In place of lld's class of this name, which has nothing to do here.
+class BitcodeCompiler {
+public:
+  BitcodeCompiler(Ctx &);
+  ~BitcodeCompiler();
+  void add(BitcodeFile &);
+  llvm::SmallVector<void *, 0> compile(); ///< lld's has pointers to its own files
+};
+BitcodeCompiler::BitcodeCompiler(Ctx &) {}
+BitcodeCompiler::~BitcodeCompiler() = default;
+void BitcodeCompiler::add(BitcodeFile &) {}
+llvm::SmallVector<void *, 0> BitcodeCompiler::compile() { return {}; }
+} // namespace lld::elf
+
+namespace llvm::lto {
+InputFile::~InputFile() = default;
+Expected<std::unique_ptr<InputFile>> InputFile::create(MemoryBufferRef) {
+  return createStringError(inconvertibleErrorCode(), "bitcode cannot be linked");
+}
+SmallVector<const char *> LTO::getRuntimeLibcallSymbols(const Triple &) { return {}; }
+} // namespace llvm::lto
 
 #define QD_UNUSED_TARGET(name)                                                                                                             \
   extern "C" void LLVMInitialize##name##TargetInfo() {}                                                                                    \
@@ -17,9 +44,3 @@ QD_UNUSED_TARGET(Lanai) QD_UNUSED_TARGET(LoongArch) QD_UNUSED_TARGET(M68k) QD_UN
 QD_UNUSED_TARGET(PowerPC) QD_UNUSED_TARGET(RISCV) QD_UNUSED_TARGET(SPIRV) QD_UNUSED_TARGET(Sparc)
 QD_UNUSED_TARGET(SystemZ) QD_UNUSED_TARGET(VE) QD_UNUSED_TARGET(WebAssembly) QD_UNUSED_TARGET(XCore) QD_UNUSED_TARGET(Xtensa)
     // clang-format on
-
-    // The link-time optimiser, which lld refers to, would register Polly, of which the distribution has no static library.
-    llvm::PassPluginLibraryInfo getPollyPluginInfo();
-llvm::PassPluginLibraryInfo getPollyPluginInfo() {
-  return {LLVM_PLUGIN_API_VERSION, "none", "", [](llvm::PassBuilder &) {}};
-}

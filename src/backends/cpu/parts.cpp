@@ -1,6 +1,6 @@
 // parts.cpp: the functions of one kernel compiled side by side
 //
-// LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the whole module and drops the bodies of
+// LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the module without the bodies of
 // functions that another part has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every part has
 // for itself.
 #include "backends/abandonable.h"
@@ -44,9 +44,11 @@ Object compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &par
   Abandonable ctx(std::make_unique<llvm::LLVMContext>());
   ctx->setOptPassGate(gate);
   ctx->setDiscardValueNames(true);
-  Abandonable module(take(llvm::parseBitcodeFile({bitcode, "part"}, *ctx)));
+  // Lazily: bodies that another part has are never read.
+  Abandonable module(take(llvm::getLazyBitcodeModule({bitcode, "part"}, *ctx)));
   for (llvm::Function &function : *module)
     if (!isShared(function) && parts.lookup(function.getName()) != part) function.deleteBody();
+  if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
   Abandonable machine(makeTargetMachine(processor, optLevel));
   optimise(*module, *machine, optLevel);
   if (gate.isEnabled()) return {};

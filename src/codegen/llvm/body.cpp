@@ -24,11 +24,36 @@ BodyEmitter::BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsign
   builder.SetInsertPoint(makeBlock("entry"));
 }
 
+void BodyEmitter::beginPiece() {
+  pieceStarts.push_back({makeBlock("piece"), emittedSize});
+  continueAt(pieceStarts.back().call);
+  continueAt(makeBlock("piece.first"));
+}
+
+void BodyEmitter::endPiece() {
+  auto [call, sizeBefore] = pieceStarts.pop_back_val();
+  module.pieces[function].push_back({call, &function->back()});
+  emittedSize = sizeBefore;
+  // Even where nothing follows: the piece around this one ends with a block of its own.
+  bool goesOn = !isTerminated();
+  continueAt(makeBlock("piece.end"));
+  if (!goesOn) builder.CreateUnreachable();
+}
+
 void BodyEmitter::emitBlock(Block &block) {
+  int64_t size = module.getSize(*block.getParent()), pieceSize = module.options.pieceSize;
+  bool outerCuts = std::exchange(cutsBlocks, cutsBlocks || (pieceSize > 0 && size > 2 * pieceSize && !module.traits.hasGrids));
+  bool isCut = cutsBlocks && size > pieceSize;
+  if (isCut) beginPiece();
   // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
+    if (isCut && emittedSize - pieceStarts.back().sizeBefore > pieceSize) {
+      endPiece();
+      beginPiece();
+    }
     emitOp(&op);
+    emittedSize += isa<ir::CallOp>(op) ? 1 : module.getSize(&op);
     if (isTerminated()) {
       if (&op == &block.back()) break;
       // What follows is never reached, but must be emitted to keep every value defined.
@@ -41,7 +66,12 @@ void BodyEmitter::emitBlock(Block &block) {
       moveTo(rest);
     }
   }
-  if (end) continueAt(end);
+  if (isCut) endPiece();
+  cutsBlocks = outerCuts;
+  if (!end) return;
+  // It was made within a piece.
+  end->moveAfter(&function->back());
+  continueAt(end);
 }
 
 void BodyEmitter::emitOp(Operation *op) {

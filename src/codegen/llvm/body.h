@@ -146,6 +146,10 @@ private:
   /// Whether `map` has the value, if need be from the enclosing task.
   template <typename T> bool isKnown(llvm::DenseMap<mlir::Value, T> &map, mlir::Value value);
 
+  /// What is emitted from here on, up to the matching end, is a piece (pieces.h).
+  void beginPiece();
+  void endPiece();
+
   // control.cpp
   void emitIf(ir::IfOp op);
   void emitFor(ir::ForOp op);
@@ -224,6 +228,13 @@ private:
   llvm::DenseMap<mlir::Value, Tensor> tensors;
   std::deque<LocalStorage> storages;
   llvm::SmallVector<Scope, 8> scopes;
+  struct PieceStart {
+    llvm::BasicBlock *call;
+    int64_t sizeBefore;
+  };
+  llvm::SmallVector<PieceStart, 4> pieceStarts; ///< of the pieces that are being emitted, outermost first
+  int64_t emittedSize = 0;                      ///< of what is emitted, without pieces that have ended
+  bool cutsBlocks = false;                      ///< the code that is being emitted is long
 
 public:
   /// Where a qd.return of the function instance that is being emitted puts its values; both null in a kernel.

@@ -246,7 +246,11 @@ private:
 };
 } // namespace
 
-void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) { EntryEmitter(*this).emit(kernel); }
+void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) {
+  EntryEmitter(*this).emit(kernel);
+  if (hasFailed) return;
+  for (auto &[function, list] : pieces) cutIntoPieces(*function, list);
+}
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact) {

@@ -27,20 +27,21 @@ void ModuleEmitter::countCalls() {
 }
 
 int64_t ModuleEmitter::getSize(Region &region) {
+  // One that is being looked at, because a function calls itself, counts for 1.
+  auto [known, isNew] = sizes.try_emplace(&region, 1);
+  if (!isNew) return known->second;
   int64_t size = 0;
-  region.walk([&](Operation *op) {
-    ir::FuncOp callee = lookup(op);
-    if (!callee) {
-      for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
-      size += op->getNumResults() == 0;
-      return;
-    }
-    if (functionSizes.try_emplace(callee, 1).second) {
-      int64_t calleeSize = getSize(callee.getBody());
-      functionSizes[callee] = calleeSize;
-    }
-    size += functionSizes[callee];
-  });
+  for (Operation &op : region.getOps()) {
+    size += getSize(&op);
+    for (Region &inner : op.getRegions()) size += getSize(inner);
+  }
+  return sizes[&region] = size;
+}
+
+int64_t ModuleEmitter::getSize(Operation *op) {
+  if (ir::FuncOp callee = lookup(op)) return getSize(callee.getBody());
+  int64_t size = op->getNumResults() == 0;
+  for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
   return size;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "codegen/llvm/emit.h"
+#include "codegen/llvm/pieces.h"
 #include "codegen/llvm/uniformity.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -64,6 +66,8 @@ public:
   bool isOutlined(ir::FuncOp function);
   /// Operations of a region, counted by components, with those of the functions that it calls.
   int64_t getSize(mlir::Region &region);
+  /// The same for one operation without its regions.
+  int64_t getSize(mlir::Operation *op);
   /// Whether the region, or a function called from it, holds an operation that `matches`.
   bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);
 
@@ -88,6 +92,8 @@ public:
   artifact::Artifact &artifact;
   bool hasFailed = false;
   uint32_t argumentBytes = 0;
+  /// What becomes functions of their own in the end.
+  llvm::MapVector<llvm::Function *, std::vector<Piece>> pieces;
   /// Who sees atomic operations in one order: everybody, or the threads of the device.
   llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
 
@@ -106,7 +112,7 @@ private:
   std::map<uint32_t, uint32_t> sharedOffsets; ///< by the number of the array
   std::map<std::vector<mlir::Operation *>, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
-  llvm::DenseMap<mlir::Operation *, int64_t> functionSizes;
+  llvm::DenseMap<mlir::Region *, int64_t> sizes;
   llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;
   std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
   int arrayScope = -1, scratchScope = -1;

@@ -2,6 +2,7 @@
 
 import linecache
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,62 @@ def test_a_block_of_thousands_of_operations_is_cut_without_a_trace() -> None:
         for number in range(1500):
             expected = (expected * np.int32(5) + np.int32(number)) ^ (expected >> np.int32(3))
     assert x.to_numpy().tolist() == expected.tolist()
+
+
+def test_functions_stay_short_when_an_unrolled_kernel_doubles(tmp_path: Path) -> None:
+    lengths = {}
+    for stages in (200, 400):
+        folder = tmp_path / str(stages)
+        qd.init(arch=qd.cpu, offline_cache=False, unrolling_limit=0, piece_size=500, dump=str(folder))
+        x = qd.field(qd.f32, shape=8)
+        body = ["for i in x:", "    for k in qd.static(range(stages)):", "        x[i] = x[i] * 0.5 + k"]
+        define("unrolled", body, x=x, stages=stages)()
+        text = next(folder.rglob("3_llvm.ll")).read_text()
+        lengths[stages] = [function.count("\n") for function in text.split("\ndefine ")[1:]]
+    assert max(lengths[400]) < 1.1 * max(lengths[200])
+    assert len(lengths[400]) > 1.5 * len(lengths[200])
+
+
+def test_pieces_give_what_one_function_gives() -> None:
+    """Locals, matrices with run-time indices, loops that are left early, calls, and random numbers across the borders of pieces."""
+    body = [
+        "for i in x:",
+        "    table = qd.Matrix([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])",
+        "    total = 0.0",
+        "    count = 0",
+        "    for k in range(i + 5):",
+        "        if k % 3 == 1:",
+        "            continue",
+        "        table[k % 3, i % 3] += helper(total + k)",
+        "        total += table[(k + 1) % 3, k % 3] * 0.5",
+        "        count += 1",
+        "        if total > 40.0:",
+        "            break",
+        "        total -= helper(total)",
+        "    x[i] = total + table.sum() + qd.random() + count",
+    ]
+    found = []
+    for piece_size in (0, 1, 4, 20):
+        qd.init(arch=qd.cpu, offline_cache=False, fast_math=False, piece_size=piece_size)
+        x = qd.field(qd.f64, shape=37)
+
+        @qd.func
+        def helper(value: float) -> float:
+            if value < 0:
+                return -value
+            halved = value * 0.5
+            return halved + 1.0
+
+        define("various", body, x=x, helper=helper)()
+        found.append(x.to_numpy())
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_a_check_that_fails_within_a_piece_ends_the_kernel() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, debug=True, piece_size=3)
+    x = qd.field(qd.i32, shape=4)
+    body = ["qd.loop_config(serialize=True)", "for i in range(6):", "    a = i * 2", "    b = a + 1", "    x[i] = a + b", "    x[3] = 7"]
+    with pytest.raises(qd.QuadrantsAssertionError, match="4"):
+        define("reaches_outside", body, x=x)()
+    assert x.to_numpy().tolist() == [1, 5, 9, 7]

@@ -24,8 +24,9 @@ _modules = itertools.count()
 
 
 def options_of(batch: int) -> dict[str, str]:
-    """The default types of a batch of programs."""
-    return {"default_ip": ("i32", "i64")[batch % 5 == 4], "default_fp": ("f32", "f64")[batch % 3 == 2]}
+    """The options of a batch of programs: default types, and in every fourth batch code that is cut into tiny functions."""
+    types = {"default_ip": ("i32", "i64")[batch % 5 == 4], "default_fp": ("f32", "f64")[batch % 3 == 2]}
+    return types | ({"piece_size": "6"} if batch % 4 == 1 else {})
 
 
 def generate(seed: int, options: dict[str, str]) -> Program:
@@ -59,8 +60,8 @@ def run_on(backend: str, options: dict[str, str], paths: list[Path], verbose: bo
     """Outcomes of several programs in this process."""
     import quadrants as qd
 
-    defaults = {name: getattr(qd, value) for name, value in options.items()}
-    qd.init(arch=getattr(qd, backend), fast_math=False, offline_cache=False, log_level="error", **defaults)
+    chosen = {name: int(value) if value.isdigit() else getattr(qd, value) for name, value in options.items()}
+    qd.init(arch=getattr(qd, backend), fast_math=False, offline_cache=False, log_level="error", **chosen)
     found = []
     for path in paths:
         if verbose:
