@@ -9,8 +9,8 @@ namespace qd::launch {
 
 struct Plan::TensorInput {
   const artifact::Input *input;
-  uint64_t key = 0;              ///< type key of the containers that fit
-  Ref type{};                    ///< of the container seen last, so that the common case is one compare
+  uint64_t key = 0; ///< type key of the containers that fit
+  Ref type{};       ///< of the container seen last, so that the common case is one compare
   uint32_t offset = 0;
   int rank = 0;
   bool isWritten = false;
