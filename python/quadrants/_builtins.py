@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,11 @@ def _loop_config(**options: Any) -> None:
         raise QuadrantsSyntaxError(f"block_dim must be a power of two between 1 and 1024, got {size!r}")
 
 
+def _stream_parallel() -> contextlib.AbstractContextManager[None]:
+    """`with qd.stream_parallel():` at the top of a kernel: such blocks that follow each other may run at the same time on a GPU."""
+    return contextlib.nullcontext()
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     return None
 
@@ -146,6 +152,7 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("grouped", _grouped, _grouped.__doc__ or ""),
     ("zip", zip, "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements."),
     ("loop_config", _loop_config, "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name."),
+    ("stream_parallel", _stream_parallel, _stream_parallel.__doc__ or ""),
     ("assume_in_range", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
     ("loop_unique", lambda val, covers=None: val, "The value, promised to differ between iterations."),
     ("block_local", _nothing, "Hint that tensors are read by neighbouring iterations."),

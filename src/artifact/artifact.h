@@ -132,8 +132,11 @@ struct DeviceTask {
   uint32_t blockSize = 1;
   uint32_t perThread = 1;  ///< iterations that a thread takes at a time
   uint32_t mostBlocks = 0; ///< grids may not be larger; 0: any size
+  uint32_t branch = 0;     ///< 0: waits for all tasks before it; others that follow each other wait for those of their own number only
+  bool waits = false;      ///< it waits itself for the tasks before it, and may be launched before they have ended
   HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMostSharedBytes
   static constexpr int64_t kMostSharedBytes = 32768;
+  static constexpr uint32_t kMostBranches = 14;
 };
 
 /// Tasks that run once, and again while a byte of the scratch block is not 0 after a round.
@@ -161,7 +164,8 @@ struct Artifact {
   std::vector<Result> results;
   uint32_t resultBytes = 0;
   bool hasPrint = false;
-  bool cacheable = true; ///< false: something was read that no path describes
+  bool drawsRandom = false; ///< devices with grids: the code looks at the seed and the number of the launch
+  bool cacheable = true;    ///< false: something was read that no path describes
   std::vector<LoopReport> loops;
   uint32_t operations = 0; ///< of the lowered IR, for reports
 };

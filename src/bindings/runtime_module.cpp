@@ -142,7 +142,9 @@ void addStreams(nb::module_ &m) {
     if (find()) find()->destroyStream(toPointer(stream));
   });
   m.def("synchronize_stream", [=](Handle stream) {
-    if (runtime::Streams *streams = find()) wait([&] { streams->synchronizeStream(toPointer(stream)); });
+    if (!find()) return;
+    launch::waitForStream(toPointer(stream));
+    find()->synchronizeStream(toPointer(stream));
   });
   m.def("is_stream_done", [=](Handle stream) { return !find() || find()->isDone(toPointer(stream)); });
   m.def("make_event", [=] { return find() ? Handle(find()->makeEvent()) : 0; });

@@ -150,6 +150,7 @@ private:
   void visitExpressionStatement(nb::handle node);
   [[noreturn]] void failUnsupported(nb::handle node);
   void visitDelete(nb::handle node);
+  void visitStreamBlock(nb::handle node);
   struct Branch {
     std::vector<std::pair<PyObject *, Binding>> bindings; ///< what the branch declared
     bool isTerminated = false;
@@ -556,6 +557,8 @@ private:
   bool isReal = false;       ///< a real_func
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
   unsigned repeatDepth = 0;  ///< qd.graph.do_while around it
+  bool isInStreamBlock = false;
+  int streamBlockCount = 0;
   unsigned expressionDepth = 0;
   Value inlinedResult = makeObject(nb::none()); ///< of an inlined func
   std::vector<std::pair<ir::ReturnOp, Value>> returns;

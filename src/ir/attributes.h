@@ -5,6 +5,8 @@
 
 namespace qd::ir {
 
+/// On the operations and tasks of a `with qd.stream_parallel()` block: its number. Tasks of different blocks do not wait for each other.
+inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
 /// Of a qd.tensor_argument: an array that shares memory with another one, both of which are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 

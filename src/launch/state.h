@@ -16,7 +16,7 @@ struct State {
   uint64_t epoch = 0; ///< counts the calls of init: what was specialised under another number is gone
   uint64_t launches = 0;
   support::Options options;
-  std::unique_ptr<runtime::Device> device;
+  std::shared_ptr<runtime::Device> device;
   std::shared_ptr<runtime::DeviceMemory> memory; ///< where the containers lie; null: in the processor's
   std::unique_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False
   PyObject *interpreter = nullptr;               ///< called in place of compiled code on arch=python; owned

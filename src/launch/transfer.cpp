@@ -7,14 +7,21 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace qd::launch {
 
 using support::Error;
 using support::ErrorKind;
 
+using Clock = std::chrono::steady_clock;
+
 // Copies of fewer bytes are done before another thread would have begun.
 static constexpr size_t kMuch = 256 << 10;
+// Waits of a device this long keep the processor, as the driver's own do; longer ones look now and then.
+static constexpr auto kShortWait = std::chrono::milliseconds(1), kSignalInterval = std::chrono::milliseconds(50);
+static constexpr auto kNap = std::chrono::microseconds(50);
 
 namespace {
 /// The GIL is given away for as long as this lives.
@@ -23,6 +30,12 @@ public:
   explicit Released(bool isWanted) : thread(isWanted ? PyEval_SaveThread() : nullptr) {}
   ~Released() {
     if (thread) takeBackGil(thread);
+  }
+  /// Handles signals. Throws PythonError when one of them raised.
+  void lookForSignals() {
+    takeBackGil(std::exchange(thread, nullptr));
+    if (PyErr_CheckSignals() != 0) throw PythonError{};
+    thread = PyEval_SaveThread();
   }
 
 private:
@@ -49,7 +62,23 @@ runtime::BufferRef allocateBuffer(size_t bytes) {
   }
 }
 
+void waitForStream(void *stream) {
+  runtime::Streams *streams = getState().device->getStreams();
+  if (!streams || streams->isDone(stream)) return;
+  std::shared_ptr<runtime::Device> device = getState().device; // another thread may end the runtime
+  Released released(true);
+  for (Clock::time_point begin = Clock::now(), looked = begin; !streams->isDone(stream);) {
+    Clock::time_point now = Clock::now();
+    if (now - begin < kShortWait) continue;
+    std::this_thread::sleep_for(kNap);
+    if (now - looked < kSignalInterval) continue;
+    released.lookForSignals();
+    looked = now;
+  }
+}
+
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes) {
+  waitForStream(nullptr);
   Released released(bytes >= kMuch);
   memory.read(host, data, bytes);
 }
@@ -74,9 +103,8 @@ void copyBuffer(PyObject *to, PyObject *from) {
 }
 
 void synchronize() {
-  runtime::Device &device = *getState().device;
-  Released released(getState().memory != nullptr);
-  device.synchronize();
+  waitForStream(nullptr);
+  getState().device->synchronize();
 }
 
 //--- Sites ---
@@ -124,9 +152,7 @@ void Staging::copyIn(std::vector<HostArray> &arrays) {
 
 void Staging::copyOut() {
   for (const Copy &copy : copies) {
-    if (!copy.isWritten) continue;
-    Released released(size_t(copy.end - copy.begin) >= kMuch);
-    memory.read(copy.begin, copy.buffer->getData(), size_t(copy.end - copy.begin));
+    if (copy.isWritten) readMemory(memory, copy.begin, copy.buffer->getData(), size_t(copy.end - copy.begin));
   }
 }
 

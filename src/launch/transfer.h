@@ -13,6 +13,10 @@ namespace qd::launch {
 /// Zeroed memory for containers of the runtime. Collects garbage and tries again before it gives up.
 runtime::BufferRef allocateBuffer(size_t bytes);
 
+/// Waits for a stream of the device (null: the default one), other Python threads running. Ctrl-C ends the wait, not what is waited for:
+/// throws PythonError then.
+void waitForStream(void *stream);
+
 /// To and from memory of a device; other Python threads run meanwhile when there is much to copy.
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes);
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes);

@@ -7,6 +7,7 @@
 //
 // A qd.return inside a serial task ends the kernel: the tasks after it do not run. That is the meaning of the op, nothing is done for it
 // here.
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -104,13 +105,16 @@ private:
         continue;
       }
       bool parallel = isParallelLoop(*op);
-      TaskOp task = parallel ? TaskOp() : serial;
+      Attribute streamBlock = op->getAttr(kStreamBlock);
+      TaskOp task = parallel || (serial && serial->getAttr(kStreamBlock) != streamBlock) ? TaskOp() : serial;
       if (!task) {
         builder.setInsertionPointToEnd(&body);
         task = TaskOp::create(builder, op->getLoc(), parallel);
         task.getBody().emplaceBlock();
+        if (streamBlock) task->setAttr(kStreamBlock, streamBlock);
       }
       serial = parallel ? TaskOp() : task;
+      op->removeAttr(kStreamBlock);
       op->moveBefore(&task.getBody().front(), task.getBody().front().end());
       if (parallel) loops.push_back(cast<ForOp>(op));
     }

@@ -13,7 +13,7 @@ namespace qd::runtime {
 
 static constexpr size_t kMuch = size_t(4) << 20;
 // Small enough that all threads get some; of much memory whole huge pages, as two threads that touch one fresh page wait for each other.
-static constexpr size_t kPieces = 64, kLeastPiece = 256 << 10, kMostPiece = size_t(4) << 20;
+static constexpr size_t kPieces = 16, kLeastPiece = 256 << 10, kMostPiece = size_t(4) << 20;
 
 /// memcpy that leaves nothing in the caches. A processor without such stores decides for itself.
 static void copyPastCaches(char *to, const char *from, size_t bytes) {

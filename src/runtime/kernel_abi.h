@@ -80,9 +80,8 @@ typedef void (*QdKernelFunction)(QdKernelContext *context);
 
 /* What kernels of a stream leave behind for each other; in device memory, zeroed when it is made. */
 typedef struct QdGpuState {
-  uint32_t failed;          /* a check failed: tasks that come after checks do nothing. The host clears it when it reports the failure */
-  uint32_t finished_blocks; /* counts blocks that have stored their partial results; the last one sets it back to 0 */
-  uint32_t reserved[14];
+  uint32_t failed; /* a check failed: tasks that come after checks do nothing. The host clears it when it reports the failure */
+  uint32_t finished_blocks[15]; /* for each branch: counts blocks that have stored their partial results; the last one sets it back to 0 */
 } QdGpuState;
 
 /* The first failed check; in memory that host and device see. The host clears `claimed` and `failed` when it has read it. */

@@ -17,7 +17,7 @@ namespace qd::runtime {
 class RunObserver {
 public:
   virtual ~RunObserver() = default;
-  /// Called on the launching thread every few milliseconds.
+  /// Called on the launching thread every few milliseconds, and before it waits for another thread.
   virtual void poll() = 0;
 };
 

@@ -120,9 +120,9 @@ qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: br label %for{{.*}}, !llvm.loop [[ROUNDS:![0-9]+]]
 // CHECK: [[ROUNDS]] = distinct !{[[ROUNDS]], [[COUNT:![0-9]+]]}
-// CHECK: [[COUNT]] = !{!"llvm.loop.unroll.count", i32 4}
+// CHECK: [[COUNT]] = !{!"llvm.loop.unroll.count", i32 16}
 // PTX-LABEL: .visible .entry qd_task_0(
-// PTX-COUNT-5: fma.rn.f32
+// PTX-COUNT-17: fma.rn.f32
 qd.kernel @dot [] attributes {argument_bytes = 24 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [64], [4], 4>
   %y = qd.tensor_argument field "y" at 8 position 1 : !qd.tensor<f32, [64], [4], 4>

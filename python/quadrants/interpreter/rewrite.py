@@ -268,7 +268,13 @@ class Rewriter(ExpressionRewriter):
         test = ast.BoolOp(ast.Or(), [self.helper("skips_assertions", at=node), self.helper("truth", self.visit(node.test), at=node.test)])
         return place(ast.Assert(place(test, node), self.helper("assertion_failed", message, at=node)), node)
 
-    def visit_With(self, node: ast.With) -> None:
+    def visit_With(self, node: ast.With) -> ast.stmt:
+        call = node.items[0].context_expr
+        is_known = isinstance(call, ast.Call) and self.builtin_name(call.func) == "stream_parallel"
+        if len(node.items) == 1 and node.items[0].optional_vars is None and is_known:
+            if self.kind != "qd.kernel" and self.scopes[0]:  # a function without parameters may be a kernel
+                self.fail("qd.stream_parallel() can only be used inside @qd.kernel", node)
+            return _place(ast.If(literal(True), self.block(node.body)[0], []), node)
         text = "'with' in Quadrants kernels only supports qd.stream_parallel()"
         if len(node.items) != 1:
             text = "'with' in Quadrants kernels only supports a single context manager"

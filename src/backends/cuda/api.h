@@ -61,6 +61,13 @@ struct FillNode {
   size_t width, height;
 };
 
+/// How a node of a graph depends on another one.
+struct GraphEdge {
+  unsigned char from = 0, to = 0, kind = 0, reserved[5] = {};
+  /// The node waits itself, and may be launched once all blocks of the other have begun.
+  static GraphEdge makeEarly() { return {.from = 1, .kind = 1}; }
+};
+
 // name, spelling in the library, arguments. Those that a driver of CUDA 11.2 or later lacks are none.
 #define QD_CUDA_FUNCTIONS(row)                                                                                                             \
   row(getErrorName, "cuGetErrorName", (Status, const char **)) row(getErrorString, "cuGetErrorString", (Status, const char **)) row(       \
@@ -121,7 +128,9 @@ struct FillNode {
                   row(setKernelNode, "cuGraphExecKernelNodeSetParams_v2", (ExecutableGraph, GraphNode, const KernelNode *))                \
                       row(launchGraph, "cuGraphLaunch", (ExecutableGraph, Stream))                                                         \
                           row(destroyExecutableGraph, "cuGraphExecDestroy", (ExecutableGraph))                                             \
-                              row(destroyGraph, "cuGraphDestroy", (Graph))
+                              row(destroyGraph, "cuGraphDestroy", (Graph))                                                                 \
+                                  row(addGraphEdges, "cuGraphAddDependencies_v2",                                                          \
+                                      (Graph, const GraphNode *, const GraphNode *, const GraphEdge *, size_t))
 
 struct Api {
 #define QD_CUDA_MEMBER(name, symbol, arguments) Status(*name) arguments = nullptr;

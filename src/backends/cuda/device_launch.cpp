@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace qd::cuda {
 
@@ -35,8 +36,8 @@ static bool hasChecks(const std::vector<Site> &sites) {
 
 GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &artifact)
     : memory(std::move(owner)), name(artifact.kernel), sites(artifact.sites), repeats(artifact.repeats), hasPrint(artifact.hasPrint),
-      argumentBytes(artifact.argumentBytes), resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes),
-      scratchBytes(artifact.scratchBytes) {
+      drawsRandom(artifact.drawsRandom), argumentBytes(artifact.argumentBytes),
+      resultBytes(artifact.results.empty() ? 0 : artifact.resultBytes), scratchBytes(artifact.scratchBytes) {
   Memory::Scope scope(*memory);
   const Api &api = memory->api;
   memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");
@@ -112,8 +113,9 @@ void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
   head->state = reinterpret_cast<QdGpuState *>(getAddress(lane.state));
   head->failure = reinterpret_cast<QdGpuFailure *>(lane.failure.get());
   head->prints = reinterpret_cast<QdGpuPrints *>(lane.prints.get());
-  head->random_seed = run.context.random_seed;
-  head->launch_index = run.context.launch_index;
+  // What the code does not look at stays what it was, so that graphs need no new parameters.
+  head->random_seed = drawsRandom ? run.context.random_seed : 0;
+  head->launch_index = drawsRandom ? run.context.launch_index : 0;
   if (lane.argumentCopy)
     memory->write(lane.argumentCopy->getData(), run.context.arguments, argumentBytes);
   else
@@ -154,17 +156,40 @@ bool GpuKernel::isRepeated(Lane &lane, const artifact::Repeat &repeat) {
   return condition != 0;
 }
 
+/// Branches begin after what stands before the first of them, and what follows them waits for the last task of each.
+void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers) {
+  const Api &api = memory->api;
+  memory->check(api.createGraph(&lane.graph, 0), "make a graph");
+  std::vector<GraphNode> before;
+  std::map<uint32_t, GraphNode> branches; // the last task of each
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    KernelNode node = makeNode(tasks[i], arguments, pointers);
+    uint32_t branch = tasks[i].plan.branch;
+    if (branch == 0 && !branches.empty()) {
+      before.clear();
+      for (auto &[number, last] : branches) before.push_back(last);
+      branches.clear();
+    }
+    auto last = branches.find(branch);
+    std::vector<GraphNode> after = last == branches.end() ? before : std::vector{last->second};
+    bool isEarly = api.addGraphEdges && tasks[i].plan.waits && after.size() == 1;
+    memory->check(api.addKernelNode(&lane.nodes[i], lane.graph, after.data(), isEarly ? 0 : after.size(), &node), "make a graph");
+    const GraphEdge edge = GraphEdge::makeEarly();
+    if (isEarly) memory->check(api.addGraphEdges(lane.graph, after.data(), &lane.nodes[i], &edge, 1), "make a graph");
+    if (branch)
+      branches[branch] = lane.nodes[i];
+    else
+      before = {lane.nodes[i]};
+  }
+  memory->check(api.instantiateGraph(&lane.executable, lane.graph, 0), "make a graph");
+}
+
 /// A graph costs half of a plain launch, even of one task, and much less per task.
 void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged) {
   const Api &api = memory->api;
   void *pointers[] = {lane.parameters.data()};
   if (!lane.executable) {
-    memory->check(api.createGraph(&lane.graph, 0), "make a graph");
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      KernelNode node = makeNode(tasks[i], arguments, pointers);
-      memory->check(api.addKernelNode(&lane.nodes[i], lane.graph, i ? &lane.nodes[i - 1] : nullptr, i ? 1 : 0, &node), "make a graph");
-    }
-    memory->check(api.instantiateGraph(&lane.executable, lane.graph, 0), "make a graph");
+    makeGraph(lane, arguments, pointers);
   } else if (isChanged) {
     for (size_t i = 0; i < tasks.size(); ++i) {
       KernelNode node = makeNode(tasks[i], arguments, pointers);
@@ -175,7 +200,11 @@ void GpuKernel::launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged
 }
 
 void GpuKernel::run(runtime::KernelRun &run) {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    run.observer->poll(); // who has the lock may need the GIL
+    lock.lock();
+  }
   Memory::Scope scope(*memory);
   Lane &lane = getLane(static_cast<Stream>(run.stream));
   writeParameters(lane, run);
@@ -194,7 +223,8 @@ void GpuKernel::run(runtime::KernelRun &run) {
 }
 
 void GpuKernel::waitAndReport(Lane &lane, runtime::KernelRun &run) {
-  memory->check(memory->api.synchronizeStream(lane.stream), "finish what was launched");
+  // Where the observer cancels the run, the kernel goes on: nothing tells a grid to stop.
+  if (!memory->waitFor(lane.stream, [&] { return run.observer->poll(), !run.context.failed; })) return;
   if (resultBytes) memcpy(run.context.result, lane.result.get(), resultBytes);
   if (hasPrint) takePrints(lane, run);
   takeFailure(lane, run);

@@ -39,6 +39,7 @@ private:
   /// Tasks in their order; `repeat` counts the repeats that have been come across.
   void launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
   bool isRepeated(Lane &lane, const artifact::Repeat &repeat);
+  void makeGraph(Lane &lane, const uint8_t *arguments, void **pointers);
   void launchGraph(Lane &lane, const uint8_t *arguments, bool isChanged);
   void waitAndReport(Lane &lane, runtime::KernelRun &run);
   void takePrints(Lane &lane, runtime::KernelRun &run);
@@ -49,7 +50,7 @@ private:
   std::string name;
   std::vector<artifact::Site> sites;
   std::vector<artifact::Repeat> repeats;
-  bool hasPrint = false;
+  bool hasPrint = false, drawsRandom = false;
   size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;
   std::vector<Task> tasks;

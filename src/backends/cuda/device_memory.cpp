@@ -3,8 +3,10 @@
 #include "runtime/copy.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <pthread.h>
+#include <thread>
 
 namespace qd::cuda {
 
@@ -18,6 +20,7 @@ static constexpr uint64_t kKeptBytes = 128 << 20;
 static constexpr size_t kSlabBytes = 64 << 10;
 // Copies of up to this many bytes are one call of the driver.
 static constexpr size_t kSmallCopy = 64 << 10;
+static constexpr size_t kHugePage = 2 << 20;
 
 static std::atomic<bool> isForked{false};
 
@@ -44,6 +47,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
     return memory;
   }
   opened->emplace_back(new Memory(api, ordinal));
+  opened->back()->warmUp();
   return opened->back();
 }
 
@@ -54,6 +58,18 @@ Memory::Memory(const Api &api, int number) : api(api) {
   if (!getAttribute(kMemoryPoolsSupported) || api.getDefaultMemoryPool(&pool, ordinal) != kSuccess) return;
   uint64_t kept = kKeptBytes;
   cuda::check(api.setPoolAttribute(pool, kReleaseThreshold, &kept), "set up its pool of memory");
+}
+
+/// The driver makes its pool and loads routines of its own when they are used first, which should not be in the first launch.
+void Memory::warmUp() {
+  Scope scope(*this);
+  Address address = tryAllocate(1);
+  if (!address) return;
+  check(api.fillBytes(address, 0, 1, nullptr), "clear memory");
+  unsigned char byte = 0;
+  check(api.copyToHost(&byte, address, 1, nullptr), "copy to the host");
+  check(api.synchronizeStream(nullptr), "finish what was launched");
+  release(reinterpret_cast<void *>(address));
 }
 
 int Memory::getAttribute(Attribute attribute) const {
@@ -95,6 +111,21 @@ void Memory::check(Status status, const char *action) {
 void Memory::synchronize() {
   Scope scope(*this);
   check(api.synchronizeStream(nullptr), "finish what was launched");
+}
+
+bool Memory::waitFor(Stream stream, const std::function<bool()> &goesOn) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kShortWait = std::chrono::milliseconds(1);
+  constexpr auto kNap = std::chrono::microseconds(50);
+  // Short waits keep the processor, as the driver's own do.
+  Clock::time_point begin = Clock::now();
+  for (Status status; (status = api.queryStream(stream)) != kSuccess;) {
+    if (status != kNotReady) check(status, "finish what was launched");
+    if (Clock::now() - begin < kShortWait) continue;
+    if (!goesOn()) return false;
+    std::this_thread::sleep_for(kNap);
+  }
+  return true;
 }
 
 //--- Blocks ---
@@ -205,31 +236,42 @@ Memory::Shared::~Shared() {
 
 //--- Copies ---
 
-void Memory::prepareStages() {
+/// What goes through a stage at a time: several chunks, so that both sides have something to do.
+static size_t getChunk(size_t bytes, size_t most) {
+  if (bytes <= kSmallCopy) return kSmallCopy;
+  return std::min(most, std::max(kHugePage, bytes / 4 / kHugePage * kHugePage));
+}
+
+void Memory::prepareStages(size_t wanted) {
+  if (wanted <= stageBytes) return;
   for (Stage &stage : stages) {
-    if (!stage.data) check(api.allocateHost(&stage.data, kStageBytes, kPortable), "allocate memory of the host");
+    if (stage.done) check(api.synchronizeEvent(stage.done), "copy from the host");
+    if (stage.data) check(api.releaseHost(std::exchange(stage.data, nullptr)), "give memory of the host back");
+    check(api.allocateHost(&stage.data, wanted, kPortable), "allocate memory of the host");
     if (!stage.done) check(api.createEvent(&stage.done, kUntimed), "make an event");
   }
+  stageBytes = wanted;
 }
 
 void Memory::read(void *host, const void *data, size_t bytes) {
   if (bytes == 0) return;
   Scope scope(*this);
   std::lock_guard lock(staging);
-  prepareStages();
+  const size_t chunk = getChunk(bytes, kStageBytes);
+  prepareStages(chunk);
   auto *out = static_cast<unsigned char *>(host);
   auto finish = [&](size_t begin) {
-    const Stage &stage = stages[begin / kStageBytes % 2];
+    const Stage &stage = stages[begin / chunk % 2];
     check(api.synchronizeEvent(stage.done), "copy to the host");
-    runtime::copyMemory(out + begin, stage.data, std::min(kStageBytes, bytes - begin));
+    runtime::copyMemory(out + begin, stage.data, std::min(chunk, bytes - begin));
   };
-  for (size_t begin = 0; begin < bytes; begin += kStageBytes) {
-    const Stage &stage = stages[begin / kStageBytes % 2];
-    check(api.copyToHost(stage.data, Address(data) + begin, std::min(kStageBytes, bytes - begin), nullptr), "copy to the host");
+  for (size_t begin = 0; begin < bytes; begin += chunk) {
+    const Stage &stage = stages[begin / chunk % 2];
+    check(api.copyToHost(stage.data, Address(data) + begin, std::min(chunk, bytes - begin), nullptr), "copy to the host");
     check(api.recordEvent(stage.done, nullptr), "copy to the host");
-    if (begin) finish(begin - kStageBytes);
+    if (begin) finish(begin - chunk);
   }
-  finish((bytes - 1) / kStageBytes * kStageBytes);
+  finish((bytes - 1) / chunk * chunk);
 }
 
 void Memory::write(void *data, const void *host, size_t bytes) {
@@ -241,10 +283,11 @@ void Memory::write(void *data, const void *host, size_t bytes) {
     return;
   }
   std::lock_guard lock(staging);
-  prepareStages();
-  for (size_t begin = 0; begin < bytes; begin += kStageBytes) {
-    const Stage &stage = stages[begin / kStageBytes % 2];
-    size_t size = std::min(kStageBytes, bytes - begin);
+  const size_t chunk = getChunk(bytes, kStageBytes);
+  prepareStages(chunk);
+  for (size_t begin = 0; begin < bytes; begin += chunk) {
+    const Stage &stage = stages[begin / chunk % 2];
+    size_t size = std::min(chunk, bytes - begin);
     check(api.synchronizeEvent(stage.done), "copy from the host");
     runtime::copyMemory(stage.data, static_cast<const unsigned char *>(host) + begin, size);
     check(api.copyToDevice(Address(data) + begin, stage.data, size, nullptr), "copy from the host");

@@ -8,6 +8,7 @@
 #include "runtime/buffer.h"
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -25,6 +26,8 @@ public:
   void read(void *host, const void *data, size_t bytes) override;
   void write(void *data, const void *host, size_t bytes) override;
   void synchronize();
+  /// Waits for a stream; `goesOn` is asked every few milliseconds, and false ends the wait.
+  bool waitFor(Stream stream, const std::function<bool()> &goesOn);
   void fill(void *data, uint32_t word, size_t bytes) override;
   void copy(void *to, const void *from, size_t bytes) override;
   /// Gives what the pool keeps for later back to the system.
@@ -68,19 +71,21 @@ public:
 
 private:
   Memory(const Api &api, int ordinal);
+  void warmUp();
   void release(void *data) noexcept override;
   Address tryAllocate(size_t bytes);
   unsigned char *takeShared(size_t bytes);
   void giveShared(unsigned char *data, size_t bytes);
   bool isUsable() const;
 
-  // Large copies go through two blocks in turn: the device fills or empties one while the processor works on the other.
-  static constexpr size_t kStageBytes = size_t(4) << 20;
+  // Large copies go through two blocks in turn: the device fills or empties one while the processor works on the other. Fresh memory of the
+  // host is cleared page by page as it is met, so that a block has a huge page for each of 16 threads.
+  static constexpr size_t kStageBytes = size_t(32) << 20;
   struct Stage {
     void *data = nullptr;
     Event done = nullptr; ///< of the last copy
   };
-  void prepareStages();
+  void prepareStages(size_t bytes);
 
   Ordinal ordinal;
   Context context = nullptr;
@@ -88,6 +93,7 @@ private:
   std::atomic<bool> isLost{false};
   std::mutex staging;
   Stage stages[2];
+  size_t stageBytes = 0; ///< of each
   std::mutex sharing;
   std::vector<std::pair<size_t, unsigned char *>> freeShared;
   unsigned char *slab = nullptr;

@@ -28,11 +28,17 @@ const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }
 
+/// The number of a compute capability: 90 for sm_90.
+unsigned getNumber(llvm::StringRef capability) {
+  unsigned number = 0;
+  capability.drop_front(3).consumeInteger(10, number);
+  return number;
+}
+
 /// The oldest version of PTX that has what the code needs, so that old drivers take it; newer devices bring their own.
 std::string chooseFeatures(llvm::StringRef capability) {
-  unsigned number = 0;
-  bool isOld = !capability.drop_front(3).consumeInteger(10, number) && number <= 90;
-  return isOld ? "+ptx78" : "";
+  unsigned number = getNumber(capability);
+  return number < 90 ? "+ptx78" : number == 90 ? "+ptx81" : "";
 }
 
 /// What the device has for an approximate f32 quotient, whose operands are scalars: 2 ulp or less, also for divisors beyond 2^126, where
@@ -74,10 +80,33 @@ void useFastInstructions(llvm::Module &module) {
   }
 }
 
+/// Negates 16-bit integers in 32 bits. ptxas takes the negation and a conversion to 32 bits after it for a negation in 32 bits, which for
+/// the smallest number is another one (CUDA 13.0; this function goes when ptxas is right).
+void widenNegations(llvm::Module &module) {
+  llvm::SmallVector<llvm::Instruction *> negations;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      auto *absolute = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+      bool isAbsolute = absolute && absolute->getIntrinsicID() == llvm::Intrinsic::abs;
+      bool isNegation = llvm::PatternMatch::match(&instruction, llvm::PatternMatch::m_Neg(llvm::PatternMatch::m_Value()));
+      if ((isNegation || isAbsolute) && instruction.getType()->getScalarSizeInBits() <= 16) negations.push_back(&instruction);
+    }
+  for (llvm::Instruction *negation : negations) {
+    llvm::IRBuilder<> builder(negation);
+    llvm::Type *type = negation->getType();
+    bool isAbsolute = llvm::isa<llvm::IntrinsicInst>(negation);
+    llvm::Value *wide = builder.CreateSExt(negation->getOperand(isAbsolute ? 0 : 1), type->getWithNewBitWidth(32));
+    wide = isAbsolute ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide, builder.getFalse()) : builder.CreateNeg(wide);
+    negation->replaceAllUsesWith(builder.CreateTrunc(wide, type));
+    negation->eraseFromParent();
+  }
+}
+
 class CudaTarget : public Target {
 public:
   explicit CudaTarget(llvm::StringRef capability) : capability(capability.str()), features(chooseFeatures(capability)) {
     traits.hasGrids = traits.hasFma = traits.hasF16Arithmetic = true;
+    traits.hasEarlyLaunch = traits.hasVectorAtomics = getNumber(capability) >= 90;
   }
 
   const passes::TargetTraits &getTraits() const override { return traits; }
@@ -99,6 +128,7 @@ public:
     stages.begin("optimising");
     optimise(module, *machine, options.optLevel);
     useFastInstructions(module);
+    widenNegations(module);
     if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);

@@ -5,6 +5,8 @@
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Transforms/Utils/LoopUtils.h"
 
 using namespace mlir;
@@ -118,9 +120,49 @@ Component BodyEmitter::updateLanes(const Place &place, Type type, bool wantsOld,
   return makeVarying(slot ? builder.CreateLoad(resultType, slot) : static_cast<llvm::Value *>(llvm::PoisonValue::get(resultType)));
 }
 
+/// Whether all threads add one number to one place: a counter that hands out positions.
+bool BodyEmitter::canCountInWarp(ir::AtomicOp op, Type type) {
+  auto loop = op->getParentOfType<ir::ForOp>();
+  while (loop && !loop.getParallel()) loop = loop->getParentOfType<ir::ForOp>();
+  auto element = op.getRef().getDefiningOp<ir::ElementOp>();
+  bool isSum = op.getAtomicKind() == ir::AtomicKind::add || op.getAtomicKind() == ir::AtomicKind::sub;
+  if (!module.traits.hasGrids || lanes > 1 || !loop || !element || !isSum || !type.isInteger() || type.getIntOrFloatBitWidth() < 32)
+    return false;
+  auto isSame = [&](Value operand) { return ir::findInteger(operand) || !loop.getBody().isAncestor(operand.getParentRegion()); };
+  return llvm::all_of(element.getIndices(), isSame) && isSame(element.getTensor()) && isSame(op.getValue());
+}
+
+/// One thread of the warp adds for all that are here, and each gets what it would have seen in the order of their numbers.
+llvm::Value *BodyEmitter::countInWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value) {
+  namespace I = llvm::Intrinsic;
+  llvm::Type *type = value->getType(), *word = builder.getInt32Ty();
+  auto count = [&](llvm::Value *threads) {
+    return builder.CreateIntCast(builder.CreateUnaryIntrinsic(I::ctpop, threads), type, /*isSigned=*/false);
+  };
+  if (kind == ir::AtomicKind::sub) value = builder.CreateNeg(value);
+  llvm::Value *here = builder.CreateIntrinsic(word, I::nvvm_activemask, {});
+  llvm::Value *before = builder.CreateAnd(here, builder.CreateIntrinsic(word, I::nvvm_read_ptx_sreg_lanemask_lt, {}));
+  llvm::Value *first = builder.CreateBinaryIntrinsic(I::cttz, here, builder.getTrue());
+  llvm::Value *slot = makeSlot(type, "counted");
+  emitWhen(builder.CreateIsNull(before), "leader", [&] {
+    builder.CreateStore(builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, place.base, builder.CreateMul(count(here), value),
+                                                llvm::Align(type->getIntegerBitWidth() / 8), llvm::AtomicOrdering::Monotonic,
+                                                module.atomicScope),
+                        slot);
+  });
+  llvm::Value *old = builder.CreateLoad(type, slot), *start = llvm::ConstantInt::get(type, 0);
+  for (unsigned bit = 0; bit < type->getIntegerBitWidth(); bit += 32) {
+    llvm::Value *part = builder.CreateTrunc(builder.CreateLShr(old, bit), word);
+    part = builder.CreateIntrinsic(word, I::nvvm_shfl_sync_idx_i32, {here, part, first, builder.getInt32(31)});
+    start = builder.CreateOr(start, builder.CreateShl(builder.CreateZExt(part, type), bit));
+  }
+  return builder.CreateAdd(start, builder.CreateMul(count(before), value));
+}
+
 Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Type type, const Component &value) {
   ir::AtomicKind kind = op.getAtomicKind();
   bool wantsOld = !op.getResult().use_empty();
+  if (wantsOld && canCountInWarp(op, type)) return {countInWarp(kind, place, value.value)};
   if (lanes == 1) return {emitAtomicAt(kind, type, place.base, value.value, place)};
   if (!place.lanes.isUniform() || wantsOld)
     return updateLanes(place, type, wantsOld, [&](llvm::Value *pointer, llvm::Value *lane) {
@@ -137,6 +179,56 @@ Component BodyEmitter::emitAtomicScalar(ir::AtomicOp op, const Place &place, Typ
   return makeVarying(llvm::PoisonValue::get(widen(module.getType(type))));
 }
 
+/// Whether the device adds the components of a vector in global memory with fewer instructions than there are components.
+bool BodyEmitter::canAddTogether(ir::AtomicOp op, const Place &place) {
+  int64_t count = ir::getComponentCount(place.pointee);
+  bool isSum = op.getAtomicKind() == ir::AtomicKind::add || op.getAtomicKind() == ir::AtomicKind::sub;
+  return module.traits.hasVectorAtomics && lanes == 1 && isSum && op.getResult().use_empty() && ir::getScalar(place.pointee).isF32() &&
+         2 <= count && count <= 4 && place.componentStride == 4 && !place.isShared && !place.isPrivate;
+}
+
+/// Pairs and fours have to be aligned, which only the address tells.
+Components BodyEmitter::addTogether(const Place &place, Components values, bool isDifference) {
+  llvm::Type *type = builder.getFloatTy();
+  llvm::Value *base = builder.CreateAddrSpaceCast(place.base, builder.getPtrTy(kGlobalMemory));
+  for (Component &value : values) value = {isDifference ? builder.CreateFNeg(value.value) : value.value};
+  auto addOne = [&](llvm::Value *pointer, llvm::Value *value) {
+    builder.CreateAtomicRMW(llvm::AtomicRMWInst::FAdd, pointer, value, llvm::Align(4), llvm::AtomicOrdering::Monotonic, module.atomicScope);
+  };
+  auto addMany = [&](llvm::Value *pointer, ArrayRef<llvm::Value *> parts) {
+    llvm::SmallVector<llvm::Type *, 5> types(parts.size() + 1, type);
+    types[0] = pointer->getType();
+    bool isPair = parts.size() == 2;
+    auto *code = llvm::InlineAsm::get(llvm::FunctionType::get(builder.getVoidTy(), types, false),
+                                      isPair ? "red.relaxed.gpu.global.add.v2.f32 [$0], {$1, $2};"
+                                             : "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
+                                      isPair ? "l,f,f,~{memory}" : "l,f,f,f,f,~{memory}", /*hasSideEffects=*/true);
+    llvm::SmallVector<llvm::Value *, 5> operands{pointer};
+    llvm::append_range(operands, parts);
+    builder.CreateCall(code, operands);
+  };
+  size_t count = values.size();
+  llvm::Value *address = builder.CreatePtrToInt(base, builder.getInt64Ty());
+  llvm::Value *isAligned = place.alignment ? builder.getTrue() : builder.CreateIsNull(builder.CreateAnd(address, count == 4 ? 15 : 7));
+  if (count == 3) {
+    // The pair stands before or after the odd one.
+    llvm::Value *pair = builder.CreateSelect(isAligned, base, offsetBy(base, 4)),
+                *odd = builder.CreateSelect(isAligned, offsetBy(base, 8), base);
+    auto choose = [&](size_t a, size_t b) { return builder.CreateSelect(isAligned, values[a].value, values[b].value); };
+    addMany(pair, {choose(0, 1), choose(1, 2)});
+    addOne(odd, choose(2, 0));
+  } else {
+    llvm::SmallVector<llvm::Value *, 4> parts;
+    for (const Component &value : values) parts.push_back(value.value);
+    emitWhen(
+        isAligned, "together", [&] { addMany(base, parts); },
+        [&] {
+          for (auto [i, part] : llvm::enumerate(parts)) addOne(offsetBy(base, int64_t(i) * 4), part);
+        });
+  }
+  return Components(count, {llvm::PoisonValue::get(type)});
+}
+
 Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
   Place place = getPlace(op.getRef());
   Components value = getValue(op.getValue());
@@ -147,6 +239,7 @@ Components BodyEmitter::emitAtomic(ir::AtomicOp op) {
     store(place, combineAll(op.getAtomicKind(), scalar, old, value), place.isPrivate || facts->divergent.contains(op));
     return old;
   }
+  if (canAddTogether(op, place)) return addTogether(place, value, op.getAtomicKind() == ir::AtomicKind::sub);
   Components result;
   for (auto [i, component] : llvm::enumerate(value)) {
     Place part = place;

@@ -240,8 +240,12 @@ llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
     return loadAddress(at(offsetof(QdGpuLaunch, arguments)));
   case kResult: return loadAddress(at(offsetof(QdGpuLaunch, result)));
   case kScratch: return loadAddress(at(offsetof(QdGpuLaunch, scratch)));
-  case kRandomSeed: return loadInvariant(builder.getInt64Ty(), at(offsetof(QdGpuLaunch, random_seed)));
-  case kLaunchIndex: return loadInvariant(builder.getInt64Ty(), at(offsetof(QdGpuLaunch, launch_index)));
+  case kRandomSeed:
+  case kLaunchIndex: {
+    module.artifact.drawsRandom = true;
+    size_t offset = field == kRandomSeed ? offsetof(QdGpuLaunch, random_seed) : offsetof(QdGpuLaunch, launch_index);
+    return loadInvariant(builder.getInt64Ty(), at(offset));
+  }
   case kFailed: {
     llvm::Value *state = loadAddress(at(offsetof(QdGpuLaunch, state)));
     return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(state, offsetof(QdGpuState, failed)), llvm::Align(4),

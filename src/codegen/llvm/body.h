@@ -153,7 +153,7 @@ private:
   // control.cpp
   void emitIf(ir::IfOp op);
   void emitFor(ir::ForOp op);
-  bool isWorthUnrolling(ir::ForOp op);
+  unsigned chooseUnrolling(ir::ForOp op);
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   void emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);
@@ -172,8 +172,9 @@ private:
   Components loadLocal(const Place &place);
   void storeLocal(const Place &place, const Components &value, bool masked);
   llvm::Value *getPointers(const Place &place, int64_t offset);
-  llvm::Value *loadLanes(const Place &place, int64_t offset, llvm::Type *type, llvm::Align align);
-  void storeLanes(const Place &place, int64_t offset, llvm::Value *value, llvm::Align align);
+  llvm::SmallVector<llvm::Value *, 4> loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type, llvm::Align align);
+  llvm::Value *joinScalars(llvm::ArrayRef<llvm::Value *> values);
+  void storeLanes(const Place &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);
   llvm::Value *getLocalPointers(const LocalStorage &local, const Component &index);
   llvm::Value *fromMemory(mlir::Type scalar, llvm::Value *value);
   llvm::Value *toMemory(mlir::Type scalar, llvm::Value *value);
@@ -200,6 +201,10 @@ private:
 
   // atomics.cpp
   Components emitAtomic(ir::AtomicOp op);
+  bool canCountInWarp(ir::AtomicOp op, mlir::Type type);
+  llvm::Value *countInWarp(ir::AtomicKind kind, const Place &place, llvm::Value *value);
+  bool canAddTogether(ir::AtomicOp op, const Place &place);
+  Components addTogether(const Place &place, Components values, bool isDifference);
   Component emitCompareExchange(ir::CompareExchangeOp op);
   Component emitAtomicScalar(ir::AtomicOp op, const Place &place, mlir::Type type, const Component &value);
   Component updateLanes(const Place &place, mlir::Type type, bool wantsOld,

@@ -16,7 +16,9 @@ constexpr int64_t kCheapComponents = 12;
 
 /// Loops of bodies no larger than this take several rounds at a time.
 constexpr int64_t kUnrolledSize = 64;
-constexpr unsigned kUnrolledRounds = 4;
+/// Rounds that are taken together: what they read is waited for together, but they fit the cache of instructions.
+constexpr int64_t kUnrolledTotal = 768;
+constexpr unsigned kMostUnrolledRounds = 16;
 
 //--- Masks ---
 
@@ -213,16 +215,15 @@ void BodyEmitter::setUnrolling(llvm::Instruction *back, unsigned rounds) {
 }
 
 /// Long loops of a short body, on targets whose threads have nothing else to do while they wait. Short ones are unrolled altogether.
-bool BodyEmitter::isWorthUnrolling(ir::ForOp op) {
-  if (!module.traits.hasGrids || module.getSize(op.getBody()) > kUnrolledSize) return false;
+/// How many rounds of an inner loop are taken at a time; 0: as LLVM sees fit.
+unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
+  int64_t size = module.getSize(op.getBody());
+  if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
   std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
-  if (lower && upper && *upper - *lower <= kUnrolledSize) return false;
-  return !op.getBody()
-              .walk([](Operation *inner) {
-                return isa<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>(inner) ? WalkResult::interrupt()
-                                                                                                 : WalkResult::advance();
-              })
-              .wasInterrupted();
+  if (lower && upper && *upper - *lower <= kUnrolledSize) return 0;
+  auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
+  if (module.containsDeep(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;
+  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMostUnrolledRounds);
 }
 
 void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) {
@@ -283,7 +284,10 @@ void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *don
   }
   builder.CreateStore(next, slot);
   llvm::Instruction *back = builder.CreateBr(header);
-  if (axis + 1 == op.getRank() && isWorthUnrolling(op)) setUnrolling(back, kUnrolledRounds);
+  if (unsigned rounds = axis + 1 == op.getRank() ? chooseUnrolling(op) : 0) {
+    setUnrolling(back, rounds);
+    module.wantsRegisters = true;
+  }
   mask = before;
 }
 

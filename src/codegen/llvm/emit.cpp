@@ -132,7 +132,7 @@ void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {
 }
 
 void ModuleEmitter::setReadOnly(llvm::Instruction *load, int scope) {
-  if (traits.hasGrids && scope >= 0 && scope != scratchScope && !writtenScopes.contains(scope))
+  if (hasReadOnlyLoads && scope >= 0 && scope != scratchScope && !writtenScopes.contains(scope))
     load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ctx, {}));
 }
 

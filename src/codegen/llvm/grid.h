@@ -46,8 +46,10 @@ private:
 
 /// The number that a value is before the launch. No steps where the host cannot tell.
 artifact::HostNumber findHostNumber(mlir::Value value);
-/// The iterations of a loop.
-artifact::HostNumber countIterations(ir::ForOp loop);
+/// The iterations of a loop, of which a thread takes those of `rows` neighbours along `rowAxis` at a time.
+artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows);
+/// The iterations along one axis, where they are a constant.
+std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis);
 /// Bytes of the elements of containers, packed, one after the other.
 artifact::HostNumber countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
 
@@ -62,12 +64,23 @@ private:
   void emitSerial(bool isLast);
   void emitParallel();
   llvm::Function *makeEntry();
+  double countKnownIterations();
+  void beginEntry(const BodyFacts &facts);
   llvm::Value *hasStopped();
-  unsigned chooseLanes();
+  void chooseLanes();
+  LaneKinds getIndexKinds();
+  void alignRows();
+  llvm::Value *countSteps();
+  llvm::Value *findAlignedElements();
+  void emitVersions(bool sharedCopies);
   void emitLoop(bool sharedCopies);
   void emitIteration(llvm::Value *flat);
+  void emitRows(llvm::Value *flat);
+  void emitBody();
   llvm::Value *getLast(llvm::Value *flat);
+  llvm::SmallVector<llvm::Value *, 4> getDigits(llvm::Value *numbers);
   void setIndices(llvm::Value *flat);
+  void setIndex(unsigned axis, llvm::Value *counter, LaneKind kind);
 
   // grid_reductions.cpp
   void collectReductions();
@@ -84,6 +97,8 @@ private:
   int index;
   ir::ForOp loop;
   unsigned lanes = 1;
+  std::optional<unsigned> rowAxis; ///< the axis along which lanes are neighbours; none: each is a block's width after the last
+  uint64_t idleColumns = 0;        ///< at the beginning of each row
   unsigned blockSize = 1;
   std::unique_ptr<BodyEmitter> body;
   std::optional<GridThreads> threads;
@@ -91,6 +106,8 @@ private:
   llvm::Value *total = nullptr; ///< iterations, of the type that numbers them
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
+  llvm::MapVector<mlir::Value, Tensor> wholeElements; ///< containers whose elements one access takes, when they are aligned
+  llvm::Value *isAligned = nullptr;                   ///< whether all of them are; null: there are none
   artifact::DeviceTask plan;
 };
 

@@ -99,7 +99,7 @@ void GridTask::endSums() {
   // The block that counts last sees what all have stored.
   llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
   llvm::Value *state = body->loadAddress(body->offsetBy(body->context, offsetof(QdGpuLaunch, state)));
-  llvm::Value *counter = body->offsetBy(state, offsetof(QdGpuState, finished_blocks));
+  llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * plan.branch));
   body->emitWhen(isFirst, "count", [&] {
     // LLVM makes a relaxed instruction of any ordering here: the fences order what was stored.
     at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
@@ -182,6 +182,8 @@ void GridTask::beginCopies(bool isShared) {
     }
     if (!next) next = threads->getDynamicShared();
     Tensor copy = makePacked(*body, target, next);
+    copy.isShared = true;
+    copy.alignment = 0;
     next = at.CreateGEP(at.getInt8Ty(), next, getSharedBytes(*body, reduction));
     body->setTensor(reduction.op->getResult(0), copy);
     Type scalar = ir::getScalar(reduction.element);

@@ -5,6 +5,7 @@
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
 
 using namespace mlir;
 
@@ -16,11 +17,28 @@ constexpr uint64_t kMostShortIterations = uint64_t(1) << 30;
 constexpr int64_t kShortBody = 64;
 constexpr int64_t kBytesInFlight = 32;
 constexpr unsigned kMostLanes = 4;
+/// Rows that a thread takes together: neighbours read much of the same.
+constexpr int64_t kBytesOfRows = 128;
+/// Threads that keep a large device busy: shorter loops had better spread.
+constexpr int64_t kFullGrid = 1 << 17;
+/// Rows of at least this many iterations begin a warp where a line of the cache begins.
+constexpr int64_t kLongRow = 256;
+constexpr unsigned kMostRows = 8;
+/// Bodies of at most this many operations are emitted twice: for elements that are aligned, and for others.
+constexpr int64_t kVersionedBody = 1024;
+/// Threads of a multiprocessor that are enough where each has much to do: they get 64 registers or more.
+constexpr unsigned kThreadsWithRegisters = 1024;
 
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast) { GridTask(module, task, index).emit(isLast); }
 
 void GridTask::emit(bool isLast) {
+  module.wantsRegisters = false;
+  // More blocks than there are branches take turns.
+  if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
+    plan.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMostBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
+  // The assembler saves registers for a full multiprocessor unless it is told that fewer threads will do.
+  if (module.wantsRegisters) body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
   if (module.containsDeep(task.getBody(), [](Operation *op) {
         auto assertion = dyn_cast<ir::AssertOp>(op);
         return assertion && !assertion.getReports();
@@ -48,6 +66,26 @@ llvm::Function *GridTask::makeEntry() {
   return entry;
 }
 
+/// Iterations, or infinity where they are not known.
+double GridTask::countKnownIterations() {
+  double count = 1;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) count *= double(findRounds(loop, axis).value_or(INT64_MAX));
+  return count;
+}
+
+/// Begins the emission of the entry. Where the task is short, the one that follows may be launched when all blocks have come here, and
+/// waits in turn. That hides what launching takes, but each block pays for it: copies of many blocks were 24 % slower.
+void GridTask::beginEntry(const BodyFacts &facts) {
+  body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
+  body->task = index;
+  plan.waits = module.traits.hasEarlyLaunch && (!loop || countKnownIterations() <= double(kFullGrid));
+  if (!plan.waits) return;
+  llvm::IRBuilder<> &at = body->builder;
+  auto *type = llvm::FunctionType::get(at.getVoidTy(), false);
+  for (const char *code : {"griddepcontrol.launch_dependents;", "griddepcontrol.wait;"})
+    at.CreateCall(llvm::InlineAsm::get(type, code, "~{memory}", /*hasSideEffects=*/true));
+}
+
 /// Whether an earlier task failed or ended the kernel; null when none can.
 llvm::Value *GridTask::hasStopped() {
   llvm::IRBuilder<> &at = body->builder;
@@ -66,9 +104,8 @@ llvm::Value *GridTask::hasStopped() {
 void GridTask::emitSerial(bool isLast) {
   plan.mostBlocks = 1;
   plan.iterations.steps.push_back({artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1});
-  body = std::make_unique<BodyEmitter>(module, makeEntry(), 1, module.uniformity.getScalarFacts());
+  beginEntry(module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &at = body->builder;
-  body->task = index;
   llvm::BasicBlock *end = body->makeBlock("end");
   if (llvm::Value *stopped = hasStopped()) {
     llvm::BasicBlock *start = body->makeBlock("start");
@@ -107,10 +144,9 @@ static int64_t countLoadedBytes(ModuleEmitter &module, ir::ForOp loop) {
 }
 
 /// Several iterations of a thread side by side, where they are short and straight.
-unsigned GridTask::chooseLanes() {
+void GridTask::chooseLanes() {
   // What is copied is updated, and merged, one by one.
-  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return 1;
-  if (module.options.lanes) return unsigned(module.options.lanes);
+  if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) return;
   auto isStraight = [&](Operation *op) {
     if (auto atomic = dyn_cast<ir::AtomicOp>(op)) {
       Value ref = atomic.getRef();
@@ -122,9 +158,36 @@ unsigned GridTask::chooseLanes() {
                 ir::ContinueOp, ir::BreakOp, ir::ExtractAtOp>(op);
   };
   bool allStraight = llvm::all_of(loop.getBody().front(), [&](Operation &op) { return isStraight(&op); });
-  if (!allStraight || module.getSize(loop.getBody()) > kShortBody) return 1;
-  int64_t wanted = kBytesInFlight / std::max<int64_t>(countLoadedBytes(module, loop), 1);
-  return std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(wanted, 1)))), 1u, kMostLanes);
+  bool isShort = allStraight && module.getSize(loop.getBody()) <= kShortBody;
+  auto choose = [&](int64_t wanted, unsigned most) {
+    if (module.options.lanes) return unsigned(module.options.lanes);
+    int64_t fitting = wanted / std::max<int64_t>(countLoadedBytes(module, loop), 1);
+    return isShort ? std::clamp(unsigned(llvm::bit_floor(uint64_t(std::max<int64_t>(fitting, 1)))), 1u, most) : 1;
+  };
+  bool drawsNumbers = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
+  if (loop.getRank() >= 2 && !drawsNumbers && findStep(loop, loop.getRank() - 2)) {
+    rowAxis = loop.getRank() - 2;
+    lanes = choose(kBytesOfRows, kMostRows);
+    auto isTooMany = [&] {
+      return findRounds(loop, *rowAxis).value_or(lanes) < lanes ||
+             (!module.options.lanes && countKnownIterations() < double(kFullGrid) * lanes);
+    };
+    while (lanes > 1 && isTooMany()) lanes /= 2;
+  } else {
+    lanes = choose(kBytesInFlight, kMostLanes);
+  }
+  if (lanes == 1) rowAxis.reset();
+}
+
+/// How the indices of the loop differ between lanes.
+LaneKinds GridTask::getIndexKinds() {
+  LaneKinds kinds(loop.getRank(), rowAxis ? LaneKind::uniform() : LaneKind::varying());
+  std::optional<int64_t> step = findStep(loop, rowAxis.value_or(loop.getRank() - 1));
+  if (rowAxis)
+    kinds[*rowAxis] = LaneKind::linear(*step);
+  else if (loop.getRank() == 1 && step)
+    kinds[0] = LaneKind::linear(*step * blockSize);
+  return kinds;
 }
 
 void GridTask::emitParallel() {
@@ -132,23 +195,19 @@ void GridTask::emitParallel() {
   if (!loop) return;
   collectReductions();
   bool isOfBlock = module.isOfBlock(loop);
-  lanes = isOfBlock ? 1 : chooseLanes();
+  if (!isOfBlock) chooseLanes();
   blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.mostThreads));
   // Warps take part as a whole in what a block combines.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
-  plan.iterations = countIterations(loop);
-  plan.perThread = lanes;
+  plan.iterations = countIterations(loop, rowAxis, lanes);
+  plan.perThread = rowAxis ? 1 : lanes;
 
-  LaneKind many = lanes == 1 ? LaneKind::uniform() : LaneKind::varying(), innermost = many;
-  std::optional<int64_t> step = loop.getStep().empty() ? std::optional<int64_t>(1) : ir::findInteger(loop.getStep().back());
-  if (lanes > 1 && loop.getRank() == 1 && step) innermost = LaneKind::linear(*step * blockSize);
-  const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, innermost, many);
-  body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
+  const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, getIndexKinds());
+  beginEntry(facts);
   threads.emplace(*body);
   body->isInBlock = true;
   uint32_t sharedBefore = module.sharedBytes;
   llvm::IRBuilder<> &at = body->builder;
-  body->task = index;
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
   passes::collectPlaces(loop.getLoc(), report.frames);
   report.lanes = lanes;
@@ -160,24 +219,93 @@ void GridTask::emitParallel() {
   }
   drawsRandom = setUpRandom(*body, loop.getBody());
   axes = getAxes(*body, loop);
-  llvm::Value *count = at.getInt64(1);
-  for (const Axis &axis : axes) count = at.CreateMul(count, axis.extent);
+  alignRows();
+  llvm::Value *count = countSteps();
   // Threads without iterations still take part in what blocks do together.
   if (llvm::Value *stopped = hasStopped()) count = at.CreateSelect(stopped, at.getInt64(0), count);
   auto constant = dyn_cast<llvm::ConstantInt>(count);
   total = constant && constant->getZExtValue() <= kMostShortIterations ? at.CreateTrunc(count, at.getInt32Ty()) : count;
 
+  isAligned = findAlignedElements();
   beginSums();
   llvm::Value *worthCopying = isWorthCopying(count);
   if (auto decided = dyn_cast<llvm::ConstantInt>(worthCopying))
-    emitLoop(decided->isOne());
+    emitVersions(decided->isOne());
   else
-    body->emitWhen(worthCopying, "copies", [&] { emitLoop(true); }, [&] { emitLoop(false); });
+    body->emitWhen(worthCopying, "copies", [&] { emitVersions(true); }, [&] { emitVersions(false); });
   endSums();
   at.CreateRetVoid();
   constexpr uint32_t kMostSharedBytes = 48 << 10;
   if (uint32_t bytes = module.sharedBytes - sharedBefore; bytes > kMostSharedBytes)
     module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMostSharedBytes;
+}
+
+/// Lets rows that begin at another column than a multiple of a warp begin before, with threads that do nothing: those after them read and
+/// write whole lines of the cache, where the rows of the container begin with one.
+void GridTask::alignRows() {
+  if (!rowAxis || findRounds(loop, loop.getRank() - 1).value_or(kLongRow) < kLongRow) return;
+  Axis &axis = axes.back();
+  auto *lower = dyn_cast<llvm::ConstantInt>(axis.lower.value);
+  if (!lower || findStep(loop, loop.getRank() - 1) != 1) return;
+  idleColumns = uint64_t(lower->getSExtValue()) % GridThreads::kWarp;
+  axis.lower.value = llvm::ConstantInt::get(lower->getType(), uint64_t(lower->getSExtValue()) - idleColumns);
+  axis.extent = body->builder.CreateAdd(axis.extent, body->builder.getInt64(idleColumns));
+}
+
+/// What threads take in turn: iterations, or those of a few rows.
+llvm::Value *GridTask::countSteps() {
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::Value *count = at.getInt64(1);
+  for (auto [a, axis] : llvm::enumerate(axes)) {
+    bool isGrouped = a == rowAxis;
+    count =
+        at.CreateMul(count, isGrouped ? at.CreateUDiv(at.CreateAdd(axis.extent, at.getInt64(lanes - 1)), at.getInt64(lanes)) : axis.extent);
+  }
+  return count;
+}
+
+/// Bytes of an element that one access can take: vectors of two or four. 0: of others.
+static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
+  Type scalar = ir::getScalar(type.getElement());
+  int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar), bytes = count * size;
+  auto isMultiple = [&](int64_t stride) { return stride != layout::kDynamic && stride % bytes == 0; };
+  bool isWhole = (count == 2 || count == 4) && bytes <= 16 && !scalar.isInteger(1) && type.getComponentStride() == size;
+  return isWhole && (type.isPacked() || llvm::all_of(type.getStrides(), isMultiple)) ? bytes : 0;
+}
+
+/// Whether all containers with such elements are aligned, which an address of another library's array need not be. Null: there are none.
+llvm::Value *GridTask::findAlignedElements() {
+  llvm::IRBuilder<> &at = body->builder;
+  // Arrays that threads share would be there twice.
+  if (module.isOfBlock(loop) || module.getSize(loop.getBody()) > kVersionedBody) return nullptr;
+  llvm::Value *aligned = nullptr;
+  loop.getBody().walk([&](ir::ElementOp element) {
+    Value container = element.getTensor();
+    if (auto copy = container.getDefiningOp<ir::PrivateCopyOp>()) container = copy->getOperand(0);
+    int64_t bytes = container.getDefiningOp<ir::TensorArgumentOp>() ? getWholeBytes(module, cast<ir::TensorType>(container.getType())) : 0;
+    if (!bytes || wholeElements.contains(container)) return;
+    Tensor tensor = body->getTensor(container);
+    llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(tensor.data, at.getInt64Ty()), at.getInt64(uint64_t(bytes - 1)));
+    aligned = aligned ? at.CreateOr(aligned, low) : low;
+    tensor.alignment = bytes;
+    wholeElements[container] = tensor;
+  });
+  return aligned ? at.CreateIsNull(aligned) : nullptr;
+}
+
+/// The loop, twice where that lets whole elements be read and written at a time.
+void GridTask::emitVersions(bool sharedCopies) {
+  if (!isAligned) return emitLoop(sharedCopies);
+  auto emitAligned = [&] {
+    for (auto &[container, tensor] : wholeElements) body->setTensor(container, tensor);
+    emitLoop(sharedCopies);
+    for (auto &[container, tensor] : wholeElements) {
+      Tensor plain = tensor;
+      plain.alignment = 0;
+      body->setTensor(container, plain);
+    }
+  };
+  body->emitWhen(isAligned, "aligned", emitAligned, [&] { emitLoop(sharedCopies); });
 }
 
 /// All iterations of this thread: block after block of `blockSize * lanes`, in which each lane is `blockSize` further on.
@@ -186,7 +314,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   beginCopies(sharedCopies);
   llvm::Type *type = total->getType();
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(type, value); };
-  llvm::Value *span = number(blockSize * lanes);
+  llvm::Value *span = number(blockSize * plan.perThread);
   llvm::Value *first = at.CreateMul(at.CreateZExt(threads->getBlock(), type), span, "", /*HasNUW=*/true);
   llvm::Value *stride = at.CreateMul(at.CreateZExt(threads->getBlockCount(), type), span, "", /*HasNUW=*/true);
   llvm::Value *slot = body->makeSlot(type, "flat");
@@ -198,12 +326,15 @@ void GridTask::emitLoop(bool sharedCopies) {
   llvm::Value *flat = at.CreateLoad(type, slot);
   at.CreateCondBr(at.CreateICmpULT(getLast(flat), total), full, rest);
   body->moveTo(full);
-  emitIteration(flat);
+  // Only here: loads that nothing orders could come before the wait at the entry.
+  module.hasReadOnlyLoads = true;
+  rowAxis ? emitRows(flat) : emitIteration(flat);
+  module.hasReadOnlyLoads = false;
   at.CreateStore(at.CreateAdd(flat, stride, "", /*HasNUW=*/true), slot);
   // The body is as long as it should be: `chooseLanes` has seen to that.
   body->setUnrolling(at.CreateBr(header), 1);
   body->moveTo(rest);
-  if (lanes > 1) {
+  if (plan.perThread > 1) {
     llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
     body->mask = at.CreateICmpULT(numbers, body->splat(total));
     body->emitWhen(at.CreateICmpULT(flat, total), "masked", [&] { emitIteration(flat); });
@@ -216,7 +347,7 @@ void GridTask::emitLoop(bool sharedCopies) {
 
 /// The iteration of the last lane.
 llvm::Value *GridTask::getLast(llvm::Value *flat) {
-  if (lanes == 1) return flat;
+  if (plan.perThread == 1) return flat;
   return body->builder.CreateAdd(flat, llvm::ConstantInt::get(flat->getType(), blockSize * (lanes - 1)), "", /*HasNUW=*/true);
 }
 
@@ -227,37 +358,69 @@ void GridTask::emitIteration(llvm::Value *flat) {
     at.CreateStore(llvm::Constant::getNullValue(body->widen(at.getInt32Ty())), body->randomCalls);
   }
   setIndices(flat);
+  emitBody();
+}
+
+/// The iterations of neighbouring rows. The last rows may be fewer.
+void GridTask::emitRows(llvm::Value *flat) {
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::SmallVector<llvm::Value *, 4> digits = getDigits(flat);
+  auto number = [&](uint64_t value) { return llvm::ConstantInt::get(flat->getType(), value); };
+  llvm::Value *first = digits[*rowAxis] = at.CreateMul(digits[*rowAxis], number(lanes), "", /*HasNUW=*/true);
+  llvm::Value *rows = at.CreateTrunc(axes[*rowAxis].extent, flat->getType());
+  LaneKinds kinds = getIndexKinds();
+  for (unsigned axis = 0; axis < axes.size(); ++axis) setIndex(axis, digits[axis], kinds[axis]);
+  auto emitSome = [&] {
+    body->mask = at.CreateICmpULT(body->toVector({first, LaneKind::linear(1)}), body->splat(rows));
+    emitBody();
+    body->mask = nullptr;
+  };
+  auto constant = dyn_cast<llvm::ConstantInt>(rows);
+  auto emitAll = [&] {
+    if (constant && constant->getZExtValue() % lanes == 0) return emitBody();
+    body->emitWhen(at.CreateICmpULE(at.CreateAdd(first, number(lanes), "", /*HasNUW=*/true), rows), "rows", [&] { emitBody(); }, emitSome);
+  };
+  idleColumns ? body->emitWhen(at.CreateICmpUGE(digits.back(), number(idleColumns)), "column", emitAll) : emitAll();
+}
+
+void GridTask::emitBody() {
   llvm::BasicBlock *next = body->makeBlock("iteration.end");
   body->emitLoopBody(loop, loop.getBody(), next);
   body->moveTo(next);
 }
 
+llvm::SmallVector<llvm::Value *, 4> GridTask::getDigits(llvm::Value *numbers) {
+  llvm::IRBuilder<> &at = body->builder;
+  llvm::SmallVector<llvm::Value *, 4> extents;
+  for (auto [a, axis] : llvm::enumerate(axes)) {
+    llvm::Value *extent = axis.extent;
+    if (a == rowAxis) extent = at.CreateUDiv(at.CreateAdd(extent, at.getInt64(lanes - 1)), at.getInt64(lanes));
+    // Empty loops never come here, but their extents are divided by all the same.
+    extent = at.CreateTrunc(getLarger(at, extent, at.getInt64(1)), total->getType());
+    extents.push_back(numbers->getType()->isVectorTy() ? body->splat(extent) : extent);
+  }
+  return unflatten(at, numbers, extents);
+}
+
+/// An iteration's index is in range: saying so lets addresses be computed in 64 bits throughout.
+void GridTask::setIndex(unsigned axis, llvm::Value *counter, LaneKind kind) {
+  llvm::IRBuilder<> &at = body->builder;
+  const auto &[lower, step, extent, type] = axes[axis];
+  bool isSigned = type.isSignedInteger();
+  llvm::Value *offset = at.CreateMul(at.CreateZExtOrTrunc(counter, lower.value->getType()), step.value, "", false, isSigned);
+  body->setValue(loop.getBody().getArgument(axis), {{at.CreateAdd(lower.value, offset, "", false, isSigned), kind}});
+}
+
 void GridTask::setIndices(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
-  if (axes.size() == 1) {
-    const Axis &axis = axes.front();
-    llvm::Type *type = axis.lower.value->getType();
-    // An iteration's index is in range: saying so lets addresses be computed in 64 bits throughout.
-    bool isSigned = axis.type.isSignedInteger();
-    llvm::Value *counter = at.CreateZExtOrTrunc(flat, type);
-    auto step = dyn_cast<llvm::ConstantInt>(axis.step.value);
-    Component index;
-    if (lanes == 1 || step) {
-      llvm::Value *value = at.CreateAdd(axis.lower.value, at.CreateMul(counter, axis.step.value, "", false, isSigned), "", false, isSigned);
-      index = {value, lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue() * blockSize)};
-    } else {
-      llvm::Value *counters = body->toVector({counter, LaneKind::linear(blockSize)});
-      index = body->makeVarying(at.CreateAdd(body->splat(axis.lower.value), at.CreateMul(counters, body->splat(axis.step.value))));
-    }
-    body->setValue(loop.getBody().getArgument(0), {index});
+  LaneKinds kinds = getIndexKinds();
+  if (lanes == 1) {
+    for (auto [axis, digit] : llvm::enumerate(getDigits(flat))) setIndex(unsigned(axis), digit, LaneKind::uniform());
     return;
   }
-  // Empty loops never come here, but their extents are divided by all the same.
-  llvm::SmallVector<llvm::Value *, 4> extents;
-  for (const Axis &axis : axes)
-    extents.push_back(body->splat(at.CreateTrunc(getLarger(at, axis.extent, at.getInt64(1)), total->getType())));
-  llvm::Value *numbers = lanes == 1 ? flat : body->toVector({flat, LaneKind::linear(blockSize)});
-  for (auto [a, digit] : llvm::enumerate(unflatten(at, numbers, extents))) {
+  if (kinds[0].isScalar()) return setIndex(0, flat, kinds[0]);
+  llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
+  for (auto [a, digit] : llvm::enumerate(getDigits(numbers))) {
     llvm::Value *counter = at.CreateZExtOrTrunc(digit, body->widen(axes[a].lower.value->getType()));
     llvm::Value *value = at.CreateAdd(body->toVector(axes[a].lower), at.CreateMul(counter, body->toVector(axes[a].step)));
     body->setValue(loop.getBody().getArgument(unsigned(a)), {body->makeVarying(value)});

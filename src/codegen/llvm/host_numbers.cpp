@@ -73,16 +73,29 @@ HostNumber findHostNumber(Value value) {
   return kind ? combine(*kind, findHostNumber(binary.getLhs()), findHostNumber(binary.getRhs())) : HostNumber{};
 }
 
-HostNumber countIterations(ir::ForOp loop) {
+static HostNumber countRounds(ir::ForOp loop, unsigned axis) {
+  HostNumber length = combine(Kind::Sub, findHostNumber(loop.getUpper()[axis]), findHostNumber(loop.getLower()[axis]));
+  if (!loop.getStep().empty()) {
+    // Up or down: -floor(-length / step).
+    HostNumber rounds = combine(Kind::Div, combine(Kind::Sub, makeConstant(0), length), findHostNumber(loop.getStep()[axis]));
+    length = combine(Kind::Sub, makeConstant(0), rounds);
+  }
+  return combine(Kind::Max, makeConstant(0), length);
+}
+
+std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) {
+  HostNumber rounds = limitDepth(countRounds(loop, axis));
+  bool isConstant =
+      rounds.isKnown() && llvm::none_of(rounds.steps, [](const HostNumber::Step &step) { return step.kind == Kind::Argument; });
+  return isConstant ? std::optional(rounds.evaluate(nullptr)) : std::nullopt;
+}
+
+HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows) {
   HostNumber product = makeConstant(1);
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    HostNumber length = combine(Kind::Sub, findHostNumber(loop.getUpper()[axis]), findHostNumber(loop.getLower()[axis]));
-    if (!loop.getStep().empty()) {
-      // Up or down: -floor(-length / step).
-      HostNumber rounds = combine(Kind::Div, combine(Kind::Sub, makeConstant(0), length), findHostNumber(loop.getStep()[axis]));
-      length = combine(Kind::Sub, makeConstant(0), rounds);
-    }
-    product = combine(Kind::Mul, product, combine(Kind::Max, makeConstant(0), length));
+    HostNumber rounds = countRounds(loop, axis);
+    if (axis == rowAxis) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(rows - 1)), makeConstant(rows));
+    product = combine(Kind::Mul, product, rounds);
   }
   return limitDepth(std::move(product));
 }

@@ -85,6 +85,30 @@ void BodyEmitter::storePacked(Type type, const Components &value, llvm::Value *p
 
 namespace {
 
+/// An index as a value and what is added to it.
+struct SplitIndex {
+  llvm::Value *rest;
+  int64_t constant = 0;
+};
+
+/// Takes constants out of a signed index, so that neighbours (i - 1, i + 1) have one address but for a constant. Where the sum wraps, it is
+/// within kSmallIndex of the ends of its range, and such an index is beyond every axis.
+SplitIndex splitIndex(llvm::Value *index) {
+  constexpr int64_t kSmallIndex = 1 << 20;
+  SplitIndex split{index};
+  while (auto *sum = dyn_cast<llvm::BinaryOperator>(split.rest)) {
+    auto *right = dyn_cast<llvm::ConstantInt>(sum->getOperand(1)), *left = dyn_cast<llvm::ConstantInt>(sum->getOperand(0));
+    bool isDifference = sum->getOpcode() == llvm::Instruction::Sub;
+    if (!isDifference && sum->getOpcode() != llvm::Instruction::Add) break;
+    if (!right && (isDifference || !left)) break;
+    int64_t more = right ? right->getSExtValue() : left->getSExtValue();
+    if (std::abs(more) > kSmallIndex || std::abs(split.constant) > kSmallIndex) break;
+    split.constant += isDifference ? -more : more;
+    split.rest = sum->getOperand(right ? 0 : 1);
+  }
+  return split;
+}
+
 /// A sum of indices times strides: a scalar part, a stride from lane to lane, and a part that varies.
 class AddressSum {
 public:
@@ -93,20 +117,23 @@ public:
   void add(const Component &index, Type type, llvm::Value *stride) {
     llvm::IRBuilder<> &builder = body.builder;
     auto constant = dyn_cast<llvm::ConstantInt>(stride);
-    Component wide = index.kind.isVarying() ? index : body.castIndex(index, type, builder.getInt64Ty());
+    auto [rest, more] = index.kind.isScalar() && type.isSignedInteger() ? splitIndex(index.value) : SplitIndex{index.value};
+    if (more) constant ? void(bytes += more * constant->getSExtValue()) : addOffset(builder.CreateMul(builder.getInt64(more), stride));
+    Component wide = index.kind.isVarying() ? index : body.castIndex({rest, index.kind}, type, builder.getInt64Ty());
     if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
-      offset = sum(offset, builder.CreateMul(wide.value, stride));
+      addOffset(builder.CreateMul(wide.value, stride));
       if (!wide.kind.isUniform()) laneStride += wide.kind.getStride() * constant->getSExtValue();
       return;
     }
     bool isSigned = !type.isUnsignedInteger() && !type.isInteger(1);
-    llvm::Value *vector = builder.CreateIntCast(body.toVector(index), body.widen(varyingType), isSigned);
+    llvm::Value *vector = builder.CreateIntCast(body.toVector({rest, index.kind}), body.widen(varyingType), isSigned);
     varying = sum(varying, builder.CreateMul(vector, body.splat(builder.CreateIntCast(stride, varyingType, true))));
   }
 
   void finish(Place &place) {
     llvm::IRBuilder<> &builder = body.builder;
     if (offset) place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
+    place.base = body.offsetBy(place.base, bytes);
     if (place.lanes.isVarying() || varying) {
       llvm::Type *type = place.offsets ? place.offsets->getType()->getScalarType() : varyingType;
       if (place.offsets) varying = sum(varying ? builder.CreateIntCast(varying, body.widen(type), true) : nullptr, place.offsets);
@@ -121,11 +148,12 @@ public:
 
 private:
   llvm::Value *sum(llvm::Value *a, llvm::Value *b) { return !a ? b : !b ? a : body.builder.CreateAdd(a, b); }
+  void addOffset(llvm::Value *more) { offset = sum(offset, more); }
 
   BodyEmitter &body;
   llvm::Type *varyingType;
   llvm::Value *offset = nullptr, *varying = nullptr;
-  int64_t laneStride = 0;
+  int64_t laneStride = 0, bytes = 0;
 };
 
 /// Whether 31 bits hold every index times its stride.
@@ -167,6 +195,8 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
   place.componentStride = type.getComponentStride();
   place.scope = tensor.scope;
   place.isPrivate = tensor.isPrivate;
+  place.isShared = tensor.isShared;
+  place.alignment = tensor.alignment;
   AddressSum sum(*this, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty());
   llvm::Value *packed = builder.getInt64(uint64_t(ir::getComponentCount(place.pointee) * module.getByteSize(ir::getScalar(place.pointee))));
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
@@ -190,6 +220,7 @@ Place BodyEmitter::getComponent(const Place &place, ArrayRef<Component> indices,
   auto shape = cast<VectorType>(place.pointee);
   Place part = place;
   part.pointee = shape.getElementType();
+  part.alignment = 0;
   if (!place.local) {
     AddressSum sum(*this, place.offsets ? place.offsets->getType()->getScalarType() : builder.getInt64Ty());
     int64_t stride = place.componentStride;
@@ -292,37 +323,55 @@ llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), offsets);
 }
 
-/// Lane by lane: threads of a grid have neighbours of their own, and each access keeps what is known about it.
-llvm::Value *BodyEmitter::loadLanes(const Place &place, int64_t offset, llvm::Type *type, llvm::Align align) {
-  llvm::Value *all = llvm::PoisonValue::get(widen(type)), *slot = mask ? makeSlot(widen(type), "loaded") : nullptr;
-  if (slot) builder.CreateStore(llvm::Constant::getNullValue(widen(type)), slot);
+/// Lane by lane: threads of a grid have neighbours of their own, and each access keeps what is known about it. Gives `count` components
+/// that lie side by side.
+llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type,
+                                                           llvm::Align align) {
+  llvm::SmallVector<llvm::Value *, 4> parts(count, llvm::PoisonValue::get(widen(type))), slots;
+  for (unsigned part = 0; mask && part < count; ++part) {
+    slots.push_back(makeSlot(widen(type), "loaded"));
+    builder.CreateStore(llvm::Constant::getNullValue(widen(type)), slots.back());
+  }
+  llvm::Type *whole = count == 1 ? type : llvm::FixedVectorType::get(type, count);
   llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     auto loadOne = [&] {
       llvm::Value *distance =
           offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
-      llvm::LoadInst *one = builder.CreateAlignedLoad(type, builder.CreateGEP(builder.getInt8Ty(), base, distance), align);
+      llvm::LoadInst *one = builder.CreateAlignedLoad(whole, builder.CreateGEP(builder.getInt8Ty(), base, distance), align);
       module.setAlias(one, place.scope);
       module.setReadOnly(one, place.scope);
-      return one;
+      for (unsigned part = 0; part < count; ++part) {
+        llvm::Value *own = count == 1 ? one : builder.CreateExtractElement(one, part);
+        llvm::Value *before = slots.empty() ? parts[part] : builder.CreateLoad(widen(type), slots[part]);
+        llvm::Value *after = builder.CreateInsertElement(before, own, lane);
+        slots.empty() ? void(parts[part] = after) : void(builder.CreateStore(after, slots[part]));
+      }
     };
-    auto loadInto = [&] { builder.CreateStore(builder.CreateInsertElement(builder.CreateLoad(widen(type), slot), loadOne(), lane), slot); };
-    if (slot)
-      emitWhen(builder.CreateExtractElement(mask, lane), "lane", loadInto);
-    else
-      all = builder.CreateInsertElement(all, loadOne(), lane);
+    mask ? emitWhen(builder.CreateExtractElement(mask, lane), "lane", loadOne) : loadOne();
   }
-  return slot ? builder.CreateLoad(widen(type), slot) : all;
+  for (auto [part, slot] : llvm::zip(parts, slots)) part = builder.CreateLoad(widen(type), slot);
+  return parts;
 }
 
-void BodyEmitter::storeLanes(const Place &place, int64_t offset, llvm::Value *value, llvm::Align align) {
+/// Values as one vector of scalars; one stays a scalar.
+llvm::Value *BodyEmitter::joinScalars(ArrayRef<llvm::Value *> values) {
+  if (values.size() == 1) return values[0];
+  llvm::Value *joined = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), unsigned(values.size())));
+  for (auto [i, value] : llvm::enumerate(values)) joined = builder.CreateInsertElement(joined, value, i);
+  return joined;
+}
+
+void BodyEmitter::storeLanes(const Place &place, int64_t offset, ArrayRef<llvm::Value *> parts, llvm::Align align) {
   llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     auto storeOne = [&] {
       llvm::Value *distance =
           offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
       llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), base, distance);
-      module.setAlias(builder.CreateAlignedStore(builder.CreateExtractElement(value, lane), pointer, align), place.scope);
+      llvm::SmallVector<llvm::Value *, 4> own;
+      for (llvm::Value *part : parts) own.push_back(builder.CreateExtractElement(part, lane));
+      module.setAlias(builder.CreateAlignedStore(joinScalars(own), pointer, align), place.scope);
     };
     mask ? emitWhen(builder.CreateExtractElement(mask, lane), "lane", storeOne) : storeOne();
   }
@@ -344,19 +393,23 @@ Components BodyEmitter::loadMemory(const Place &place) {
   Type scalar = ir::getScalar(place.pointee);
   llvm::Type *type = module.getMemoryType(scalar);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
-  int64_t group = getGroup(place, count, size);
-  llvm::Align align{uint64_t(size)};
+  int64_t group = module.traits.hasGrids ? std::max<int64_t>(place.alignment / size, 1) : getGroup(place, count, size);
+  llvm::Align align{uint64_t(std::max(size, place.alignment))};
   Components result;
   for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     llvm::Instruction *all;
     llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
-    if (place.lanes.isUniform() || lanes == 1) {
+    if (place.alignment && !place.isVolatile && (place.lanes.isUniform() || lanes == 1)) {
+      all = builder.CreateAlignedLoad(llvm::FixedVectorType::get(type, unsigned(group)), pointer, align);
+      module.setReadOnly(all, place.scope);
+      for (int64_t part = 0; part < group; ++part) result.push_back({builder.CreateExtractElement(all, uint64_t(part))});
+    } else if (place.lanes.isUniform() || lanes == 1) {
       all = builder.CreateAlignedLoad(type, pointer, align, place.isVolatile);
       if (!place.isVolatile) module.setReadOnly(all, place.scope);
       result.push_back({fromMemory(scalar, all)});
     } else if (module.traits.hasGrids) {
-      for (int64_t part = i; part < i + std::max<int64_t>(group, 1); ++part)
-        result.push_back(makeVarying(fromMemory(scalar, loadLanes(place, part * place.componentStride, type, align))));
+      for (llvm::Value *part : loadLanes(place, i * place.componentStride, unsigned(group), type, align))
+        result.push_back(makeVarying(fromMemory(scalar, part)));
       continue;
     } else if (group == 0) {
       llvm::Value *pointers = getPointers(place, i * place.componentStride);
@@ -382,19 +435,26 @@ Components BodyEmitter::loadMemory(const Place &place) {
 void BodyEmitter::storeMemory(const Place &place, const Components &value) {
   Type scalar = ir::getScalar(place.pointee);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
-  int64_t group = getGroup(place, count, size);
-  llvm::Align align{uint64_t(size)};
+  int64_t group = module.traits.hasGrids ? std::max<int64_t>(place.alignment / size, 1) : getGroup(place, count, size);
+  llvm::Align align{uint64_t(std::max(size, place.alignment))};
   for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     const Component &component = value[size_t(i)];
     llvm::Instruction *stored;
     llvm::Value *pointer = offsetBy(place.base, i * place.componentStride);
-    if (place.lanes.isUniform() || lanes == 1) {
-      // All active lanes write one place: the last one stays.
-      llvm::Value *last = component.kind.isUniform() ? component.value : getLane(component, getLastLane(getMask()));
-      stored = builder.CreateAlignedStore(toMemory(scalar, last), pointer, align);
+    // All active lanes write one place: the last one stays.
+    auto getLast = [&](const Component &own) {
+      return toMemory(scalar, own.kind.isUniform() ? own.value : getLane(own, getLastLane(getMask())));
+    };
+    if (place.alignment && (place.lanes.isUniform() || lanes == 1)) {
+      llvm::SmallVector<llvm::Value *, 4> parts;
+      for (int64_t part = i; part < i + group; ++part) parts.push_back(getLast(value[size_t(part)]));
+      stored = builder.CreateAlignedStore(joinScalars(parts), pointer, align);
+    } else if (place.lanes.isUniform() || lanes == 1) {
+      stored = builder.CreateAlignedStore(getLast(component), pointer, align);
     } else if (module.traits.hasGrids) {
-      for (int64_t part = i; part < i + std::max<int64_t>(group, 1); ++part)
-        storeLanes(place, part * place.componentStride, toMemory(scalar, toVector(value[size_t(part)])), align);
+      llvm::SmallVector<llvm::Value *, 4> parts;
+      for (int64_t part = i; part < i + group; ++part) parts.push_back(toMemory(scalar, toVector(value[size_t(part)])));
+      storeLanes(place, i * place.componentStride, parts, align);
       continue;
     } else if (group == 0) {
       llvm::Value *pointers = getPointers(place, i * place.componentStride);

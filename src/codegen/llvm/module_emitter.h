@@ -97,7 +97,9 @@ public:
   /// Who sees atomic operations in one order: everybody, or the threads of the device.
   llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
 
-  //--- Targets with grids: what earlier tasks may have decided ---
+  //--- Targets with grids ---
+  bool hasReadOnlyLoads = false;   ///< loads of what the task does not write may go through the cache for constants
+  bool wantsRegisters = false;     ///< the task that is being emitted waits for many loads at a time
   bool mayHaveFailed = false;      ///< a check of theirs may have failed
   std::optional<uint32_t> endSlot; ///< scratch slot that says whether one of them ended the kernel
 

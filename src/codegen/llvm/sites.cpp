@@ -54,8 +54,12 @@ llvm::Value *BodyEmitter::packOperands(ValueRange operands, llvm::Value *lane) {
     }
   }
   llvm::Type *type = llvm::ArrayType::get(builder.getInt64Ty(), std::max<size_t>(words.size(), 1));
-  llvm::Value *block = makeSlot(type, "operands");
-  for (auto [i, word] : llvm::enumerate(words)) builder.CreateStore(word, builder.CreateConstGEP2_64(type, block, 0, i));
+  llvm::AllocaInst *block = makeSlot(type, "operands");
+  // Said here, because the layout of the target is not known yet: what is aligned to less is stored in halves, of which ptxas makes
+  // something else where the word is a float.
+  block->setAlignment(llvm::Align(8));
+  for (auto [i, word] : llvm::enumerate(words))
+    builder.CreateAlignedStore(word, builder.CreateConstGEP2_64(type, block, 0, i), llvm::Align(8));
   return block;
 }
 

@@ -73,17 +73,19 @@ ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task) {
   return {};
 }
 
+std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis) {
+  return loop.getStep().empty() ? std::optional<int64_t>(1) : ir::findInteger(loop.getStep()[axis]);
+}
+
 void ParallelTask::emit() {
   Block &block = task.getBody().front();
   loop = findLoop(module, task);
   if (!loop) return;
   plan = planLoop(module, loop);
-  LaneKind many = plan.lanes == 1 ? LaneKind::uniform() : LaneKind::varying();
-  LaneKind innermost = many;
-  std::optional<int64_t> step = loop.getStep().empty() ? std::optional<int64_t>(1) : ir::findInteger(loop.getStep().back());
-  if (plan.lanes > 1 && !plan.perLaneIndices && step) innermost = LaneKind::linear(*step);
-  facts = plan.lanes == 1 ? &module.uniformity.getScalarFacts()
-                          : &module.uniformity.analyzeLoop(loop, innermost, plan.perLaneIndices ? many : LaneKind::uniform());
+  LaneKinds indices(loop.getRank(), plan.perLaneIndices ? LaneKind::varying() : LaneKind::uniform());
+  std::optional<int64_t> step = findStep(loop, loop.getRank() - 1);
+  indices.back() = step && !plan.perLaneIndices ? LaneKind::linear(*step) : LaneKind::varying();
+  facts = plan.lanes == 1 ? &module.uniformity.getScalarFacts() : &module.uniformity.analyzeLoop(loop, indices);
   drawsRandom = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
 
   for (Operation &op : block) {

@@ -53,6 +53,8 @@ struct Axis {
   mlir::Type type;
 };
 llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop);
+/// The step of an axis, where it is a constant.
+std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis);
 
 /// The loop of a parallel task; null after an error.
 ir::ForOp findLoop(ModuleEmitter &module, ir::TaskOp task);

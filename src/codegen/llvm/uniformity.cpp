@@ -389,11 +389,10 @@ private:
   bool impatient = false;
 };
 
-const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, LaneKind innermost, LaneKind others) {
+const BodyFacts &Uniformity::analyzeLoop(ir::ForOp loop, const LaneKinds &indices) {
   BodyFacts &facts = *loops.emplace_back(std::make_unique<BodyFacts>());
   UniformityWalk walk(*this, facts);
-  for (BlockArgument index : loop.getBody().getArguments())
-    walk.setArgument(index, {index.getArgNumber() + 1 == loop.getRank() ? innermost : others});
+  for (BlockArgument index : loop.getBody().getArguments()) walk.setArgument(index, {indices[index.getArgNumber()]});
   walk.run(loop.getBody().front(), loop);
   return facts;
 }

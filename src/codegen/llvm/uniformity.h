@@ -48,9 +48,8 @@ class Uniformity {
 public:
   explicit Uniformity(mlir::Operation *module) : module(module) {}
 
-  /// The body of a parallel loop: its last index is linear with `innermostStride` (varying without one), the others are uniform, or varying
-  /// too when `allVarying` is set.
-  const BodyFacts &analyzeLoop(ir::ForOp loop, LaneKind innermost, LaneKind others);
+  /// The body of a parallel loop whose indices are of these kinds.
+  const BodyFacts &analyzeLoop(ir::ForOp loop, const LaneKinds &indices);
   /// An instance for one combination of kinds: all components of all value arguments in order (none for places and containers).
   const BodyFacts &analyzeFunction(ir::FuncOp function, llvm::ArrayRef<LaneKind> arguments);
   /// Facts of scalar code.

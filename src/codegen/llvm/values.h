@@ -39,6 +39,8 @@ struct Tensor {
   llvm::Value *data = nullptr;
   int scope = -1;         ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
   bool isPrivate = false; ///< nobody else touches the data: atomics need not be atomic
+  bool isShared = false;  ///< the data lie in the memory of a block of threads
+  int64_t alignment = 0;  ///< bytes of a whole element, when every element lies at a multiple of them; 0: that is not known
 };
 
 /// Where a local lives: one slot per component; with many components they are the elements of one array.
@@ -64,6 +66,8 @@ struct Place {
   int scope = -1;
   bool isPrivate = false;
   bool isVolatile = false; ///< for loads; with one lane only
+  bool isShared = false;
+  int64_t alignment = 0; ///< of the whole element that this is; 0: that of a scalar
 };
 
 } // namespace qd::codegen

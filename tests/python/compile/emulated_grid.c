@@ -38,6 +38,7 @@ void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
 void emulated_warp_barrier(unsigned mask) { (void)mask, wait_for_all(); }
 
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned lane, unsigned clamp) {
+  if (mask == 1) return value; /* alone: see emulated_active */
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[thread] = value;
@@ -64,6 +65,14 @@ unsigned emulated_shuffle_down(unsigned mask, unsigned value, unsigned distance,
   return value;
 }
 
+/* Who asks which threads are here finds itself alone. */
+unsigned emulated_active(void) { return 1; }
+unsigned emulated_lanes_before(void) { return 0; }
+static void add_many(float *to, const float *values, int count) {
+  for (int i = 0; i < count; ++i) to[i] += values[i];
+}
+void emulated_add_pair(float *to, float a, float b) { add_many(to, (float[]){a, b}, 2); }
+void emulated_add_four(float *to, float a, float b, float c, float d) { add_many(to, (float[]){a, b, c, d}, 4); }
 float emulated_divide(float a, float b) { return a / b; }
 float emulated_reciprocal(float a) { return 1 / a; }
 float emulated_reciprocal_root(float a) { return 1 / sqrtf(a); }

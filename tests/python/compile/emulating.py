@@ -29,6 +29,8 @@ ROUTINES = {
     "shfl.sync.down.i32": "shuffle_down",
     "shfl.sync.idx.i32": "shuffle",
     "vote.ballot.sync": "ballot",
+    "activemask": "active",
+    "read.ptx.sreg.lanemask.lt": "lanes_before",
     "div.full.ftz": "divide",
     "rcp.approx.ftz.f": "reciprocal",
     "rsqrt.approx.ftz.f": "reciprocal_root",
@@ -45,13 +47,19 @@ def translate(text: str) -> str:
     text = re.sub(r" addrspace\([13]\)", "", text).replace("addrspacecast", "bitcast")
     for theirs, ours in ROUTINES.items():
         text = text.replace(f"@llvm.nvvm.{theirs}(", f"@emulated_{ours}(")
+    text = re.sub(r'call void asm sideeffect "griddepcontrol[^\n]*', "", text)
+    for count, name in ((2, "pair"), (4, "four")):
+        text = re.sub(rf'asm sideeffect "red[^"]*\.v{count}\.f32[^"]*", "[^"]*"', f"@emulated_add_{name}", text)
+        text += f"declare void @emulated_add_{name}(ptr{', float' * count})\n"
     return re.sub(r"@(qd_task_\d+)\b", r"@thread_of_\1", text)
 
 
 def build(text: str, folder: Path) -> Path:
     """The shared object of a kernel, with entries that run whole grids."""
+    words = re.search(r"byval\(\[(\d+) x i64\]\)", text)
+    text = translate(text)
     waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "warp_barrier", "shuffle_down", "shuffle", "ballot")))
-    grid = [f'#include "{HERE / "emulated_grid.c"}"']
+    grid = [f'#include "{HERE / "emulated_grid.c"}"', f"const unsigned long parameter_bytes = 8 * {words[1] if words else 0};"]
     for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):
         parameters = "const void *launch, unsigned blocks, unsigned threads, unsigned shared"
         grid.append(f"Entry thread_of_{name};")
@@ -82,7 +90,7 @@ def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         own = folder / str(len(list(folder.iterdir())))
         artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "", mode)
         (dumped,) = own.iterdir()
-        library = build(translate((dumped / "3_optimised.ll").read_text()), own)
+        library = build((dumped / "3_optimised.ll").read_text(), own)
         ptx, path = find_ptx(artifact).encode(), f"{library}\0".encode()
         return artifact.replace(len(ptx).to_bytes(8, "little") + ptx, len(path).to_bytes(8, "little") + path), stages
 

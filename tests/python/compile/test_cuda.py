@@ -216,6 +216,80 @@ def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
     assert "atom.shared.add.u32" in histogram()
 
 
+def test_neighbours_along_rows_are_read_once() -> None:
+    x, y = qd.field(qd.f32, (4098, 4098)), qd.field(qd.f32, (4098, 4098))
+
+    @qd.kernel
+    def kernel() -> None:
+        for i, j in qd.ndrange((1, 4097), (1, 4097)):
+            y[i, j] = x[i - 1, j] + x[i, j] + x[i + 1, j]
+
+    ptx = make_ptx(kernel)
+    assert ptx.count("st.global") == 8 and ptx.count("ld.global") == 10
+
+
+def test_whole_vectors_are_read_written_and_added() -> None:
+    x, y = qd.Vector.field(2, qd.f32, 100_000), qd.Vector.field(4, qd.f32, 100_000)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in y:
+            if y[i][0] > 1.0:
+                y[i] = y[i] * 2.0
+                x[i // 2] += qd.Vector([1.0, 2.0])
+
+    ptx = make_ptx(kernel)
+    for access in ("ld.global.v4.b32", "st.global.v4.b32", "red.relaxed.gpu.global.add.v2.f32"):
+        assert access in ptx
+    assert "v2.f32" not in make_ptx(kernel, target="cuda:sm_80")
+
+
+def test_tasks_wait_for_those_before_them_where_they_may_be_launched_early() -> None:
+    ptx = copy_between_fields()
+    assert ptx.index("griddepcontrol.launch_dependents;") < ptx.index("griddepcontrol.wait;") < ptx.index("ld.global")
+
+
+def test_operands_of_checks_are_stored_whole() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, check_nan=True, log_level="error")
+
+    @qd.kernel
+    def kernel(a: qd.f32, b: qd.f32) -> qd.f32:
+        return a - b
+
+    ptx = make_ptx(kernel, 1.0, 2.0)
+    assert "st.local.b64" in ptx and "st.local.b32" not in ptx
+
+
+def test_a_warp_adds_to_a_counter_once() -> None:
+    x, count = qd.field(qd.i32, 100), qd.field(qd.i64, ())
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in range(100):
+            if i % 3 == 0:
+                x[qd.i32(qd.atomic_add(count[None], 1))] = i
+
+    ptx = make_ptx(kernel)
+    assert "activemask" in ptx and ptx.count("shfl.sync.idx") == 2 and ptx.count("atom.") == 1
+
+
+@pytest.mark.parametrize("dtype", [qd.i8, qd.i16])
+@pytest.mark.parametrize("operation", ["neg", "abs"])
+def test_narrow_integers_are_negated_in_32_bits(dtype: Any, operation: str) -> None:
+    x, y = qd.field(dtype, 10), qd.field(qd.i32, 10)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            if qd.static(operation == "neg"):
+                y[i] = -x[i]
+            else:
+                y[i] = abs(x[i])
+
+    ptx = make_ptx(kernel)
+    assert f"{operation}.s32" in ptx and f"{operation}.s16" not in ptx
+
+
 def test_strict_arithmetic_rounds_every_operation() -> None:
     qd.init(arch=qd.cpu, offline_cache=False, fast_math=False, log_level="error")
     x = qd.field(qd.f32, 100)

@@ -257,3 +257,66 @@ def test_tasks_are_repeated_until_a_flag_is_zero() -> None:
         x.fill(0)
         kernel(x, flag, inner)
         np.testing.assert_array_equal(x.to_numpy(), -6 * np.arange(100), str(round_number))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 300), (3, 5), (17, 130), (64, 64), (0, 4)])
+def test_neighbouring_rows(shape: tuple[int, int]) -> None:
+    values = np.random.default_rng(1).integers(0, 100, (shape[0] + 2, shape[1] + 2)).astype(np.int32)
+    x, y, total = qd.field(qd.i32, values.shape), qd.ndarray(qd.i32, values.shape), qd.field(qd.i32, ())
+    x.from_numpy(values)
+
+    @qd.kernel
+    def kernel(y: qd.types.ndarray(), rows: qd.i32, columns: qd.i32) -> None:
+        for i, j in qd.ndrange((1, rows + 1), (1, columns + 1)):
+            y[i, j] = x[i - 1, j] + 2 * x[i + 1, j] + 3 * x[i, j - 1] + 4 * x[i, j + 1]
+            total[None] += x[i, j]
+
+    kernel(y, *shape)
+    expected = np.zeros_like(values)
+    expected[1:-1, 1:-1] = values[:-2, 1:-1] + 2 * values[2:, 1:-1] + 3 * values[1:-1, :-2] + 4 * values[1:-1, 2:]
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+    assert total[None] == values[1:-1, 1:-1].sum()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("first", [0, 1])
+def test_vectors_that_are_aligned_and_others(count: int, first: int) -> None:
+    """A part of an array may begin anywhere: elements are taken as a whole, and added together, only where they are aligned."""
+    numbers = qd.ndarray(qd.f32, 64 * count + 4)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(dtype=qd.types.vector(count, qd.f32), ndim=1), n: qd.i32) -> None:
+        for i in range(n):
+            x[i] = x[i] * 2.0 + 1.0
+        for i in range(n):
+            if i % 2 == 0:
+                x[i // 4] += qd.Vector([1.0, 2.0, 3.0, 4.0])[:count]
+            else:
+                x[i // 4] -= qd.Vector([0.5, 0.5, 0.5, 0.5])[:count]
+
+    array = numbers.__cuda_array_interface__
+    address = array["data"][0] + 4 * first
+
+    class Part:
+        __cuda_array_interface__ = {**array, "data": (address, False), "shape": (60, count), "strides": None}
+
+    kernel(Part(), 60)
+    expected = np.zeros((60, count), np.float32) + 1
+    expected[:15] += 2 * np.arange(1, count + 1) - 1
+    everything = numbers.to_numpy()
+    np.testing.assert_array_equal(everything[first : first + 60 * count].reshape(60, count), expected)
+    assert everything.sum() == expected.sum()
+
+
+def test_a_counter_hands_out_positions() -> None:
+    x, count = qd.field(qd.i32, 1000), qd.field(qd.i32, ())
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in range(1000):
+            if i % 3 == 0:
+                x[qd.atomic_add(count[None], 1)] = i
+
+    kernel()
+    assert count[None] == 334
+    assert sorted(x.to_numpy()[:334]) == list(range(0, 1000, 3)) and not x.to_numpy()[334:].any()

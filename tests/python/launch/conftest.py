@@ -30,7 +30,7 @@ class Compiler:
     def compile_kernel(self, kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
         self.calls += 1
         made = kernel.made if isinstance(kernel.made, hand_made.HandMade) else kernel.made(arguments)
-        binary = hand_made.build_library(made.source, self.folder)
+        binary = hand_made.build_library(made.code, self.folder)
         if made.tasks:  # the stand-in for the driver takes the path of a library for PTX
             binary = str(hand_made.write_library(binary, self.folder)).encode()
         return hand_made.serialize(made, binary), []
@@ -43,7 +43,7 @@ class FakeDriver(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
-            "modules links fault"
+            "modules links edges busy fault"
         ).split()
     ]
 

@@ -16,13 +16,17 @@
 
 #define EXPORT __attribute__((visibility("default")))
 typedef void (*Entry)(const void *launch, unsigned blocks, unsigned threads, unsigned shared_bytes);
+struct Function {
+  Entry entry;
+  size_t parameter_bytes; /* what the library says of all its entries */
+};
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700, MOST_BLOCKS = 4096, DEVICE = 3 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_READY = 600, ILLEGAL_ADDRESS = 700, MOST_BLOCKS = 4096, DEVICE = 3 };
 
 /* What tests look at and set through ctypes. */
 EXPORT struct {
   int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
-      modules, links;
+      modules, links, edges, busy; /* so often is the answer that a stream is not done yet */
   int64_t fault; /* the status that the next synchronisation fails with */
 } fake = {.bytes_available = (int64_t)1 << 30};
 
@@ -150,21 +154,25 @@ EXPORT int cuModuleLoadData(void **out, const void *image) {
   return *out ? (++fake.modules, SUCCESS) : INVALID_VALUE;
 }
 EXPORT int cuModuleUnload(void *module) { return --fake.modules, dlclose(module), SUCCESS; }
-EXPORT int cuModuleGetFunction(void **out, void *module, const char *name) {
-  *out = dlsym(module, name);
-  return *out ? SUCCESS : 500;
+EXPORT int cuModuleGetFunction(struct Function **out, void *module, const char *name) {
+  Entry entry = (Entry)dlsym(module, name);
+  const size_t *bytes = dlsym(module, "parameter_bytes");
+  if (!entry || !bytes) return 500;
+  *out = malloc(sizeof **out);
+  **out = (struct Function){entry, *bytes};
+  return SUCCESS;
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) { return SUCCESS; }
 EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int threads, size_t shared) { return *out = 4, SUCCESS; }
 
-static int run(void *function, const void *launch, unsigned blocks, unsigned threads, unsigned shared) {
+static int run(struct Function *function, const void *launch, unsigned blocks, unsigned threads, unsigned shared) {
   if (sticky) return sticky;
   protect(PROT_READ | PROT_WRITE);
-  ((Entry)function)(launch, blocks, threads, shared);
+  function->entry(launch, blocks, threads, shared);
   protect(PROT_NONE);
   return SUCCESS;
 }
-EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+EXPORT int cuLaunchKernel(struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **parameters, void **extra) {
   return ++fake.launches, run(function, parameters[0], gx, bx, shared);
 }
@@ -200,7 +208,10 @@ EXPORT int cuStreamSynchronize(void *stream) {
   if (fake.fault) sticky = (int)fake.fault, fake.fault = 0;
   return sticky;
 }
-EXPORT int cuStreamQuery(void *stream) { return sticky; }
+EXPORT int cuStreamQuery(void *stream) {
+  if (fake.busy) return --fake.busy, NOT_READY;
+  return cuStreamSynchronize(stream);
+}
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return SUCCESS; }
 EXPORT int cuEventCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
 EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
@@ -212,7 +223,7 @@ EXPORT int cuEventElapsedTime(float *out, void *begin, void *end) { return *out 
 /*--- Graphs: a list of kernels ---*/
 
 struct Parameters {
-  void *function;
+  struct Function *function;
   unsigned grid[3], block[3], shared;
   void **parameters, **extra;
   void *kernel, *context;
@@ -226,19 +237,13 @@ struct Graph {
   struct Node nodes[64];
 };
 static void set(struct Node *node, const struct Parameters *what) {
-  /* The real driver knows how large parameters are; here whole pages of the host are read. */
-  uintptr_t from = (uintptr_t)what->parameters[0], room = 4096 - from % 4096;
   node->what = *what;
-  memcpy(node->launch, (void *)from, room);
-  for (size_t at = room; at < sizeof node->launch; ++at) {
-    unsigned char here;
-    if (mincore((void *)((from + at) & ~(uintptr_t)4095), 1, &here)) break;
-    node->launch[at] = ((char *)from)[at];
-  }
+  memcpy(node->launch, what->parameters[0], what->function->parameter_bytes);
 }
 EXPORT int cuGraphCreate(void **out, unsigned flags) { return *out = calloc(1, sizeof(struct Graph)), SUCCESS; }
 EXPORT int cuGraphAddKernelNode_v2(void **out, struct Graph *graph, void *const *after, size_t count, const struct Parameters *what) {
   if (graph->count == 64) return INVALID_VALUE;
+  fake.edges += (int64_t)count;
   set(&graph->nodes[graph->count], what);
   *out = &graph->nodes[graph->count++];
   return SUCCESS;

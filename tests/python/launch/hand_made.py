@@ -46,6 +46,7 @@ class Task:
     block_size: int = 128
     per_thread: int = 1
     most_blocks: int = 0
+    branch: int = 0
 
 
 @dataclass
@@ -61,9 +62,16 @@ class HandMade:
     scratch_bytes: int = 0
     result_bytes: int = 64
     has_print: bool = False
+    draws_random: bool = False
     cacheable: bool = True
     name: str = "hand_made"
     tasks: list[Task] = field(default_factory=list)
+
+    @property
+    def code(self) -> str:
+        """The source, with what the stand-in for the driver asks it: how large the parameters of an entry are."""
+        inline = f"{self.argument_bytes} <= QD_GPU_INLINE_ARGUMENTS ? {self.argument_bytes} : 0"
+        return f"{self.source}\nconst uint64_t parameter_bytes = sizeof(QdGpuLaunch) + ({inline});"
 
 
 def build_library(source: str, folder: Path, cache: dict[str, bytes] = {}) -> bytes:  # noqa: B006
@@ -116,13 +124,13 @@ def _host_number(number: int | tuple[str, int] | None) -> bytes:
 
 
 def _task(task: Task) -> bytes:
-    sizes = struct.pack("<3I", task.block_size, task.per_thread, task.most_blocks)
+    sizes = struct.pack("<4I?", task.block_size, task.per_thread, task.most_blocks, task.branch, False)
     return _text(task.entry) + _host_number(task.iterations) + sizes + _host_number(None)
 
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 8) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out = struct.pack("<II", 0x41445131, 9) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
     out += struct.pack("<Q", len(binary)) + binary + struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
     out += struct.pack("<Q", 0)  # no tasks are repeated
     out += struct.pack("<II", made.argument_bytes, made.scratch_bytes)
@@ -146,4 +154,4 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
     out += struct.pack("<Q", len(made.results))
     for scalar, shape, offset in made.results:
         out += _type(scalar, shape) + struct.pack("<I", offset)
-    return out + struct.pack("<I??QI", made.result_bytes, made.has_print, made.cacheable, 0, 0)
+    return out + struct.pack("<I???QI", made.result_bytes, made.has_print, made.draws_random, made.cacheable, 0, 0)

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hand_made import HandMade, Task
 
 import quadrants as qd
+
+FIVE = """
+void five(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) { *(int32_t *)launch->result = 5; }
+"""
 
 
 @qd.kernel
@@ -140,3 +145,20 @@ except KeyboardInterrupt:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+@pytest.mark.parametrize("wait", ["result", "sync", "read", "stream"])
+def test_waits_for_a_grid_end_with_ctrl_c(wait, compiler, driver):
+    compiler.attach(five, HandMade(FIVE, results=[("i32", (), 0)], tasks=[Task("five", 1)]))
+    x, stream = qd.ndarray(qd.i32, 10), qd.create_stream()
+    waits = {"result": five, "sync": qd.sync, "read": lambda: x[3], "stream": stream.synchronize}
+    driver.busy = 1 << 60
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            waits[wait]()
+    finally:
+        timer.join()
+        driver.busy = 0
+    assert five() == 5 and x[3] == 0

@@ -12,7 +12,7 @@ import quadrants as qd
 # Returns how often it was launched with the same state block, that is in the same stream.
 COUNT = """
 void count(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
-  *(int64_t *)launch->result = ++launch->state->finished_blocks + *(const int64_t *)(launch + 1);
+  *(int64_t *)launch->result = ++launch->state->finished_blocks[0] + *(const int64_t *)(launch + 1);
 }
 """
 COUNT_ON_CPU = "void qd_kernel(QdKernelContext *c) { *(int64_t *)c->result = 1 + *(const int64_t *)c->arguments; }"
@@ -87,3 +87,13 @@ def test_what_is_no_stream_is_refused(counting: str) -> None:
     with pytest.raises(TypeError, match="qd_stream takes a qd.Stream, got int"):
         count(1, qd_stream=3)
     assert count(1, qd_stream=None) == 2
+
+
+def test_blocks_of_a_kernel_are_branches_of_its_graph(compiler: Any, driver: Any) -> None:
+    branches = [0, 1, 1, 2, 0, 1, 2, 0]
+    tasks = [Task("count", 1, branch=branch) for branch in branches]
+    compiler.attach(count, HandMade(COUNT, [Input((0,), 0, "i64")], results=[("i64", (), 0)], tasks=tasks))
+    edges = driver.edges
+    assert [count(0) for _ in range(2)] == [len(branches), 2 * len(branches)]
+    # 0-1, 1-1, 0-2, 1-0 and 2-0, 0-1, 0-2, 1-0 and 2-0
+    assert driver.edges - edges == 9
