@@ -33,6 +33,7 @@ class Rewriter(ExpressionRewriter):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.loops: list[tuple[str, int]] = []  # around: the kind of each, and the nesting where it stands
+        self.is_in_stream_block = False
         self.is_serial = False  # what loop_config says of the next loop
 
     def store(self, target: ast.expr, value: ast.expr, static: bool = False) -> list[ast.stmt]:
@@ -274,7 +275,14 @@ class Rewriter(ExpressionRewriter):
         if len(node.items) == 1 and node.items[0].optional_vars is None and is_known:
             if self.kind != "qd.kernel" and self.scopes[0]:  # a function without parameters may be a kernel
                 self.fail("qd.stream_parallel() can only be used inside @qd.kernel", node)
-            return _place(ast.If(literal(True), self.block(node.body)[0], []), node)
+            if self.is_in_stream_block:
+                self.fail("Nested stream_parallel blocks are not supported", node)
+            if self.loops:
+                self.fail("qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'", node)
+            self.is_in_stream_block = True
+            body = self.block(node.body)[0]
+            self.is_in_stream_block = False
+            return _place(ast.If(literal(True), body, []), node)
         text = "'with' in Quadrants kernels only supports qd.stream_parallel()"
         if len(node.items) != 1:
             text = "'with' in Quadrants kernels only supports a single context manager"
