@@ -282,7 +282,7 @@ class Rewriter(ExpressionRewriter):
             self.is_in_stream_block = True
             body = self.block(node.body)[0]
             self.is_in_stream_block = False
-            return _place(ast.If(literal(True), body, []), node)
+            return place(ast.If(literal(True), body, []), node)
         text = "'with' in Quadrants kernels only supports qd.stream_parallel()"
         if len(node.items) != 1:
             text = "'with' in Quadrants kernels only supports a single context manager"
