@@ -273,11 +273,11 @@ class Rewriter(ExpressionRewriter):
         call = node.items[0].context_expr
         is_known = isinstance(call, ast.Call) and self.builtin_name(call.func) == "stream_parallel"
         if len(node.items) == 1 and node.items[0].optional_vars is None and is_known:
-            if self.kind != "qd.kernel" and self.scopes[0]:  # a function without parameters may be a kernel
+            if not self.is_kernel:
                 self.fail("qd.stream_parallel() can only be used inside @qd.kernel", node)
             if self.is_in_stream_block:
                 self.fail("Nested stream_parallel blocks are not supported", node)
-            if self.loops:
+            if self.nesting:
                 self.fail("qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'", node)
             self.is_in_stream_block = True
             body = self.block(node.body)[0]
