@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -141,12 +142,12 @@ EXPORT int cuModuleLoadData(void **out, const void *image) {
   size_t bytes = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
   int file = memfd_create("kernel", 0);
   char path[64];
-  static int count;
+  struct stat status;
   snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  if (write(file, image, bytes) != (ssize_t)bytes) return INVALID_VALUE;
-  /* The loader takes equal names for one library. */
+  if (write(file, image, bytes) != (ssize_t)bytes || fstat(file, &status)) return INVALID_VALUE;
+  /* The loader takes equal names for one library, also those that another copy of this driver gave. */
   char unique[96];
-  snprintf(unique, sizeof unique, "/tmp/fake_kernel_%d_%d.so", getpid(), count++);
+  snprintf(unique, sizeof unique, "/tmp/fake_kernel_%d_%lu.so", getpid(), (unsigned long)status.st_ino);
   if (symlink(path, unique)) return INVALID_VALUE;
   *out = dlopen(unique, RTLD_NOW | RTLD_LOCAL);
   unlink(unique);
