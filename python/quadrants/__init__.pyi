@@ -95,9 +95,11 @@ from ._types import ref as ref
 from . import ad as ad
 from . import algorithms as algorithms
 from . import experimental as experimental
+from . import graph as graph
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory
+from . import simt as simt
 from . import sparse as sparse
 from . import tools as tools
 from ._streams import Event as Event
@@ -186,6 +188,7 @@ ndrange: Builtin
 grouped: Builtin
 zip: Builtin
 loop_config: Builtin
+stream_parallel: Builtin
 assume_in_range: Builtin
 loop_unique: Builtin
 block_local: Builtin
@@ -194,4 +197,5 @@ no_activate: Builtin
 stop_grad: Builtin
 atomic_cas: Builtin
 volatile_load: Builtin
+graph_do_while: Builtin
 global_thread_idx: Builtin

@@ -79,8 +79,11 @@ def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
 
 def _fold(name: str) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
-        if len(operands) == 1 and any(map(is_runtime, [operands[0], *operands[0]])):
-            operands = tuple(values.as_vector(operands[0]).data.reshape(-1))
+        if len(operands) == 1:
+            # A generator can be gone through once.
+            items = operands[0] if is_runtime(operands[0]) else list(operands[0])
+            is_known = not any(map(is_runtime, [items, *items]))
+            operands = (items,) if is_known else tuple(values.as_vector(items).data.reshape(-1))
         if not any(is_runtime(operand) or isinstance(operand, values.Index) for operand in operands):
             return getattr(builtins, name)(*operands)
         return functools.reduce(lambda x, y: binary(name, x, y), operands)

@@ -24,6 +24,7 @@ N = {"n": ("qd.i32", 3)}
         ("sum(map(lambda x, y: x * y, (1, 2), [n, 5]))", 13),
         ("sum(filter(None, (1, 0, 2)))", 3),
         ("sum([sum(map(lambda x: x * k, (n, 2))) for k in (1, 2)])", 15),
+        ("min(x * k for k in (1, 2) for x in (n, 7)) * 10 + max(x for x in (n, 2))", 33),
         ("(n if 3 > 2 else 2.5) // 2", 1),  # a condition that is known chooses an operand as it is
         ("((3 > 2) and n) // 2 + ((1 > 2) or n) // 2", 2),
         ("((2147483647 if n > 2 else 0) + 1) // 2", -(2**30)),  # one of the run time gives a typed value
