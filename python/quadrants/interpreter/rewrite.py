@@ -191,14 +191,18 @@ class Rewriter(ExpressionRewriter):
         return not self.is_static_call(node) and any(self.role(name) in ("value", "loop", "parameter") for name in names)
 
     def loop_kind(self, node: ast.For) -> str:
-        """How the compiler runs a loop: in parallel, in order, or written out for items that it knows; of variables nothing is known."""
+        """How the compiler runs a loop: in parallel, in order, or written out for items that it knows.
+
+        Of variables and of members of arguments nothing is known.
+        """
         is_serial, self.is_serial = self.is_serial, False
         items = node.iter.body if isinstance(node.iter, ast.IfExp) else node.iter
         is_call = isinstance(items, ast.Call)
         found = self.resolve(items.func if is_call else items)  # type: ignore[attr-defined]
         is_range = found is range or getattr(found, "_qd_builtin", None) in ("ndrange", "grouped", "zip")
         if not (is_range if is_call else hasattr(found, "shape")):
-            return "unrolled" if is_call or not self.is_of_run_time(items) else "unknown"
+            is_known = found is not MISSING or isinstance(items, (ast.Tuple, ast.List, ast.Set, ast.Dict))
+            return "unrolled" if is_call or (is_known and not self.is_of_run_time(items)) else "unknown"
         return "parallel" if self.is_kernel and not (is_serial or self.nesting or self.function_depth) else "serial"
 
     def looped(self, kind: str, body: list[ast.stmt], scope: dict[str, str] | None = None) -> list[ast.stmt]:
