@@ -203,7 +203,9 @@ class Rewriter(ExpressionRewriter):
         if not (is_range if is_call else hasattr(found, "shape")):
             is_known = found is not MISSING or isinstance(items, (ast.Tuple, ast.List, ast.Set, ast.Dict))
             return "unrolled" if is_call or (is_known and not self.is_of_run_time(items)) else "unknown"
-        return "parallel" if self.is_kernel and not (is_serial or self.nesting or self.function_depth) else "serial"
+        if not self.is_kernel or is_serial or self.nesting or self.function_depth:
+            return "serial"
+        return "unknown" if any(kind == "unknown" for kind, _ in self.loops) else "parallel"
 
     def looped(self, kind: str, body: list[ast.stmt], scope: dict[str, str] | None = None) -> list[ast.stmt]:
         """The body of a loop."""

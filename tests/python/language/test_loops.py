@@ -172,6 +172,29 @@ def test_loop_alone_in_a_branch_runs_only_where_the_condition_holds(head, loop):
     assert run(body, n=("qd.i32", 5)) == (100 if "100" in head else 0)
 
 
+def test_loops_over_members_of_arguments_run_in_parallel():
+    @qd.data_oriented
+    class Scene:
+        def __init__(self):
+            self.array = qd.ndarray(qd.i32, shape=6)
+
+        @qd.kernel
+        def work(self):
+            for i in self.array:
+                if i == 2:
+                    continue
+                self.array[i] = 1
+            for i in self.array[:3]:
+                for j in range(5):
+                    if j == i:
+                        break
+                    self.array[i] += 10
+
+    scene = Scene()
+    scene.work()
+    assert scene.array.to_numpy().tolist() == [1, 11, 20, 1, 1, 1]
+
+
 def test_loop_config_changes_no_result():
     body = "s = 0\nqd.loop_config(block_dim=64, parallelize=2, name='sum')\nfor i in range(1000):\n    s += i\nreturn s"
     assert run(body) == 499500
