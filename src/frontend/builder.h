@@ -439,6 +439,7 @@ private:
   /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
   bool holdsTasks();
   bool mayHoldTasks(nb::handle statements);
+  bool isCompileTimeTest(nb::handle test);
   bool returnsEarly(nb::handle statements, bool isNested);
 
   //--- arguments.cpp ---

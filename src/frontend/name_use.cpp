@@ -54,13 +54,22 @@ bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
   return false;
 }
 
+/// A compile-time `if` is told by its call: of qd.static, or of what Python asks about types.
+bool FunctionBuilder::isCompileTimeTest(nb::handle test) {
+  if (kindOf(test) != NodeKind::Call) return false;
+  nb::object callee = getAttribute(test, names().func);
+  if (builtinName(resolveCallee(callee)) == "static") return true;
+  if (kindOf(callee) != NodeKind::Name) return false;
+  nb::object name = getAttribute(callee, names().id);
+  return llvm::is_contained({"isinstance", "issubclass", "hasattr", "callable"}, toText(name));
+}
+
 bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
   for (nb::handle statement : statements) {
     NodeKind kind = kindOf(statement);
     if (kind == NodeKind::Return && isNested) return true;
     if (kind != NodeKind::If && kind != NodeKind::For && kind != NodeKind::While) continue;
-    // A compile-time `if` is told by its call of qd.static.
-    bool isInner = isNested || kind != NodeKind::If || kindOf(getAttribute(statement, names().test)) != NodeKind::Call;
+    bool isInner = isNested || kind != NodeKind::If || !isCompileTimeTest(getAttribute(statement, names().test));
     if (returnsEarly(getAttribute(statement, names().body), isInner) || returnsEarly(getAttribute(statement, names().orelse), isInner))
       return true;
   }

@@ -382,3 +382,17 @@ def f(n):
     return 1
 """
     assert run("return f(n) + 2147483647", "qd.i64", preamble, n=("qd.i32", n)) == 2**31
+
+
+def test_early_return_under_a_call_beside_a_loop():
+    preamble = """@qd.func
+def f(v, n):
+    for i, item in enumerate(v):
+        n += item
+    if min(n, 10) > 5:
+        return n
+    return -n
+"""
+    body = "return f(qd.Vector([n, 1]), n)"
+    assert run(body, preamble=preamble, n=("qd.i32", 4)) == 9
+    assert run(body, preamble=preamble, n=("qd.i32", 1)) == -3
