@@ -50,12 +50,12 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
                                                         "' does not fit");
 }
 
-static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names, bool keepsStream = false) {
   Ref keywords = Ref::adopt(PyDict_New());
   for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
     PyObject *name = PyTuple_GET_ITEM(names, k);
-    if (PyUnicode_CompareWithASCIIString(name, "qd_stream") != 0 && PyDict_SetItem(keywords.get(), name, arguments[count + k]) < 0)
-      throw PythonError{};
+    if (!keepsStream && PyUnicode_CompareWithASCIIString(name, "qd_stream") == 0) continue;
+    if (PyDict_SetItem(keywords.get(), name, arguments[count + k]) < 0) throw PythonError{};
   }
   return keywords;
 }
@@ -124,10 +124,8 @@ static PyObject *callWatched(PyObject *self, PyObject *const *arguments, Py_ssiz
     PyObject *held = std::exchange(watcher, nullptr);
     ~Pause() { Py_XSETREF(watcher, held); }
   } pause;
-  Ref positional = makeTuple(arguments, count), keywords = Ref::borrow(Py_None);
-  if (names) keywords = Ref::adopt(PyDict_New());
-  for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
-    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0) throw PythonError{};
+  Ref positional = makeTuple(arguments, count);
+  Ref keywords = names ? makeKeywords(arguments, count, names, true) : Ref::borrow(Py_None);
   return PyObject_CallFunctionObjArgs(pause.held, self, positional.get(), keywords.get(), nullptr);
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "passes/activity.h"
+#include "passes/companions.h"
 #include "passes/derivatives.h"
 
 #include "mlir/IR/Builders.h"
@@ -145,7 +146,6 @@ private:
   void declareShadow(mlir::Value value, mlir::Type type, Run &run);
   /// The place of the adjoint; null when there is none.
   mlir::Value getShadow(mlir::Value place, Run &run);
-  mlir::Value getCompanion(ir::TensorArgumentOp container);
   bool isShared(mlir::Value place, Run &run);
   void addTo(mlir::Value shadow, mlir::Value amount, bool isShared);
   void accumulate(mlir::Value value, mlir::Value amount, Run &run);
@@ -181,7 +181,7 @@ private:
   mlir::Block *entry = nullptr;
   llvm::DenseMap<mlir::Value, Shadow> shadows;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
-  llvm::DenseMap<uint32_t, mlir::Value> companions;
+  Companions companions{".grad"};
 };
 
 } // namespace qd::passes

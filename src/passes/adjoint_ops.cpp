@@ -34,24 +34,11 @@ void AdjointBuilder::declareShadows(Block &source, Run &run) {
       if (activity.isActive(result) && !isa<ElementOp, ComponentOp, TensorArgumentOp>(op)) declareShadow(result, result.getType(), run);
 }
 
-Value AdjointBuilder::getCompanion(TensorArgumentOp container) {
-  auto companion = container->getAttrOfType<ArrayAttr>(kCompanion);
-  if (!companion) return {};
-  auto offset = uint32_t(cast<IntegerAttr>(companion[0]).getInt());
-  Value &made = companions[offset];
-  if (made) return made;
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(entry);
-  return made = TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(companion[1]).getValue(), offset,
-                                         (container.getName() + ".grad").str(), container.getPosition(),
-                                         cast<BoolAttr>(companion[2]).getValue());
-}
-
 Value AdjointBuilder::getShadow(Value place, Run &run) {
   Operation *definition = place.getDefiningOp();
   if (auto element = dyn_cast_or_null<ElementOp>(definition)) {
     auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    Value companion = container ? getCompanion(container) : Value();
+    Value companion = container ? companions.get(builder, *entry, container) : Value();
     if (!companion) return {};
     return ElementOp::create(builder, element.getLoc(), element.getType(), companion, useAll(element.getIndices(), run));
   }

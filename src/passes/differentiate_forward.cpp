@@ -91,7 +91,7 @@ private:
         })
         .Case([&](ElementOp element) {
           auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-          if (Value companion = container && activity.isActive(element) ? getCompanion(container) : Value())
+          if (Value companion = container && activity.isActive(element) ? companions.get(builder, *entry, container) : Value())
             tangents[element] = ElementOp::create(builder, element.getLoc(), element.getType(), companion, element.getIndices());
         })
         .Case([&](ComponentOp component) {
@@ -114,19 +114,6 @@ private:
           if (op->getNumResults() == 1 && activity.isActive(op->getResult(0)) && isDifferentiable(op))
             tangents[op->getResult(0)] = differentiate(op);
         });
-  }
-
-  Value getCompanion(TensorArgumentOp container) {
-    auto companion = container->getAttrOfType<ArrayAttr>(kCompanion);
-    if (!companion) return {};
-    auto offset = uint32_t(cast<IntegerAttr>(companion[0]).getInt());
-    Value &made = companions[offset];
-    if (made) return made;
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(entry);
-    return made = TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(companion[1]).getValue(), offset,
-                                           (container.getName() + ".dual").str(), container.getPosition(),
-                                           cast<BoolAttr>(companion[2]).getValue());
   }
 
   void visitAtomic(AtomicOp op) {
@@ -256,7 +243,7 @@ private:
   OpBuilder builder;
   Block *entry = nullptr;
   DenseMap<Value, Value> tangents;
-  DenseMap<uint32_t, Value> companions;
+  Companions companions{".dual"};
   std::vector<std::pair<Value, Value>> replaced;
   std::vector<CallOp> calls;
   bool hasFailed = false;

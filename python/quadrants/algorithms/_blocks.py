@@ -1,4 +1,4 @@
-"""How the algorithms cut an array into blocks, and the operators that they fold with.
+"""How the algorithms cut an array into blocks, and what folds begin with.
 
 A block is folded by one iteration in order of its elements, the results of the blocks by one iteration after that. So the same n gives the
 same bits on every machine. There are at most 1024 blocks: enough for every core, few enough for one iteration to go through.
@@ -12,6 +12,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
+from .._fold_operators import add, minimum
 from ._scratch import check_depth
 
 MAX_BLOCKS = 1024
@@ -26,31 +27,16 @@ def check_fold(dtype: Any, log256_max_n: Any) -> None:
         raise NotImplementedError(f"dtype must be one of {', '.join(_FOLD_TYPES)}, got {dtype!r}")
 
 
-@qd.func
-def add(a, b):
-    return a + b
-
-
-@qd.func
-def smaller(a, b):
-    return qd.min(a, b)
-
-
-@qd.func
-def larger(a, b):
-    return qd.max(a, b)
-
-
 def identity(op: Any, dtype: Any) -> Any:
     """What changes nothing when it is folded in: 0 for sums, the largest value for minima, the smallest for maxima."""
     kind = find_dtype(dtype)
     if op is add:
         return 0
-    sign = 1 if op is smaller else -1
+    sign = 1 if op is minimum else -1
     if kind.is_real:
         return sign * math.inf
     bits = 8 * kind.size - kind.is_signed
-    return (1 << bits) - 1 if op is smaller else -(1 << bits) * kind.is_signed
+    return (1 << bits) - 1 if op is minimum else -(1 << bits) * kind.is_signed
 
 
 def carrier(dtype: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import add, block_count, block_size, carrier, check_fold, identity, larger, smaller
+from .._fold_operators import add, maximum, minimum
+from ._blocks import block_count, block_size, carrier, check_fold, identity
 from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
 
 
@@ -43,10 +44,10 @@ def reduce_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.temp
 @qd.func(requires_top_level=True)
 def reduce_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store the minimum of `arr[0:n]` in `out[0]`; the largest value of the type (+inf) for n = 0. Arguments as for `reduce_add`."""
-    _reduce(arr, out, scratch, n, dtype, smaller, log256_max_n)
+    _reduce(arr, out, scratch, n, dtype, minimum, log256_max_n)
 
 
 @qd.func(requires_top_level=True)
 def reduce_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store the maximum of `arr[0:n]` in `out[0]`; the smallest value of the type (-inf) for n = 0. Arguments as for `reduce_add`."""
-    _reduce(arr, out, scratch, n, dtype, larger, log256_max_n)
+    _reduce(arr, out, scratch, n, dtype, maximum, log256_max_n)

@@ -7,7 +7,8 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import add, block_count, block_size, check_fold, identity, larger, smaller
+from .._fold_operators import add, maximum, minimum
+from ._blocks import block_count, block_size, check_fold, identity
 from ._scan import scan_counts
 
 
@@ -100,7 +101,7 @@ def reduce_by_key_min(
     keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
 ):
     """The least value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
-    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, smaller, log256_max_n)
+    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, minimum, log256_max_n)
 
 
 @qd.func(requires_top_level=True)
@@ -108,4 +109,4 @@ def reduce_by_key_max(
     keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
 ):
     """The greatest value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
-    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, larger, log256_max_n)
+    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, maximum, log256_max_n)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import add, block_count, block_size, carrier, check_fold, identity, larger, smaller
+from .._fold_operators import add, maximum, minimum
+from ._blocks import block_count, block_size, carrier, check_fold, identity
 from ._reduce import fold_blocks
 
 
@@ -56,13 +57,13 @@ def exclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n:
 @qd.func(requires_top_level=True)
 def exclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store in `out[i]` the minimum of `arr[0:i]`; `out[0]` is the largest value of the type. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, smaller, False, log256_max_n)
+    _scan(arr, out, scratch, n, dtype, minimum, False, log256_max_n)
 
 
 @qd.func(requires_top_level=True)
 def exclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store in `out[i]` the maximum of `arr[0:i]`; `out[0]` is the smallest value of the type. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, larger, False, log256_max_n)
+    _scan(arr, out, scratch, n, dtype, maximum, False, log256_max_n)
 
 
 @qd.func(requires_top_level=True)
@@ -74,10 +75,10 @@ def inclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n:
 @qd.func(requires_top_level=True)
 def inclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store in `out[i]` the minimum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, smaller, True, log256_max_n)
+    _scan(arr, out, scratch, n, dtype, minimum, True, log256_max_n)
 
 
 @qd.func(requires_top_level=True)
 def inclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
     """Store in `out[i]` the maximum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, larger, True, log256_max_n)
+    _scan(arr, out, scratch, n, dtype, maximum, True, log256_max_n)

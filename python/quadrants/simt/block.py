@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from . import _operators
+from .. import _fold_operators
 from ._primitives import (
     GROUP_SIZE,
     LOG2_GROUP_SIZE,
@@ -136,73 +136,73 @@ def exclusive_scan(value, block_dim: qd.template(), op: qd.template(), identity,
 @qd.func
 def reduce_add(value, block_dim: qd.template(), dtype: qd.template()):
     """The sum of the block, on thread 0."""
-    return reduce(value, block_dim, _operators.add, dtype)
+    return reduce(value, block_dim, _fold_operators.add, dtype)
 
 
 @qd.func
 def reduce_min(value, block_dim: qd.template(), dtype: qd.template()):
     """The minimum of the block, on thread 0."""
-    return reduce(value, block_dim, _operators.minimum, dtype)
+    return reduce(value, block_dim, _fold_operators.minimum, dtype)
 
 
 @qd.func
 def reduce_max(value, block_dim: qd.template(), dtype: qd.template()):
     """The maximum of the block, on thread 0."""
-    return reduce(value, block_dim, _operators.maximum, dtype)
+    return reduce(value, block_dim, _fold_operators.maximum, dtype)
 
 
 @qd.func
 def reduce_all_add(value, block_dim: qd.template(), dtype: qd.template()):
     """The sum of the block, on every thread."""
-    return reduce_all(value, block_dim, _operators.add, dtype)
+    return reduce_all(value, block_dim, _fold_operators.add, dtype)
 
 
 @qd.func
 def reduce_all_min(value, block_dim: qd.template(), dtype: qd.template()):
     """The minimum of the block, on every thread."""
-    return reduce_all(value, block_dim, _operators.minimum, dtype)
+    return reduce_all(value, block_dim, _fold_operators.minimum, dtype)
 
 
 @qd.func
 def reduce_all_max(value, block_dim: qd.template(), dtype: qd.template()):
     """The maximum of the block, on every thread."""
-    return reduce_all(value, block_dim, _operators.maximum, dtype)
+    return reduce_all(value, block_dim, _fold_operators.maximum, dtype)
 
 
 @qd.func
 def inclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
     """The sum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _operators.add, dtype)
+    return inclusive_scan(value, block_dim, _fold_operators.add, dtype)
 
 
 @qd.func
 def inclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
     """The minimum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _operators.minimum, dtype)
+    return inclusive_scan(value, block_dim, _fold_operators.minimum, dtype)
 
 
 @qd.func
 def inclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
     """The maximum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _operators.maximum, dtype)
+    return inclusive_scan(value, block_dim, _fold_operators.maximum, dtype)
 
 
 @qd.func
 def exclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
     """The sum of the threads before this one; 0 on thread 0."""
-    return exclusive_scan(value, block_dim, _operators.add, qd.cast(0, dtype), dtype)
+    return exclusive_scan(value, block_dim, _fold_operators.add, qd.cast(0, dtype), dtype)
 
 
 @qd.func
 def exclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
     """The minimum of the threads before this one; the largest value of the type on thread 0."""
-    return exclusive_scan(value, block_dim, _operators.minimum, largest(qd.cast(0, dtype)), dtype)
+    return exclusive_scan(value, block_dim, _fold_operators.minimum, largest(qd.cast(0, dtype)), dtype)
 
 
 @qd.func
 def exclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
     """The maximum of the threads before this one; the smallest value of the type on thread 0."""
-    return exclusive_scan(value, block_dim, _operators.maximum, smallest(qd.cast(0, dtype)), dtype)
+    return exclusive_scan(value, block_dim, _fold_operators.maximum, smallest(qd.cast(0, dtype)), dtype)
 
 
 @qd.func

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from . import _operators
+from .. import _fold_operators
 from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync
@@ -200,37 +200,37 @@ def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
 @qd.func
 def reduce_all_add_tiled(value, log2_size: qd.template()):
     """The sum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _operators.add)
+    return _reduce_all(value, log2_size, _fold_operators.add)
 
 
 @qd.func
 def reduce_all_min_tiled(value, log2_size: qd.template()):
     """The minimum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _operators.minimum)
+    return _reduce_all(value, log2_size, _fold_operators.minimum)
 
 
 @qd.func
 def reduce_all_max_tiled(value, log2_size: qd.template()):
     """The maximum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _operators.maximum)
+    return _reduce_all(value, log2_size, _fold_operators.maximum)
 
 
 @qd.func
 def reduce_add_tiled(value, log2_size: qd.template()):
     """The sum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _operators.add)
+    return _reduce_all(value, log2_size, _fold_operators.add)
 
 
 @qd.func
 def reduce_min_tiled(value, log2_size: qd.template()):
     """The minimum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _operators.minimum)
+    return _reduce_all(value, log2_size, _fold_operators.minimum)
 
 
 @qd.func
 def reduce_max_tiled(value, log2_size: qd.template()):
     """The maximum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _operators.maximum)
+    return _reduce_all(value, log2_size, _fold_operators.maximum)
 
 
 @qd.func
@@ -272,19 +272,19 @@ def reduce_max(value):
 @qd.func
 def segmented_reduce_add_tiled(value, head_flag, log2_size: qd.template()):
     """The sum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _operators.add)
+    return _segmented(value, head_flag, log2_size, _fold_operators.add)
 
 
 @qd.func
 def segmented_reduce_min_tiled(value, head_flag, log2_size: qd.template()):
     """The minimum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _operators.minimum)
+    return _segmented(value, head_flag, log2_size, _fold_operators.minimum)
 
 
 @qd.func
 def segmented_reduce_max_tiled(value, head_flag, log2_size: qd.template()):
     """The maximum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _operators.maximum)
+    return _segmented(value, head_flag, log2_size, _fold_operators.maximum)
 
 
 @qd.func
@@ -397,8 +397,8 @@ def _make_scans(name, op, identity):
 
 
 for _row in (
-    ("add", _operators.add, _zeros), ("mul", _operators.mul, _ones), ("min", _operators.minimum, largest),
-    ("max", _operators.maximum, smallest), ("and", _operators.bit_and, _all_bits), ("or", _operators.bit_or, _zeros),
-    ("xor", _operators.bit_xor, _zeros),
+    ("add", _fold_operators.add, _zeros), ("mul", _fold_operators.mul, _ones), ("min", _fold_operators.minimum, largest),
+    ("max", _fold_operators.maximum, smallest), ("and", _fold_operators.bit_and, _all_bits), ("or", _fold_operators.bit_or, _zeros),
+    ("xor", _fold_operators.bit_xor, _zeros),
 ):  # fmt: skip
     _make_scans(*_row)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .._builtins import TABLE
-from .._func import func
+from ._builtins import TABLE
+from ._func import func
 
 _max, _min = TABLE["max"], TABLE["min"]
 
