@@ -8,6 +8,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -129,13 +130,12 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
 class BoundKernel:
     """A kernel together with the object whose method it is, as `object.kernel`; a call through it passes the object first."""
 
-    __slots__ = ("__func__", "__self__")
+    # A member that is a method: a call goes straight to it, without a frame of Python.
+    __slots__ = ("__call__", "__func__", "__self__")
 
     def __init__(self, function: Any, instance: Any):
         self.__func__, self.__self__ = function, instance
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self.__func__(self.__self__, *arguments, **keywords)
+        self.__call__ = MethodType(function, instance)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__func__, name)
