@@ -71,7 +71,7 @@ def make_types_stub() -> str:
         kind = "bool" if dtype is _dtypes.u1 else "float" if dtype.is_real else "int"
         lines.append(f"{name}: TypeAlias = {kind}")
     for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "template"}):
-        lines.append(f"from {getattr(qd.types, name).__module__.removeprefix('quadrants')} import {name} as {name}")
+        lines.append(f"from {getattr(qd.types, name).__module__.replace('quadrants', '.', 1)} import {name} as {name}")
     return "\n".join([*lines, "primitive_types: SimpleNamespace"]) + ANNOTATIONS
 
 
@@ -95,7 +95,7 @@ def main() -> int:
     """Writes or compares."""
     stubs = {
         PACKAGE / "__init__.pyi": make_stub(),
-        PACKAGE / "types.pyi": make_types_stub(),
+        PACKAGE / "types" / "__init__.pyi": make_types_stub(),
         **{PACKAGE / f"{name}.pyi": make_library_stub(name) for name in ("linalg", "math")},
     }
     if "--check" in sys.argv:

@@ -10,5 +10,8 @@ def compile(
     options: dict[str, Any],
     target: str,
     cache_scope: str = "",
+    mode: int = 0,
 ) -> tuple[bytes, list[tuple[str, float]]]: ...
-def frontend_ir(source: Any, parameters: list[Any], arguments: tuple[Any, ...], results: list[Any] | None, options: dict[str, Any]) -> str: ...
+def frontend_ir(
+    source: Any, parameters: list[Any], arguments: tuple[Any, ...], results: list[Any] | None, options: dict[str, Any], mode: int = 0
+) -> str: ...

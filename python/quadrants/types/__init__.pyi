@@ -28,16 +28,16 @@ uint8: TypeAlias = int
 uint16: TypeAlias = int
 uint32: TypeAlias = int
 uint64: TypeAlias = int
-from ._buffer_view import BufferView as BufferView
-from ._buffer_view import BufferViewType as BufferViewType
-from ._dtypes import is_integral as is_integral
-from ._dtypes import is_real as is_real
-from ._dtypes import is_signed as is_signed
-from ._types import is_tensor as is_tensor
-from ._types import matrix as matrix
-from ._types import ref as ref
-from ._struct import struct as struct
-from ._types import vector as vector
+from .._buffer_view import BufferView as BufferView
+from .._buffer_view import BufferViewType as BufferViewType
+from .._dtypes import is_integral as is_integral
+from .._dtypes import is_real as is_real
+from .._dtypes import is_signed as is_signed
+from .._types import is_tensor as is_tensor
+from .._types import matrix as matrix
+from .._types import ref as ref
+from .._struct import struct as struct
+from .._types import vector as vector
 primitive_types: SimpleNamespace
 class NDArray(Protocol):
     def __class_getitem__(cls, items: Any) -> Any: ...
