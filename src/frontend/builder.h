@@ -354,7 +354,9 @@ private:
   /// A view, or the view of all of a container.
   Value toView(const Value &value);
   static std::vector<Value> listRanges(const Value &view); ///< of the axes that are left: start, count and step
+  Value combineIndices(ir::BinaryKind kind, const Value &first, const Value &second, llvm::StringRef spelling);
   Value add(const Value &first, const Value &second);
+  Value subtract(const Value &first, const Value &second);
   Value multiply(const Value &first, const Value &second);
   Value productOf(const std::vector<Value> &counts);
   Value viewBound(const Value &bound); ///< an integer that is not known to be negative

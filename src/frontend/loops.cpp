@@ -334,7 +334,7 @@ size_t FunctionBuilder::countAxes(const Value &container) {
 
 std::pair<mlir::Value, mlir::Value> FunctionBuilder::findBounds(const Value &tensor, size_t axis) {
   if (tensor.is(Kind::View)) {
-    mlir::Value count = indexValue(listRanges(tensor)[axis].aggregate->items[1], axis);
+    mlir::Value count = cast(indexValue(listRanges(tensor)[axis].aggregate->items[1], axis), session.types.i32);
     return {constant(0, count.getType()), count};
   }
   auto type = mlir::cast<ir::TensorType>(tensor.type);

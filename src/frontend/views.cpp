@@ -37,16 +37,29 @@ std::vector<Value> FunctionBuilder::listRanges(const Value &view) {
   return ranges;
 }
 
+Value FunctionBuilder::combineIndices(BinaryKind kind, const Value &first, const Value &second, llvm::StringRef spelling) {
+  // Beside an index of run time a literal has its type, not default_ip.
+  auto like = [&](const Value &value, const Value &other) {
+    auto literal = findInteger(value);
+    return literal && !isConstant(other) && llvm::isInt<32>(*literal) ? makeComputed(constant(*literal, session.types.i32)) : value;
+  };
+  return binary(kind, like(first, second), like(second, first), spelling);
+}
+
 Value FunctionBuilder::add(const Value &first, const Value &second) {
   if (findInteger(second) == 0) return first;
   if (findInteger(first) == 0) return second;
-  return binary(BinaryKind::add, first, second, "+");
+  return combineIndices(BinaryKind::add, first, second, "+");
+}
+
+Value FunctionBuilder::subtract(const Value &first, const Value &second) {
+  return findInteger(second) == 0 ? first : combineIndices(BinaryKind::sub, first, second, "-");
 }
 
 Value FunctionBuilder::multiply(const Value &first, const Value &second) {
   if (findInteger(second) == 1) return first;
   if (findInteger(first) == 1) return second;
-  return binary(BinaryKind::mul, first, second, "*");
+  return combineIndices(BinaryKind::mul, first, second, "*");
 }
 
 Value FunctionBuilder::viewBound(const Value &bound) {
@@ -62,9 +75,6 @@ Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
   int64_t step = bounds[2].isNone() ? 1 : findInteger(bounds[2]).value_or(0);
   if (step == 0) fail(error::kSyntax, "the step of a slice is an integer other than 0 that is known while compiling");
   auto number = [](int64_t value) { return makeObject(nb::int_(value)); };
-  auto subtract = [&](const Value &first, const Value &second) {
-    return findInteger(second) == 0 ? first : binary(BinaryKind::sub, first, second, "-");
-  };
   const Value &parent = getCount(range);
   Value start, count;
   if (step > 0) {
@@ -72,12 +82,12 @@ Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
     Value stop = bounds[1].isNone() ? parent : viewBound(bounds[1]);
     checkSlice({start, subtract(stop, start), stop}, start, subtract(stop, start), parent);
     count = subtract(stop, start);
-    if (step > 1) count = binary(BinaryKind::floor_div, add(count, number(step - 1)), number(step), "//");
+    if (step > 1) count = combineIndices(BinaryKind::floor_div, add(count, number(step - 1)), number(step), "//");
   } else {
     start = bounds[0].isNone() ? subtract(parent, number(1)) : viewBound(bounds[0]);
     Value end = add(start, number(1)), stop = bounds[1].isNone() ? number(0) : add(viewBound(bounds[1]), number(1));
     checkSlice({end, subtract(end, stop), stop}, start, subtract(end, stop), parent);
-    count = binary(BinaryKind::floor_div, add(subtract(end, stop), number(-step - 1)), number(-step), "//");
+    count = combineIndices(BinaryKind::floor_div, add(subtract(end, stop), number(-step - 1)), number(-step), "//");
   }
   return makeAggregate(Kind::Range, {add(getStart(range), multiply(start, getStep(range))), count, multiply(number(step), getStep(range))});
 }
@@ -137,7 +147,7 @@ void FunctionBuilder::checkViewIndices(const Value &view, const std::vector<Valu
 }
 
 Value FunctionBuilder::clampIndex(const Value &index, const Value &count) {
-  Value last = binary(BinaryKind::sub, count, makeObject(nb::int_(1)), "-");
+  Value last = subtract(count, makeObject(nb::int_(1)));
   Value below = binary(BinaryKind::min, makeComputed(indexValue(index, 0)), last, "min");
   return binary(BinaryKind::max, below, makeObject(nb::int_(0)), "max");
 }

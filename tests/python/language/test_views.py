@@ -167,6 +167,12 @@ def test_loops_over_parts(kind):
     assert (np.asarray(array) == expected).all()
 
 
+@pytest.mark.parametrize("view", ["a[:6]", "a[1:7:2]", "a[n:9]"])
+def test_indices_of_views_are_i32_whatever_default_ip_is(on_every_backend, view):
+    on_every_backend(default_ip=qd.i64)
+    assert call(f"s = 0\nv = {view}\nfor i in v:\n    s += qd.bit_cast(i, qd.i32)\nreturn s", counted(), 7) in (15, 3, 1)
+
+
 def test_views_of_containers_with_an_offset():
     for make in (qd.field, lambda *arguments, offset: qd.tensor(*arguments, offset=offset)):
         array = make(qd.i32, (4, 6), offset=(-1, 10))
