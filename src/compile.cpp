@@ -86,6 +86,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.verify = options.getBool(Option::verify);
   result.optLevel = int(options.getInt(Option::opt_level));
   result.pieceSize = options.getInt(Option::piece_size);
+  result.lineTables = !options.getText(Option::line_tables).empty();
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
   if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.mostThreads = int(std::min<int64_t>(most, result.mostThreads));
   llvm::StringRef replay = options.getText(Option::replay);
@@ -122,8 +123,8 @@ public:
     llvm::raw_string_ostream output(text);
     // Texts of failed checks name places; where accesses or results are checked, every operation has such a text.
     passes::PipelineOptions checks = makePipelineOptions(options);
-    bool isChecked = checks.checkBounds || checks.checkNans || checks.checkRaces;
-    module.print(output, isChecked ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
+    bool wantsPlaces = checks.checkBounds || checks.checkNans || checks.checkRaces || !options.getText(Option::line_tables).empty();
+    module.print(output, wantsPlaces ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
     module.walk([&](mlir::Operation *op) {
       if (mlir::isa<ir::PrintOp, ir::AssertOp>(op)) output << op->getLoc();
     });
@@ -201,6 +202,7 @@ private:
     // From here on every outermost loop is a task, and what crosses tasks has a slot.
     module->walk([&](mlir::Operation *) { ++artifact.operations; });
 
+    artifact.libraryFolder = options.getText(Option::line_tables);
     return mlir::succeeded(target->emit(*module, makeTargetOptions(options), *stages, artifact));
   }
 

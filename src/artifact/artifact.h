@@ -149,6 +149,7 @@ struct Artifact {
   std::string kernel;  ///< qualified name, for messages
   std::string backend; ///< "cpu", "cuda"
   std::vector<uint8_t> binary;
+  std::string libraryFolder;     ///< where the binary is put for debuggers and profilers to read; empty: nowhere
   std::vector<DeviceTask> tasks; ///< to launch one after the other; empty where the binary runs its own tasks
   std::vector<Repeat> repeats;   ///< of `tasks`, outer ones before those inside them
   uint32_t argumentBytes = 0;

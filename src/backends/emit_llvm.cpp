@@ -15,8 +15,8 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
   stages.begin("LLVM IR");
   // Names are for people who read dumps.
   ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
-  codegen::EmitOptions emitOptions{options.fastMath,  options.parallel,    options.lanes,
-                                   options.blockSize, options.mostThreads, options.pieceSize};
+  codegen::EmitOptions emitOptions{options.fastMath,    options.parallel,  options.lanes,     options.blockSize,
+                                   options.mostThreads, options.pieceSize, options.lineTables};
   std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);
   if (!module) return nullptr;
   if (!options.replay.empty()) {

@@ -20,14 +20,15 @@ class Stages;
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  bool verify = false;    ///< LLVM's verifier on what the emitter made
-  int optLevel = 1;       ///< 0 compiles fastest
-  unsigned threads = 1;   ///< that may compile parts of one kernel
-  int lanes = 0;          ///< lanes of every parallel loop; 0: chosen for each loop
-  int blockSize = 128;    ///< threads of a block where the loop does not say; targets with grids
-  int mostThreads = 1024; ///< of a block
-  int64_t pieceSize = 0;  ///< operations of a function, roughly; 0: any number
-  std::string replay;     ///< .ll file that takes the place of the emitted LLVM IR
+  bool verify = false;     ///< LLVM's verifier on what the emitter made
+  int optLevel = 1;        ///< 0 compiles fastest
+  unsigned threads = 1;    ///< that may compile parts of one kernel
+  int lanes = 0;           ///< lanes of every parallel loop; 0: chosen for each loop
+  int blockSize = 128;     ///< threads of a block where the loop does not say; targets with grids
+  int mostThreads = 1024;  ///< of a block
+  int64_t pieceSize = 0;   ///< operations of a function, roughly; 0: any number
+  bool lineTables = false; ///< the lines of the user's source are in the binary
+  std::string replay;      ///< .ll file that takes the place of the emitted LLVM IR
 };
 
 class Target {

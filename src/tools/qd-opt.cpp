@@ -40,6 +40,7 @@ struct Arguments {
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor of the target, as LLVM names it")};
   cl::opt<int> lanes{"lanes", cl::desc("Lanes of parallel loops; 0: chosen for each"), cl::init(0)};
   cl::opt<int> pieceSize{"piece-size", cl::desc("Operations after which long code goes on in another function; 0: none"), cl::init(0)};
+  cl::opt<bool> lineTables{"line-tables", cl::desc("Keep the lines of the source")};
   cl::opt<bool> strictMath{"strict-math", cl::desc("As for fast_math=False")};
   cl::opt<bool> times{"times", cl::desc("Print what each stage took")};
   PassPipelineCLParser passes{"", "Passes to run, in this order"};
@@ -63,6 +64,7 @@ LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostrea
   qd::backends::TargetOptions options;
   options.lanes = arguments.lanes;
   options.pieceSize = arguments.pieceSize;
+  options.lineTables = arguments.lineTables;
   options.fastMath = !arguments.strictMath;
   // lld resets all command-line options when it is done.
   bool wantsBinary = arguments.emit == "binary", wantsTimes = arguments.times;

@@ -5,13 +5,17 @@
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 #include "support/file.h"
+#include "support/hash.h"
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
 #include <fstream>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -122,6 +126,21 @@ std::string makeUniquePath(const support::File &file) {
   return path + "/" + std::to_string(file.get());
 }
 
+/// Puts the library where debuggers and profilers find it, and keeps it there for them. Its path.
+std::string keepLibrary(const artifact::Artifact &artifact) {
+  std::error_code error;
+  std::filesystem::create_directories(artifact.libraryFolder, error); // what went wrong shows when the file is opened
+  std::string digest = support::toHex(support::computeDigest(artifact.binary.data(), artifact.binary.size())).substr(0, 16);
+  std::string name = artifact.kernel.substr(artifact.kernel.rfind('.') + 1) + "-" + digest + ".so";
+  std::string path = std::filesystem::absolute(artifact.libraryFolder, error) / name;
+  // Another process may have the file mapped: it is replaced, never written over.
+  std::string unfinished = path + "." + std::to_string(getpid());
+  support::File file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
+  if (!file || !file.write(artifact.binary.data(), artifact.binary.size()) || rename(unfinished.c_str(), path.c_str()) != 0)
+    throw Error(ErrorKind::Runtime, "line_tables: " + path + " cannot be written: " + strerror(errno));
+  return path;
+}
+
 class CpuDevice : public runtime::Device {
 public:
   std::string_view getTarget() const override { return "cpu"; }
@@ -130,11 +149,17 @@ public:
   void synchronize() override {}
 
   std::unique_ptr<runtime::LoadedKernel> load(artifact::Artifact &artifact) override {
+    if (!artifact.libraryFolder.empty()) return openLibrary(keepLibrary(artifact));
     const std::vector<uint8_t> &binary = artifact.binary;
     // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
     if (!file) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
-    void *handle = dlopen(makeUniquePath(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    return openLibrary(makeUniquePath(file));
+  }
+
+private:
+  static std::unique_ptr<runtime::LoadedKernel> openLibrary(const std::string &path) {
+    void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
     auto library = std::make_unique<Library>(handle);
     if (!library->entry) throw Error(ErrorKind::Format, "a compiled kernel has no entry");

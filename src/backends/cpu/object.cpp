@@ -21,12 +21,13 @@ static support::File requireFile(support::File file) {
 
 // lld reads and writes files. Objects are memfds. The library goes through a pipe: lld replaces regular files by renaming, which no
 // descriptor survives, and a temporary folder is one more thing that may be full or read-only.
-std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects) {
+std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip) {
   int ends[2] = {-1, -1};
   (void)pipe2(ends, O_CLOEXEC);
   support::File reading = requireFile(support::File(ends[0])), writing = requireFile(support::File(ends[1]));
-  std::vector<std::string> words = {"ld.lld",          "-shared",        "--threads=1", "-z", "norelro",        "-z",
-                                    "noseparate-code", "--no-rosegment", "--strip-all", "-o", writing.getPath()};
+  std::vector<std::string> words = {"ld.lld", "-shared",         "--threads=1",    "-z", "norelro",
+                                    "-z",     "noseparate-code", "--no-rosegment", "-o", writing.getPath()};
+  if (strip) words.push_back("--strip-all");
   std::vector<support::File> inputs;
   for (const Object &object : objects) {
     inputs.push_back(requireFile(support::makeMemoryFile(object.data(), object.size())));

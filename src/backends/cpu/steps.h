@@ -25,7 +25,7 @@ unsigned choosePartCount(const llvm::Module &module, unsigned threads);
 /// any use once the compile is abandoned.
 std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count, AbandonGate &gate);
 
-/// One shared library of all objects, which exports `qd_kernel`.
-std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects);
+/// One shared library of all objects, which exports `qd_kernel`. `strip`: without symbols and line tables.
+std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip);
 
 } // namespace qd::backends::cpu

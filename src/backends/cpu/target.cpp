@@ -39,7 +39,7 @@ public:
         parts > 1 ? compileParts(module, processor, options.optLevel, parts, gate) : compileWhole(module, *machine, options, stages);
     if (stages.isStopped() || gate.isEnabled()) return mlir::success();
     stages.begin("linking");
-    artifact.binary = linkSharedLibrary(objects);
+    artifact.binary = linkSharedLibrary(objects, /*strip=*/!options.lineTables);
     artifact.backend = "cpu";
     stages.finish(parts > 1 ? "parts and lld" : "lld");
     return mlir::success();

@@ -45,6 +45,7 @@ void BodyEmitter::emitBlock(Block &block) {
   bool outerCuts = std::exchange(cutsBlocks, cutsBlocks || (pieceSize > 0 && size > 2 * pieceSize && !module.traits.hasGrids));
   bool isCut = cutsBlocks && size > pieceSize;
   if (isCut) beginPiece();
+  llvm::DebugLoc around = builder.getCurrentDebugLocation();
   // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
@@ -68,6 +69,7 @@ void BodyEmitter::emitBlock(Block &block) {
   }
   if (isCut) endPiece();
   cutsBlocks = outerCuts;
+  builder.SetCurrentDebugLocation(around);
   if (!end) return;
   // It was made within a piece.
   end->moveAfter(&function->back());
@@ -76,6 +78,7 @@ void BodyEmitter::emitBlock(Block &block) {
 
 void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { setValue(op->getResult(0), std::move(components)); };
+  if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), inlinedCalls));
   llvm::TypeSwitch<Operation *>(op)
       .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
           [&](Operation *) { give(emitElementwise(op)); })

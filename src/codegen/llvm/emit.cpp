@@ -29,6 +29,7 @@ ModuleEmitter::ModuleEmitter(ModuleOp source, llvm::LLVMContext &ctx, const pass
                              artifact::Artifact &artifact)
     : source(source), ctx(ctx), traits(traits), options(options), module(std::make_unique<llvm::Module>("quadrants", ctx)),
       uniformity(source), artifact(artifact) {
+  if (options.lineTables) lines.emplace(*module, /*directivesOnly=*/traits.hasGrids);
   if (traits.hasGrids) atomicScope = ctx.getOrInsertSyncScopeID("device");
 }
 
@@ -159,6 +160,7 @@ void ModuleEmitter::emit() {
   countCalls();
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitOwnTasks(kernel);
   limitInlining(*module);
+  if (lines) lines->finish();
 }
 
 /// Where the condition of a repeat lies in the scratch block.

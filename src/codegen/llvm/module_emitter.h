@@ -3,6 +3,7 @@
 
 #include "codegen/llvm/emit.h"
 #include "codegen/llvm/pieces.h"
+#include "codegen/llvm/source_lines.h"
 #include "codegen/llvm/uniformity.h"
 #include "ir/dialect.h"
 
@@ -92,6 +93,7 @@ public:
   artifact::Artifact &artifact;
   bool hasFailed = false;
   uint32_t argumentBytes = 0;
+  std::optional<SourceLines> lines; ///< where they are wanted
   /// What becomes functions of their own in the end.
   llvm::MapVector<llvm::Function *, std::vector<Piece>> pieces;
   /// Who sees atomic operations in one order: everybody, or the threads of the device.
