@@ -131,7 +131,7 @@ class ContainerMethods(InteropMethods, Companions):
             value = np.asarray(value)
             if value.shape not in ((), self.element_shape):
                 raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
-        if self._device is None and (view := self._fetch(None, True)).nbytes < HUGE:
+        if self._has_view and (view := self._fetch(None, True)).nbytes < HUGE:
             store(view, ..., value)
             return
         element = np.empty(self.element_shape, to_numpy_dtype(self.dtype))

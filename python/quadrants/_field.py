@@ -105,9 +105,9 @@ class MatrixField(Field):
         row, column = (*indices, 0)[:2]
         if not (0 <= row < self.n and 0 <= column < self.m):
             raise IndexError(f"component {indices} is out of range for elements of shape {self.element_shape}")
-        _, _, _, extents, strides, component_stride, _ = self._qd_layout
-        offset = (row * self.m + column) * component_stride
-        made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, self._byte_offset + offset, self._offset)
+        _, _, _, extents, strides, component_stride, _, tilings = self._qd_layout
+        place = self._byte_offset + (row * self.m + column) * component_stride
+        made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
         if self.has_grad():
             made.grad = self.grad.get_scalar_field(*indices)  # type: ignore[union-attr]

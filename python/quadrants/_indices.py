@@ -24,9 +24,16 @@ def get_addr(f: qd.template(), I):  # noqa: E741
     """The address of the element `I` of a field, in bytes, as a u64; `I` is an index vector or a list of indices."""
     address = qd.u64(f._address)
     for k in qd.static(range(len(f.shape))):
-        first = qd.static(f._offset[k] if f._offset is not None else 0)
-        address += qd.u64(qd.i64(I[k] - first) * qd.static(f._qd_layout[4][k]))
+        address += qd.u64(qd.i64(_from_origin(f, I, k)) * qd.static(f._qd_layout[4][k]))
+    for t in qd.static(range(0, len(f._qd_layout[7]), 3)):  # axis, length and jump of a tiling
+        tile = _from_origin(f, I, qd.static(f._qd_layout[7][t])) // qd.static(f._qd_layout[7][t + 1])
+        address += qd.u64(qd.i64(tile) * qd.static(f._qd_layout[7][t + 2]))
     return address
+
+
+@qd.func
+def _from_origin(f: qd.template(), I, k: qd.template()):  # noqa: E741
+    return I[k] - qd.static(f._offset[k] if f._offset is not None else 0)
 
 
 @qd.func

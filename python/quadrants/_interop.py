@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
@@ -168,7 +169,7 @@ def as_array(value: Any) -> np.ndarray:
 def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
     """The elements of a bf16 array for NumPy: in the type of the package ml_dtypes where it is installed, else a copy as float32."""
     try:
-        from ml_dtypes import bfloat16  # an optional package, for programs that have such elements
+        bfloat16 = importlib.import_module("ml_dtypes").bfloat16  # an optional package, for programs that have such elements
     except ImportError:
         if copy is False:
             raise ValueError("Zero-copy not available: NumPy has no bfloat16 without the package ml_dtypes") from None
@@ -192,6 +193,10 @@ class InteropMethods:
     _fetch: Callable[..., np.ndarray]  # the elements for reading, or for writing until `_flush`
     _flush: Callable[..., None]
     _device: int | None
+    _has_view: bool
+    _address: int
+    _buffer: _runtime.Buffer
+    _qd_layout: tuple[Any, ...]
 
     def _shaped_view(self, keep_dims: bool) -> np.ndarray:
         """The view in the shape that results have: elements of one column with or without their second axis."""
@@ -202,12 +207,12 @@ class InteropMethods:
 
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
-        if (copy is False or copy is None) and dtype is None and out is None and self._device is None:  # the short way
+        if (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims)
             return _as_numbers(view, copy) if view.dtype == BF16_BITS else view
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
-        if copy is False or (copy is None and self._device is None):
+        if copy is False or (copy is None and self._has_view):
             self.view()  # or the reason why there is none; whoever has it may write at any time
         view = self._shaped_view(keep_dims)
         if view.dtype == BF16_BITS and dtype is not BF16_BITS:
@@ -218,7 +223,7 @@ class InteropMethods:
                 f"Zero-copy not available: copy=False is incompatible with dtype conversion "
                 f"(the {self._noun} on the CPU holds {self.dtype}, {wanted} was asked for)"
             )
-        if wanted == view.dtype and out is None and self._device is not None:
+        if wanted == view.dtype and out is None and not self._has_view:
             return np.asarray(view, order="C")  # a copy already
         if wanted == view.dtype and not copy and out is None:
             return view
@@ -254,7 +259,7 @@ class InteropMethods:
         torch = import_torch()
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
-        if device is None and (copy is False or copy is None) and dtype is None and out is None:  # the short way
+        if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims)
             if min(view.strides, default=0) >= 0:
                 return _as_tensor(torch, view)
@@ -281,7 +286,8 @@ class InteropMethods:
         return tensor.to(target) if leaves else tensor
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
-        view = torch.as_tensor(self._device_array(), device=f"cuda:{self._device}")
+        is_copy = copy is not False and self._qd_layout[7]  # tiles have no strides
+        view = torch.as_tensor(self._fetch() if is_copy else self._device_array(), device=f"cuda:{self._device}")
         view = view.view(torch.bfloat16) if self.dtype is bf16 else view
         if len(self.element_shape) == 1 and keep_dims:
             view = view[..., None]
@@ -299,17 +305,19 @@ class InteropMethods:
 
     def _device_array(self) -> Any:
         """What other libraries take memory of a GPU from; it keeps the memory alive."""
-        _, _, element_shape, extents, strides, component, _ = self._qd_layout  # type: ignore[attr-defined]
+        _, _, element_shape, extents, strides, component, _, tilings = self._qd_layout
+        if tilings:
+            raise ValueError("Zero-copy not available: the field lies in tiles, along which there is no stride")
         inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
         array = {
-            "data": (self._address, False),  # type: ignore[attr-defined]
+            "data": (self._address, False),
             "shape": extents + element_shape,
             "strides": strides + inner,
             "typestr": "<i2" if self.dtype is bf16 else to_numpy_dtype(self.dtype).str,
             "version": 3,
             "stream": 1,  # the default stream, on which all of this is ordered
         }
-        return SimpleNamespace(__cuda_array_interface__=array, owner=self._buffer)  # type: ignore[attr-defined]
+        return SimpleNamespace(__cuda_array_interface__=array, owner=self._buffer)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -336,7 +344,8 @@ class InteropMethods:
 
     def _overwrite(self, source: np.ndarray) -> None:
         """Set all elements from an array of their shape."""
-        if self._device is not None and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
+        is_strided = self._device is not None and not self._qd_layout[7]
+        if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
             if source.strides == self._device_array().__cuda_array_interface__["strides"]:
                 self._flush(source)  # straight from its memory
                 return
@@ -359,14 +368,14 @@ class InteropMethods:
             raise ValueError("a conversion of the data type needs a copy")
         if self.dtype is bf16:
             return self._export(False, dtype, copy)
-        elements = self.view() if copy is False or (self._device is None and not copy) else self._fetch()
-        return np.array(elements, dtype) if dtype is not None or (copy and self._device is None) else elements
+        elements = self.view() if copy is False or (self._has_view and not copy) else self._fetch()
+        return np.array(elements, dtype) if dtype is not None or (copy and self._has_view) else elements
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's array interface, version 3, of the memory."""
-        if self._device is not None:
-            raise AttributeError(f"the {self._noun} is in the memory of a GPU")
+        if not self._has_view:
+            raise AttributeError(f"the {self._noun} is in the memory of a GPU, or in tiles")
         return self.view().__array_interface__
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -117,7 +117,7 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
         QuadrantsSyntaxError: the text defines no function.
     """
     scope = {} if namespace is None else namespace
-    scope.setdefault("qd", sys.modules[__package__])
+    scope.setdefault("qd", sys.modules["quadrants"])
     file = keep_text("qd.kernel_from_source", text)
     names = [node.name for node in ast.parse(text, file).body if isinstance(node, ast.FunctionDef)]
     if not names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class _Ndrange:
 class GroupedNDRange:
     """An `ndrange` whose elements are index vectors."""
 
-    def __init__(self, ndrange: _Ndrange):
+    def __init__(self, ndrange: Iterable[tuple[int, ...]]):
         self.r = ndrange
 
     def __iter__(self) -> Iterator[Vector]:

@@ -50,6 +50,7 @@ class _Container:
     _address: int
     _state: str
     _device: int | None
+    _has_view: bool
     def __init__(
         self,
         dtype: DataType,
@@ -60,6 +61,7 @@ class _Container:
         buffer: Buffer | None = None,
         byte_offset: int = 0,
         offset: Sequence[int] | None = None,
+        tilings: Sequence[int] = (),
     ) -> None: ...
     def view(self) -> np.ndarray[Any, Any]: ...
     def _fetch(self, index: tuple[int, ...] | None = None, overwrites: bool = False) -> np.ndarray[Any, Any]: ...

@@ -231,9 +231,13 @@ class SNode(NodeMethods):
     # -- layout
 
     def _is_block(self) -> bool:
-        """Whether the field lies in memory of its own: components in blocks, an axis that several nodes divide, or no elements."""
+        """Whether the field lies in memory of its own: components in blocks, no elements, or tiles that the interpreter does not see."""
         field = self._field()
-        return len(self._levels) != len(self._extents) or 0 in self.shape or (field is not None and field._is_soa)
+        return 0 in self.shape or self._is_untiled() or (field is not None and field._is_soa)
+
+    def _is_untiled(self) -> bool:
+        """Whether an axis that several nodes divide has one stride all the same: the interpreter works on NumPy arrays."""
+        return len(self._levels) != len(self._extents) and (_options.current or {}).get("arch") == "python"
 
     def _measure(self) -> tuple[int, int]:
         """Size and alignment; sets the sizes of cells and the places in them."""
@@ -250,23 +254,38 @@ class SNode(NodeMethods):
         self._cell_size_bytes = -(-end // widest) * widest
         return self._cell_size_bytes * math.prod(self._dimensions), widest
 
-    def _lay_out(self, buffer: _runtime.Buffer, start: int, strides: dict[int, int]) -> None:
+    def _lay_out(self, buffer: _runtime.Buffer | None, start: int, steps: tuple[int, ...]) -> None:
+        """Places the fields below; `steps` are the byte strides of the levels above."""
         start += self._offset_bytes_in_parent_cell
         field = self._field()
         if self._kind == "dense":
-            own = row_major_strides(self._dimensions, self._cell_size_bytes)
-            axes = [axis for axis, _ in self._levels[len(self._levels) - len(own) :]]
             for child in self._children:
-                child._lay_out(buffer, start, {**strides, **dict(zip(axes, own, strict=True))})
-        elif field is not None and self._is_block():
-            item, count = field.dtype.size, math.prod(field.element_shape)
-            order = list(dict.fromkeys(axis for axis, _ in self._levels))
-            cell = item if field._is_soa else item * count
-            packed = row_major_strides(self.shape, cell, tuple(sorted(order).index(axis) for axis in order))
-            component = item * math.prod(self.shape) if field._is_soa else item
-            field._place(self.shape, packed, component, None, 0, self._offset)
+                child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_size_bytes))
         elif field is not None:
-            field._place(self.shape, tuple(strides[axis] for axis in self._extents), field.dtype.size, buffer, start, self._offset)
+            item = field.dtype.size
+            cell = item if field._is_soa else item * math.prod(field.element_shape)
+            component = item * math.prod(self.shape) if field._is_soa else item
+            if self._is_block():
+                buffer, start, steps = None, 0, row_major_strides(tuple(extent for _, extent in self._levels), cell)
+            strides, tilings = (row_major_strides(self.shape, cell), ()) if self._is_untiled() else self._find_strides(steps)
+            field._place(self.shape, strides, component, buffer, start, self._offset, tilings)
+
+    def _find_strides(self, steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of each axis the stride within the innermost node that divides it; then axis, length and jump of what nodes above add to it."""
+        lengths, reached, strides = dict.fromkeys(self._extents, 1), dict[int, int](), dict[int, int]()
+        tilings: list[int] = []
+        levels = list(zip(self._levels, steps, strict=True))[::-1]
+        for (axis, extent), step in levels:
+            if extent == 1:
+                continue
+            if step != reached.get(axis, step):
+                tilings += (list(self._extents).index(axis), lengths[axis], step - reached[axis])
+            strides.setdefault(axis, step)
+            lengths[axis] *= extent
+            reached[axis] = step * extent
+        for (axis, _), step in levels:
+            strides.setdefault(axis, step)
+        return tuple(strides[axis] for axis in self._extents), tuple(tilings)
 
 
 class SNodeTree:
@@ -318,7 +337,7 @@ def finalize(root: SNode) -> None:
     root._tree._is_final = True
     _roots.add(root)
     for container, size in zip(root._children, sizes, strict=True):
-        container._lay_out(_runtime.Buffer(max(1, size)), 0, {})
+        container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
 
 
 def _leaves_of(items: Any) -> Iterator[Any]:

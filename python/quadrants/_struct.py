@@ -53,11 +53,12 @@ class StructType(StructTypeBase):
         """
         members = {}
         for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
-            is_value = isinstance(element, (MatrixType, StructType)) or find_dtype(element) is not None
-            is_dataclass = isinstance(element, type) and dataclasses.is_dataclass(element)
-            if not field.init or not (is_value or is_dataclass):
+            if field.init and isinstance(element, type) and dataclasses.is_dataclass(element):
+                members[field.name] = cls.of_dataclass(element)
+            elif field.init and (isinstance(element, (MatrixType, StructType)) or find_dtype(element) is not None):
+                members[field.name] = element
+            else:
                 raise QuadrantsSyntaxError(f"Invalid data type {host!r}: its member {field.name!r} is no value that a kernel can return")
-            members[field.name] = cls.of_dataclass(element) if is_dataclass else element
         made = cls(host.__name__, None, **members)
         made.host = host
         return made
@@ -429,7 +430,7 @@ class StructField(Companions):
         first, rank = next(self._leaves()), len(self.shape)
         if (
             math.prod(self.shape)
-            and first._device is None
+            and first._has_view
             and first.parent() is not None
             and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
         ):

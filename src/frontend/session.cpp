@@ -169,6 +169,8 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   layout.strides = nb::cast<std::vector<int64_t>>(description[4]);
   layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
   layout.origin = nb::cast<std::vector<int64_t>>(description[6]);
+  auto tilings = nb::cast<std::vector<int64_t>>(description[7]);
+  for (size_t i = 0; i < tilings.size(); i += 3) layout.tilings.push_back({tilings[i], tilings[i + 1], tilings[i + 2]});
   return layout;
 }
 

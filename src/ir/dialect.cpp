@@ -100,7 +100,15 @@ Type getType(MLIRContext *ctx, const layout::ValueType &type) {
 }
 
 TensorType getType(MLIRContext *ctx, const layout::TensorLayout &layout) {
-  return TensorType::get(ctx, getType(ctx, layout.element), layout.extents, layout.strides, layout.componentStride, layout.origin);
+  SmallVector<int64_t> tilings;
+  for (const layout::Tiling &tiling : layout.tilings) tilings.append({tiling.axis, tiling.length, tiling.jump});
+  return TensorType::get(ctx, getType(ctx, layout.element), layout.extents, layout.strides, layout.componentStride, layout.origin, tilings);
+}
+
+SmallVector<layout::Tiling, 2> getTilings(TensorType type) {
+  SmallVector<layout::Tiling, 2> tilings;
+  for (ArrayRef<int64_t> rest = type.getTiles(); !rest.empty(); rest = rest.drop_front(3)) tilings.push_back({rest[0], rest[1], rest[2]});
+  return tilings;
 }
 
 std::string describe(Type value) {

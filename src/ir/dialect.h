@@ -41,6 +41,7 @@ mlir::Type getType(mlir::MLIRContext *ctx, support::ScalarType type);
 layout::ValueType getValueType(mlir::Type value);
 mlir::Type getType(mlir::MLIRContext *ctx, const layout::ValueType &type);
 TensorType getType(mlir::MLIRContext *ctx, const layout::TensorLayout &layout);
+llvm::SmallVector<layout::Tiling, 2> getTilings(TensorType type);
 /// The type as the user knows it: "f32", "[Tensor (3) f32]", "[Tensor (2, 2) i32]".
 std::string describe(mlir::Type value);
 

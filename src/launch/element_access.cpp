@@ -76,15 +76,14 @@ void refuseIndex(const TensorObject &object, int axis, int64_t index) {
 static unsigned char *findElement(const TensorObject &object, const Key &key) {
   const runtime::Tensor &tensor = object.tensor;
   if (key.rank != tensor.layout.rank()) refuseRank(object, key.rank);
-  unsigned char *address = tensor.data;
+  int64_t place[kMaxRank];
   for (int axis = 0; axis < key.rank; ++axis) {
-    int64_t index = key.index[axis];
-    if (!tensor.layout.origin.empty() && __builtin_sub_overflow(index, tensor.layout.origin[size_t(axis)], &index))
+    place[axis] = key.index[axis];
+    if (!tensor.layout.origin.empty() && __builtin_sub_overflow(place[axis], tensor.layout.origin[size_t(axis)], &place[axis]))
       refuseBounds(object, key);
-    if (uint64_t(index) >= uint64_t(tensor.layout.extents[size_t(axis)])) refuseBounds(object, key);
-    address += index * tensor.layout.strides[size_t(axis)];
+    if (uint64_t(place[axis]) >= uint64_t(tensor.layout.extents[size_t(axis)])) refuseBounds(object, key);
   }
-  return address;
+  return tensor.data + layout::computeOffset(tensor.layout, place);
 }
 
 /// The place of the element in the array that `view` gives.

@@ -34,6 +34,7 @@ static std::string describeInput(const Input &input) {
   // Extents of arrays are not known, and strides of packed arrays are none.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
   if (!isPacked) text += input.isField ? " with strides " + describeNumbers(layout.strides) : ", strided";
+  if (!layout.tilings.empty()) text += ", in tiles";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");
 }
 

@@ -164,14 +164,27 @@ static void notePlace(TensorObject &object) {
   }
 }
 
-/// _place(shape, strides=None, component_stride=None, buffer=None, byte_offset=0, offset=None)
+/// (axis, length, jump) of each tiling, one after the other.
+static std::vector<layout::Tiling> readTilings(PyObject *numbers, const TensorLayout &layout) {
+  std::vector<int64_t> flat = readIntegers(numbers);
+  std::vector<layout::Tiling> tilings;
+  for (size_t i = 0; i + 3 <= flat.size(); i += 3) {
+    const layout::Tiling &tiling = tilings.emplace_back(layout::Tiling{flat[i], flat[i + 1], flat[i + 2]});
+    if (uint64_t(tiling.axis) >= uint64_t(layout.rank()) || tiling.length < 1 || layout.extents[size_t(tiling.axis)] % tiling.length ||
+        tiling.jump < 0)
+      throw Error(ErrorKind::Value, "an axis is cut into whole tiles that follow each other");
+  }
+  return tilings;
+}
+
+/// _place(shape, strides=None, component_stride=None, buffer=None, byte_offset=0, offset=None, tilings=())
 static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guard([&]() -> PyObject * {
-    static const char *names[] = {"shape", "strides", "component_stride", "buffer", "byte_offset", "offset", nullptr};
-    PyObject *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None;
+    static const char *names[] = {"shape", "strides", "component_stride", "buffer", "byte_offset", "offset", "tilings", nullptr};
+    PyObject *shape, *strides = Py_None, *componentStride = Py_None, *buffer = Py_None, *offset = Py_None, *tilings = nullptr;
     long long byteOffset = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOLO:_place", const_cast<char **>(names), &shape, &strides, &componentStride,
-                                     &buffer, &byteOffset, &offset))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOLOO:_place", const_cast<char **>(names), &shape, &strides, &componentStride,
+                                     &buffer, &byteOffset, &offset, &tilings))
       return nullptr;
     TensorObject &object = tensorObject(self);
     if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is placed once");
@@ -189,6 +202,7 @@ static PyObject *placeTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!layout.origin.empty() && layout.origin.size() != layout.extents.size())
       throw Error(ErrorKind::Value, "the dimensionality of shape and offset must be the same");
     if (std::all_of(layout.origin.begin(), layout.origin.end(), [](int64_t first) { return first == 0; })) layout.origin.clear();
+    if (tilings) layout.tilings = readTilings(tilings, layout);
     if (buffer != Py_None && Py_TYPE(buffer) != bufferType)
       throwPython(PyExc_TypeError, "buffer must be a Buffer, not %s", Py_TYPE(buffer)->tp_name);
     int64_t end = buffer == Py_None ? byteOffset + layout::computeByteRange(layout).end : 0;
@@ -225,8 +239,16 @@ static PyObject *releaseTensor(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
+/// The array with the axes of the layout and of its elements; a copy where it cannot be a view.
+static PyObject *reshape(PyObject *array, const TensorLayout &layout) {
+  std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
+  shape.insert(shape.end(), {layout.element.rows, layout.element.columns});
+  PyArray_Dims dims{shape.data(), layout.rank() + layout.element.rank};
+  return Ref::adopt(PyArray_Newshape(reinterpret_cast<PyArrayObject *>(array), &dims, NPY_CORDER)).release();
+}
+
 /// A NumPy array of the elements at `data`, which lie as those of the container do and in memory of `owner`.
-static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
+static PyObject *makePlainArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
   const layout::ValueType &element = layout.element;
   std::vector<npy_intp> shape(layout.extents.begin(), layout.extents.end());
   std::vector<npy_intp> strides(layout.strides.begin(), layout.strides.end());
@@ -242,6 +264,13 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
   return array.release();
 }
 
+/// As NumPy sees the elements: in place, or a copy of those that no stride leads along.
+static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, const runtime::BufferRef &owner) {
+  if (layout.tilings.empty()) return makePlainArray(layout, data, owner);
+  Ref split = Ref::adopt(makePlainArray(splitTiledAxes(layout), data, owner));
+  return reshape(split.get(), layout);
+}
+
 static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     const Tensor &tensor = getTensor(self);
@@ -249,6 +278,8 @@ static PyObject *makeView(PyObject *self, PyObject *) {
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
+    if (!tensor.layout.tilings.empty())
+      throw Error(ErrorKind::Value, "Zero-copy not available: the field lies in tiles, along which there is no stride");
     tensor.buffer->noteView();
     return makeArray(tensor.layout, tensor.data, tensor.buffer);
   });
@@ -263,10 +294,10 @@ bool isPacked(const Tensor &tensor) {
 static Tensor getPart(const Tensor &tensor, PyObject *index) {
   Tensor part = tensor;
   if (index == Py_None) return part;
-  std::vector<int64_t> position = readIntegers(index);
-  for (size_t axis = 0; axis < position.size(); ++axis) part.data += position[axis] * tensor.layout.strides[axis];
+  part.data += layout::computeOffset(tensor.layout, readIntegers(index).data());
   part.layout.extents = {};
   part.layout.strides = {};
+  part.layout.tilings = {};
   part.range = layout::computeByteRange(part.layout);
   return part;
 }
@@ -293,17 +324,36 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
   });
 }
 
-/// _flush(array, index=None): what `_fetch` gave, written back to a device.
+/// The elements of an array that `_fetch` made of tiles, put into their places.
+static void writeTiles(const Tensor &part, PyObject *array, unsigned char *data, const runtime::BufferRef &owner) {
+  const TensorLayout split = splitTiledAxes(part.layout);
+  Ref places = Ref::adopt(makePlainArray(split, data, owner)), elements = Ref::adopt(reshape(array, split));
+  auto *to = reinterpret_cast<PyArrayObject *>(places.get()), *from = reinterpret_cast<PyArrayObject *>(elements.get());
+  if (PyArray_CopyInto(to, from) < 0) throw PythonError{};
+}
+
+/// _flush(array, index=None): what `_fetch` gave, written back where that is a copy.
 static PyObject *flushElements(PyObject *self, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *array, *index = Py_None;
     if (!PyArg_ParseTuple(args, "O!|O:_flush", &PyArray_Type, &array, &index)) return nullptr;
     requireAlive(self);
     Tensor part = getPart(getTensor(self), index);
-    if (part.buffer->getMemory()) noteHostWrite(self, index);
+    runtime::DeviceMemory *memory = part.buffer->getMemory();
+    bool isTiled = !part.layout.tilings.empty();
+    if (memory) noteHostWrite(self, index);
+    if (isTiled && !memory) writeTiles(part, array, part.data, part.buffer);
+    if (!memory) Py_RETURN_NONE;
+    auto bytes = size_t(part.range.end - part.range.begin);
     auto *data = static_cast<unsigned char *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array))) + part.range.begin;
-    if (runtime::DeviceMemory *memory = part.buffer->getMemory())
-      writeMemory(*memory, part.data + part.range.begin, data, size_t(part.range.end - part.range.begin));
+    runtime::BufferRef tiles;
+    if (isTiled) {
+      tiles = runtime::Buffer::allocate(bytes);
+      data = static_cast<unsigned char *>(tiles->getData());
+      if (!isPacked(part)) readMemory(*memory, data, part.data + part.range.begin, bytes);
+      writeTiles(part, array, data - part.range.begin, tiles);
+    }
+    writeMemory(*memory, part.data + part.range.begin, data, bytes);
     Py_RETURN_NONE;
   });
 }
@@ -339,14 +389,20 @@ static PyObject *getAddress(TensorObject &object) {
 
 static PyObject *getLayout(TensorObject &object) {
   const TensorLayout &layout = object.tensor.layout;
-  return Py_BuildValue("ssNNNLN", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
+  std::vector<int64_t> tilings;
+  for (const layout::Tiling &tiling : layout.tilings) tilings.insert(tilings.end(), {tiling.axis, tiling.length, tiling.jump});
+  return Py_BuildValue("ssNNNLNN", object.tensor.isField ? "field" : "ndarray", support::getName(layout.element.scalar).data(),
                        makeElementShape(layout.element), makeTuple(layout.extents), makeTuple(layout.strides),
-                       static_cast<long long>(layout.componentStride), makeTuple(layout.origin));
+                       static_cast<long long>(layout.componentStride), makeTuple(layout.origin), makeTuple(tilings));
 }
 
 static PyObject *getOffset(TensorObject &object) {
   if (object.tensor.layout.origin.empty()) Py_RETURN_NONE;
   return makeTuple(object.tensor.layout.origin);
+}
+
+static PyObject *hasView(TensorObject &object) {
+  return PyBool_FromLong(!object.tensor.buffer->getMemory() && object.tensor.layout.tilings.empty());
 }
 
 static PyObject *getDeviceNumber(TensorObject &object) {
@@ -387,7 +443,8 @@ static PyObject *tryCopy(PyObject *self, PyObject *other) {
     const Tensor &to = getTensor(self), &from = getTensor(other);
     runtime::DeviceMemory *memory = to.buffer->getMemory();
     bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
-                  to.layout.strides == from.layout.strides && to.layout.componentStride == from.layout.componentStride;
+                  to.layout.strides == from.layout.strides && to.layout.tilings == from.layout.tilings &&
+                  to.layout.componentStride == from.layout.componentStride;
     if (!memory || memory != from.buffer->getMemory() || !isSame || !isPacked(to)) Py_RETURN_FALSE;
     noteHostWrite(self, Py_None);
     memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
@@ -501,13 +558,14 @@ void addTensorTypes(PyObject *module) {
        getProperty<Need::Nothing, [](TensorObject &object) { return Py_NewRef(getDataType(object.tensor.layout.element.scalar)); }>,
        nullptr, "Scalar type of the elements.", nullptr},
       {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr,
-       "(kind, dtype name, element shape, extents, strides, component stride, origin)", nullptr},
+       "(kind, dtype name, element shape, extents, strides, component stride, origin, tilings: axis, length and jump of each)", nullptr},
       {"_offset", getProperty<Need::Nothing, getOffset>, nullptr, "Lowest index of each axis, or None.", nullptr},
       {"_buffer", getProperty<Need::Memory, [](TensorObject &object) { return wrapBuffer(object.tensor.buffer); }>, nullptr,
        "The memory that the elements lie in.", nullptr},
       {"_byte_offset", getProperty<Need::Nothing, [](TensorObject &object) { return PyLong_FromLongLong(object.tensor.byteOffset); }>,
        nullptr, "Where in the buffer the first element lies.", nullptr},
       {"_device", getProperty<Need::Memory, getDeviceNumber>, nullptr, "Number of the GPU that the memory is on, or None.", nullptr},
+      {"_has_view", getProperty<Need::Memory, hasView>, nullptr, "Whether NumPy may see the elements in place.", nullptr},
       {"_address", getProperty<Need::Memory, getAddress>, nullptr, "Address of the first element.", nullptr},
       {"_last_launch",
        getProperty<Need::Memory, [](TensorObject &object) { return PyLong_FromUnsignedLongLong(object.tensor.buffer->getLastLaunch()); }>,
@@ -524,17 +582,18 @@ void addTensorTypes(PyObject *module) {
       {"_mark_companion", markCompanion, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};
-  PyType_Slot slots[] = {slot(Py_tp_new, newTensor),
-                         slot(Py_tp_init, initTensor),
-                         slot(Py_tp_dealloc, deleteTensor),
-                         slot(Py_tp_getset, properties),
-                         slot(Py_tp_methods, methods),
-                         slot(Py_bf_getbuffer, exportBuffer),
-                         slot(Py_mp_subscript, getElement),
-                         slot(Py_mp_ass_subscript, setElement),
-                         {Py_tp_doc, const_cast<char *>("(dtype, element_shape, shape, strides=None, component_stride=None, buffer=None, "
-                                                        "byte_offset=0, offset=None): elements in memory. Strides are in bytes.")},
-                         {}};
+  PyType_Slot slots[] = {
+      slot(Py_tp_new, newTensor),
+      slot(Py_tp_init, initTensor),
+      slot(Py_tp_dealloc, deleteTensor),
+      slot(Py_tp_getset, properties),
+      slot(Py_tp_methods, methods),
+      slot(Py_bf_getbuffer, exportBuffer),
+      slot(Py_mp_subscript, getElement),
+      slot(Py_mp_ass_subscript, setElement),
+      {Py_tp_doc, const_cast<char *>("(dtype, element_shape, shape, strides=None, component_stride=None, buffer=None, "
+                                     "byte_offset=0, offset=None, tilings=()): elements in memory. Strides are in bytes.")},
+      {}};
   unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   fieldType = addType(module, {"quadrants._runtime.FieldBase", sizeof(TensorObject), 0, flags, slots});
   ndarrayType = addType(module, {"quadrants._runtime.NdarrayBase", sizeof(TensorObject), 0, flags, slots});

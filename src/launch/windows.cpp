@@ -113,19 +113,23 @@ static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
   layout::TensorLayout layout;
   layout.element = whole.layout.element;
   layout.componentStride = whole.layout.componentStride;
-  int64_t byteOffset = whole.byteOffset;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> strides, starts;
   for (size_t axis = 0; axis < choices.size(); ++axis) {
     const AxisChoice &choice = choices[axis];
-    byteOffset += choice.start * whole.layout.strides[axis];
+    starts.push_back(choice.start);
     number += choice.start * steps[axis];
     if (choice.isDropped) continue;
     layout.extents.push_back(choice.count);
     layout.strides.push_back(whole.layout.strides[axis] * choice.step);
     strides.push_back(steps[axis] * choice.step);
   }
+  for (const layout::Tiling &tiling : whole.layout.tilings)
+    if (!choices[size_t(tiling.axis)].isDropped)
+      throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +
+                                                          " lies in tiles, and a view has one stride for each axis; slice to_numpy()");
+  int64_t byteOffset = whole.byteOffset;
   // An empty window has no elements that the place could be wrong for.
-  if (std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset = whole.byteOffset;
+  if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());
   auto &window = *reinterpret_cast<TensorObject *>(made);
   window.tensor.layout.element = layout.element;
   window.isWindow = true;

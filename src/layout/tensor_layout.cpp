@@ -22,6 +22,31 @@ std::vector<int64_t> computePackedStrides(const ValueType &element, const std::v
   return strides;
 }
 
+int64_t computeOffset(const TensorLayout &layout, const int64_t *indices) {
+  int64_t offset = 0;
+  for (size_t axis = 0; axis < layout.strides.size(); ++axis) offset += indices[axis] * layout.strides[axis];
+  for (const Tiling &tiling : layout.tilings) offset += indices[tiling.axis] / tiling.length * tiling.jump;
+  return offset;
+}
+
+TensorLayout splitTiledAxes(const TensorLayout &layout) {
+  TensorLayout split{layout.element, {}, {}, layout.componentStride, {}, {}};
+  for (size_t axis = 0; axis < layout.extents.size(); ++axis) {
+    std::vector<int64_t> lengths{1}, strides{layout.strides[axis]};
+    for (const Tiling &tiling : layout.tilings) {
+      if (size_t(tiling.axis) != axis) continue;
+      strides.push_back(strides.back() * (tiling.length / lengths.back()) + tiling.jump);
+      lengths.push_back(tiling.length);
+    }
+    for (int64_t rest = layout.extents[axis]; !lengths.empty(); lengths.pop_back(), strides.pop_back()) {
+      split.extents.push_back(rest / lengths.back());
+      split.strides.push_back(strides.back());
+      rest = lengths.back();
+    }
+  }
+  return split;
+}
+
 int64_t countElements(const TensorLayout &layout) {
   int64_t count = 1;
   for (int64_t extent : layout.extents) count *= extent;
@@ -30,16 +55,17 @@ int64_t countElements(const TensorLayout &layout) {
 
 ByteRange computeByteRange(const TensorLayout &layout) {
   ByteRange range{0, int64_t(getByteSize(layout.element.scalar))};
-  auto extend = [&](int64_t extent, int64_t stride) {
+  auto extend = [&](int64_t steps, int64_t stride) {
     int64_t reach;
-    if (__builtin_mul_overflow(extent - 1, stride, &reach) ||
+    if (__builtin_mul_overflow(steps, stride, &reach) ||
         __builtin_add_overflow(reach < 0 ? range.begin : range.end, reach, reach < 0 ? &range.begin : &range.end))
       throw support::Error(support::ErrorKind::Memory, "a container of this shape does not fit into memory");
   };
   for (int64_t extent : layout.extents)
     if (extent == 0) return {};
-  extend(layout.element.componentCount(), layout.componentStride);
-  for (size_t axis = 0; axis < layout.extents.size(); ++axis) extend(layout.extents[axis], layout.strides[axis]);
+  extend(layout.element.componentCount() - 1, layout.componentStride);
+  for (size_t axis = 0; axis < layout.extents.size(); ++axis) extend(layout.extents[axis] - 1, layout.strides[axis]);
+  for (const Tiling &tiling : layout.tilings) extend((layout.extents[size_t(tiling.axis)] - 1) / tiling.length, tiling.jump);
   return range;
 }
 
@@ -55,6 +81,8 @@ uint64_t computeFieldKey(const TensorLayout &layout) {
   for (int64_t extent : layout.extents) hash = mixHash(hash, uint64_t(extent));
   for (int64_t stride : layout.strides) hash = mixHash(hash, uint64_t(stride));
   for (int64_t first : layout.origin) hash = mixHash(hash, uint64_t(first));
+  for (const Tiling &tiling : layout.tilings)
+    for (int64_t number : {tiling.axis, tiling.length, tiling.jump}) hash = mixHash(hash, uint64_t(number));
   return mixHash(hash, uint64_t(layout.componentStride)) | 1;
 }
 

@@ -22,14 +22,25 @@ struct ValueType {
 
 inline constexpr int64_t kDynamic = INT64_MIN;
 
-/// Element address: data + sum((index[a] - origin[a]) * strides[a]) + component * componentStride, in bytes; components are row-major.
-/// A field has static extents and strides. An array argument has kDynamic extents; empty strides mean packed row-major.
+/// What each tile of an axis adds to the address: (index / length) * jump bytes.
+struct Tiling {
+  int64_t axis = 0;
+  int64_t length = 1;
+  int64_t jump = 0;
+
+  bool operator==(const Tiling &) const = default;
+};
+
+/// Element address: data + sum(index[a] * strides[a]) + sum over tilings(index[axis] / length * jump) + component * componentStride, in
+/// bytes, where indices count from the origin; components are row-major. A field has static extents and strides. An array argument has
+/// kDynamic extents; empty strides mean packed row-major.
 struct TensorLayout {
   ValueType element;
   std::vector<int64_t> extents;
   std::vector<int64_t> strides;
   int64_t componentStride = 0;
   std::vector<int64_t> origin; ///< lowest index of each axis; empty when all are 0
+  std::vector<Tiling> tilings; ///< of fields whose axes several nodes of a tree divide: short tiles first, no jump negative
 
   int rank() const { return int(extents.size()); }
   bool operator==(const TensorLayout &) const = default;
@@ -37,6 +48,10 @@ struct TensorLayout {
 
 /// Byte strides of the packed row-major layout with the components innermost.
 std::vector<int64_t> computePackedStrides(const ValueType &element, const std::vector<int64_t> &extents);
+/// Bytes from the first element to the one at these indices, which count from 0.
+int64_t computeOffset(const TensorLayout &layout, const int64_t *indices);
+/// The same elements in the same order without tilings: more axes, each with one stride.
+TensorLayout splitTiledAxes(const TensorLayout &layout);
 /// The product of the extents.
 int64_t countElements(const TensorLayout &layout);
 /// First byte and one past the last that the elements occupy, relative to the data address (strides may be negative).

@@ -29,6 +29,8 @@ bool mayOverlap(const Tensor &a, const Tensor &b) {
   for (const Tensor *tensor : {&a, &b})
     for (size_t axis = 0; axis < tensor->layout.extents.size(); ++axis)
       if (tensor->layout.extents[axis] > 1) period = std::gcd(period, tensor->layout.strides[axis]);
+  for (const Tensor *tensor : {&a, &b})
+    for (const layout::Tiling &tiling : tensor->layout.tilings) period = std::gcd(period, tiling.jump);
   auto getCellBytes = [](const Tensor &tensor) {
     return (tensor.layout.element.componentCount() - 1) * tensor.layout.componentStride +
            int64_t(getByteSize(tensor.layout.element.scalar));

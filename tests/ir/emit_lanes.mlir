@@ -79,3 +79,24 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// An axis in tiles: each tile of three adds 20 bytes to the six that its elements take, and the lanes' places have no stride.
+// CHECK-LABEL: define internal void @qd_task_0_loop
+// CHECK: vector:
+// CHECK: udiv <4 x i32> {{.*}}, splat (i32 3)
+// CHECK: mul <4 x i32> {{.*}}, splat (i32 20)
+// CHECK: call void @llvm.masked.scatter.v4f32
+qd.kernel @tiles [] attributes {argument_bytes = 12 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [12], [4], 4 tiles [0, 3, 20]>
+  %a = qd.argument 8 : f32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 12 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<f32, [12], [4], 4 tiles [0, 3, 20]>, si32 -> !qd.ref<f32>
+    qd.store %a, %place : !qd.ref<f32>
+    qd.yield
+  }
+}

@@ -131,8 +131,9 @@ class Evaluator:
             return meanings.part_attribute(tensor, name)
         if name == "grad" and self.tensor(base) is not None:
             scalars.refuse_gradients()
-        if isinstance(base, values.View) and name in ("grad", "dual"):
-            return values.view_of(self.tensor(self.member(base.parent, name)), base.key)
+        is_companion = isinstance(base, values.View) and name in ("grad", "dual")
+        if is_companion and (companion := self.tensor(self.member(base.parent, name))) is not None:
+            return values.view_of(companion, base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:

@@ -14,7 +14,7 @@ import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
-from quadrants._dtypes import BF16_BITS, DATA_TYPES, bf16, f32, from_bf16, to_bf16, to_memory_dtype, to_numpy_dtype
+from quadrants._dtypes import BF16_BITS, DATA_TYPES, bf16, f32, from_bf16, to_bf16, to_dtype, to_memory_dtype, to_numpy_dtype
 from quadrants._errors import (
     QuadrantsCompilationError,
     QuadrantsNameError,
@@ -173,7 +173,7 @@ def zero(kind: Any) -> Any:
     if isinstance(kind, StructType):
         return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **_statics(kind)})
     is_matrix = isinstance(kind, _types.MatrixType)
-    made = np.zeros(kind.shape if is_matrix else (), to_memory_dtype(_types.find_dtype(kind.dtype if is_matrix else kind)))
+    made = np.zeros(kind.shape if is_matrix else (), to_memory_dtype(to_dtype(kind.dtype if is_matrix else kind)))
     made = values.Rounding.of(made) if made.dtype == BF16_BITS else made
     return Vec(made) if is_matrix else made if isinstance(made, values.Rounding) else scalars.adopt(made)
 
@@ -319,7 +319,7 @@ def _checked_array(parameter: Any, tensor: Tensor) -> Tensor:
     if not isinstance(tensor.data, dict):
         element, have = wanted.dtype, tensor.data.dtype
         scalar = element.dtype if isinstance(element, _types.MatrixType) else element
-        is_other = scalar is not None and not isinstance(scalar, StructType) and to_memory_dtype(_types.find_dtype(scalar)) != have
+        is_other = scalar is not None and not isinstance(scalar, StructType) and to_memory_dtype(to_dtype(scalar)) != have
         if is_other or wanted.ndim not in (None, rank):
             raise QuadrantsTypeError(
                 f"Argument {parameter.name} with element '{NAMES[have]}' and {rank} axes is not recognized. {wanted!r} is expected"
@@ -386,7 +386,7 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
 
 def without_gradient(tensor: Tensor, annotation: Any) -> Tensor:
     """A tensor whose gradient is ignored if its annotation says `needs_grad=False`."""
-    if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory):
+    if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory) and tensor.data.companions:
         tensor.data.companions = (None, *tensor.data.companions[1:])
     return tensor
 

@@ -375,8 +375,8 @@ def part_attribute(tensor: values.Tensor, name: str) -> Any:
     if name == "subview":
         return functools.partial(values.subview, tensor)
     if name == "ndim":
-        is_vector = not isinstance(tensor.data, dict) and tensor.data.ndim > len(tensor.shape)
-        return tensor.data.ndim - len(tensor.shape) if is_vector else len(tensor.shape)
+        rank, axes = len(tensor.shape), len(tensor.shape) if isinstance(tensor.data, dict) else tensor.data.ndim
+        return axes - rank or rank  # of a field of vectors or matrices, that of an element
     found = getattr(tensor, name)
     if not tensor.dynamic:
         return found

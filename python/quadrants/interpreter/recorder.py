@@ -32,7 +32,7 @@ class Computed(NamedTuple):
     """Components from `first` on, each changes by its parents' changes times partials; the values of the nodes `uses` are in these."""
 
     first: int
-    count: int
+    size: int
     parents: list[tuple[np.ndarray, Any]]
     uses: list[np.ndarray]
 
@@ -243,8 +243,8 @@ class Recorder:
             if isinstance(entry, Stored):
                 reached[entry.nodes] = True
             elif isinstance(entry, Computed):
-                made = slice(entry.first, entry.first + entry.count)
-                matters = entry.count == 0 or bool(reached[made].any())
+                made = slice(entry.first, entry.first + entry.size)
+                matters = entry.size == 0 or bool(reached[made].any())
                 for nodes, _ in entry.parents:
                     reached[nodes] |= matters
                     used[nodes] |= bool(used[made].any())
@@ -289,7 +289,7 @@ def _number(operand: Any, tangents: Any) -> Any:
 
 
 def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None) -> None:
-    made = slice(entry.first, entry.first + entry.count)
+    made = slice(entry.first, entry.first + entry.size)
     change: Any = adjoint[made] if tangent is None else Dual(adjoint[made], tangent[made])
     for nodes, partial in entry.parents:
         flat = Dual(np.ravel(partial.value), np.ravel(partial.tangent)) if isinstance(partial, Dual) else np.ravel(partial)

@@ -132,15 +132,15 @@ class Tracked(np.ndarray):
 class Value(Tracked):
     """Numbers of the kernel: `companions` are (nodes, tangents), None where that mode is off."""
 
-    def copy(self, *_: Any) -> Any:
+    def copy(self, order: Any = "C") -> Any:
         return self._moved(lambda array: array.copy())
 
-    def astype(self, dtype: Any, **_: Any) -> Any:
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         return make(self.view(np.ndarray).astype(dtype), self.companions)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.view(np.ndarray)[key] = plain(value)
-        for which, part in enumerate(self.companions):
+        for which, part in enumerate(self.companions or ()):
             if part is not None:
                 part[key] = _of(value, which, part.dtype)
 
@@ -162,10 +162,10 @@ class Memory(Tracked):
     def number(self) -> Any:
         return self.recorder.load(self)[()]
 
-    def copy(self, *_: Any) -> Any:
+    def copy(self, order: Any = "C") -> Any:
         return self.recorder.load(self)
 
-    def astype(self, dtype: Any, **_: Any) -> Any:
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         return self.recorder.load(self).astype(dtype)
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -51,6 +51,8 @@ public:
   void setPlace(mlir::Value ref, Place place) { places[ref] = std::move(place); }
   Tensor getTensor(mlir::Value tensor);
   void setTensor(mlir::Value value, Tensor tensor) { tensors[value] = tensor; }
+  /// Which tile of `length` an index along an axis that begins at `first` is in.
+  Component getTile(const Component &index, int64_t first, int64_t length);
   Place getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   llvm::Value *getExtent(const Tensor &tensor, int64_t axis);

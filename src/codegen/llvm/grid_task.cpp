@@ -270,6 +270,7 @@ static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
   int64_t count = ir::getComponentCount(type.getElement()), size = module.getByteSize(scalar), bytes = count * size;
   auto isMultiple = [&](int64_t stride) { return stride != layout::kDynamic && stride % bytes == 0; };
   bool isWhole = (count == 2 || count == 4) && bytes <= 16 && !scalar.isInteger(1) && type.getComponentStride() == size;
+  isWhole &= llvm::all_of(ir::getTilings(type), [&](const layout::Tiling &tiling) { return isMultiple(tiling.jump); });
   return isWhole && (type.isPacked() || llvm::all_of(type.getStrides(), isMultiple)) ? bytes : 0;
 }
 

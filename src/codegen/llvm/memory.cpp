@@ -171,6 +171,8 @@ bool hasSmallOffsets(ir::TensorType type) {
       return false;
     }
   }
+  for (const layout::Tiling &tiling : ir::getTilings(type))
+    span = std::max(span, type.getExtents()[size_t(tiling.axis)] / tiling.length * tiling.jump); // less than the container's size
   return span <= INT32_MAX / 2;
 }
 
@@ -185,6 +187,13 @@ llvm::Value *BodyEmitter::getExtent(const Tensor &tensor, int64_t axis) {
   int64_t extent = tensor.type.getExtents()[size_t(axis)];
   if (extent != layout::kDynamic) return builder.getInt64(uint64_t(extent));
   return loadNumber(*this, tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic));
+}
+
+Component BodyEmitter::getTile(const Component &index, int64_t first, int64_t length) {
+  Component from = index.kind.isUniform() ? index : makeVarying(toVector(index));
+  llvm::Type *integer = from.value->getType();
+  llvm::Value *place = first ? builder.CreateSub(from.value, llvm::ConstantInt::get(integer, uint64_t(first), true)) : from.value;
+  return {builder.CreateUDiv(place, llvm::ConstantInt::get(integer, uint64_t(length))), from.kind};
 }
 
 Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices, TypeRange types) {
@@ -211,6 +220,11 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
     sum.add(indices[size_t(axis)], types[size_t(axis)], stride);
     if (int64_t first = type.getFirst(axis)) // a constant, which addressing modes add for nothing
       place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, builder.CreateMul(stride, builder.getInt64(uint64_t(-first))));
+  }
+  for (const layout::Tiling &tiling : ir::getTilings(type)) {
+    Type indexType = types[size_t(tiling.axis)];
+    Component tile = getTile(indices[size_t(tiling.axis)], type.getFirst(tiling.axis), tiling.length);
+    sum.add(tile, indexType, builder.getInt64(uint64_t(tiling.jump)));
   }
   sum.finish(place);
   return place;

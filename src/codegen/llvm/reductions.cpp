@@ -56,7 +56,7 @@ Tensor makePacked(BodyEmitter &in, const Tensor &target, llvm::Value *data) {
   Tensor result = target;
   Type element = target.type.getElement();
   result.type = ir::TensorType::get(element.getContext(), element, target.type.getExtents(), {},
-                                    in.module.getByteSize(ir::getScalar(element)), target.type.getOrigin());
+                                    in.module.getByteSize(ir::getScalar(element)), target.type.getOrigin(), {});
   result.data = data;
   result.scope = -1;
   return result;
@@ -188,6 +188,7 @@ void ParallelTask::mergeCopies(llvm::Value *chunks) {
 }
 
 std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
+  if (!type.getTiles().empty()) return std::nullopt;
   int64_t count = 1;
   for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
     int64_t extent = type.getExtents()[size_t(axis)];
@@ -198,7 +199,7 @@ std::optional<ir::TensorType> getFlatType(ir::TensorType type) {
   }
   llvm::SmallVector<int64_t, 1> strides;
   if (!type.isPacked()) strides.push_back(type.getStrides().back());
-  return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {});
+  return ir::TensorType::get(type.getContext(), type.getElement(), {count}, strides, type.getComponentStride(), {}, {});
 }
 
 Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &element) {
@@ -212,7 +213,7 @@ Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &eleme
   // Digits count from 0.
   Tensor plain = tensor;
   plain.type = ir::TensorType::get(tensor.type.getContext(), tensor.type.getElement(), tensor.type.getExtents(), tensor.type.getStrides(),
-                                   tensor.type.getComponentStride(), {});
+                                   tensor.type.getComponentStride(), {}, tensor.type.getTiles());
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (int64_t axis = 0; axis < tensor.type.getRank(); ++axis) extents.push_back(in.splat(in.getExtent(tensor, axis)));
   Components indices;
