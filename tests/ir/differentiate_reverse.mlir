@@ -90,6 +90,36 @@ qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivativ
 
 // -----
 
+// What an adjoint does not use is not computed for it: a call hands over zeros.
+// CHECK-LABEL: qd.kernel @unused_parameter
+// CHECK-NOT: qd.load %{{.*}} : !qd.ref<si32>
+// CHECK: qd.load
+// CHECK: %[[NONE:.*]] = qd.constant 0 : si32
+// CHECK: qd.call @add.adjoint(%{{.*}}, %[[NONE]])
+qd.kernel @unused_parameter [] attributes {argument_bytes = 40 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %label = qd.tensor_argument field "label" at 16 position 1 : !qd.tensor<si32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %place = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  %mark = qd.element %label[%zero] : !qd.tensor<si32, [4], [4], 4>, si32 -> !qd.ref<si32>
+  %v = qd.load %place : !qd.ref<f32>
+  %m = qd.load %mark : !qd.ref<si32>
+  qd.call @add(%v, %m) : (f32, si32) -> ()
+}
+qd.func @add(%v: f32, %m: si32) {
+  %y = qd.tensor_argument field "y" at 24 position 2 {qd.companion = [32 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %label = qd.tensor_argument field "label" at 16 position 1 : !qd.tensor<si32, [4], [4], 4>
+  %one = qd.constant 1 : si32
+  %place = qd.element %y[%one] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+  %mark = qd.element %label[%one] : !qd.tensor<si32, [4], [4], 4>, si32 -> !qd.ref<si32>
+  %w = qd.unary sin %v : f32 -> f32
+  qd.store %w, %place : !qd.ref<f32>
+  qd.store %m, %mark : !qd.ref<si32>
+  qd.return
+}
+
+// -----
+
 // An element whose old value the gradient needs must not be overwritten.
 qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>

@@ -156,7 +156,7 @@ class Problem:
         for sign in (1.0, -1.0):
             numbers = self.start.copy()
             numbers[index] += sign * self.step
-            losses.append(float(self.run(torch.tensor(numbers, dtype=torch.float32, requires_grad=True))))
+            losses.append(float(self.run(torch.tensor(numbers, dtype=torch.float32, requires_grad=True)).detach()))
         return (losses[0] - losses[1]) / (2 * self.step)
 
 

@@ -59,6 +59,34 @@ def test_elements_that_a_later_loop_overwrites(compiled):
     refuses(run.grad, "'x' is read here and overwritten later")
 
 
+@pytest.mark.parametrize("is_result", [False, True])
+def test_overwritten_elements_that_no_gradient_needs_may_cross_calls(compiled, is_result):
+    x, loss = compiled
+    label = qd.field(qd.i32, shape=x.shape)
+
+    @qd.func
+    def add(i: qd.i32, value: qd.f64, mark: qd.i32):
+        loss[None] += value * value
+        label[i] = mark + 1
+
+    @qd.func
+    def read(i: qd.i32):
+        return x[i], label[i]
+
+    @qd.kernel
+    def run():
+        for _ in qd.static(range(2)):
+            for i in x:
+                if qd.static(is_result):
+                    value, mark = read(i)
+                    loss[None] += value * value
+                    label[i] = mark + 1
+                else:
+                    add(i, x[i], label[i])
+
+    check(run, loss, x)
+
+
 def test_products_of_all_iterations(compiled):
     x, loss = compiled
 
