@@ -17,6 +17,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <mutex>
 #include <thread>
 
 namespace qd {
@@ -150,10 +151,52 @@ private:
   support::Digest key;
 };
 
+/// Objects of parts on disk, beside the kernels. An edit of one task finds the others here.
+class DiskObjects : public backends::ObjectStore {
+public:
+  DiskObjects(llvm::StringRef scope, const support::Options &options) : scope(support::computeDigest(scope)), cache(readOptions(options)) {}
+
+  std::optional<llvm::SmallVector<char, 0>> find(llvm::StringRef source) override {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::optional<llvm::SmallVector<char, 0>> object;
+    cache.find(makeKey(source), [&](artifact::Artifact &&found) {
+      object.emplace(found.binary.begin(), found.binary.end());
+      return true;
+    });
+    return object;
+  }
+  void publish(llvm::StringRef source, llvm::ArrayRef<char> object) override {
+    artifact::Artifact entry;
+    entry.binary.assign(object.begin(), object.end());
+    std::lock_guard<std::mutex> lock(mutex);
+    cache.publish(makeKey(source), entry);
+  }
+
+private:
+  /// The kernel is published right after its parts, and cleans for all of them.
+  static artifact::DiskCacheOptions readOptions(const support::Options &options) {
+    artifact::DiskCacheOptions result = artifact::readCacheOptions(options);
+    result.policy = artifact::CleaningPolicy::Never;
+    return result;
+  }
+  support::Digest makeKey(llvm::StringRef source) const {
+    support::Digest both[2] = {scope, support::computeDigest(source)};
+    return support::computeDigest(both, sizeof both);
+  }
+
+  support::Digest scope;
+  artifact::DiskCache cache;
+  std::mutex mutex;
+};
+
 /// Everything after the frontend. Owns all that it touches: the thread that waits for it may leave.
 class Lowering {
 public:
-  Lowering(const support::Options &options, std::shared_ptr<const backends::Target> target) : options(options), target(std::move(target)) {}
+  /// `cacheScope`: what code on disk belongs to; empty: nothing is kept.
+  Lowering(const support::Options &options, std::shared_ptr<const backends::Target> target, llvm::StringRef cacheScope)
+      : options(options), target(std::move(target)) {
+    if (!cacheScope.empty()) objects.emplace(cacheScope, options);
+  }
 
   /// False when a stage stops.
   bool begin(mlir::OwningOpRef<mlir::ModuleOp> built, backends::Stages::Clock::time_point started, llvm::StringRef sourceText) {
@@ -203,11 +246,14 @@ private:
     module->walk([&](mlir::Operation *) { ++artifact.operations; });
 
     artifact.libraryFolder = options.getText(Option::line_tables);
-    return mlir::succeeded(target->emit(*module, makeTargetOptions(options), *stages, artifact));
+    backends::TargetOptions targetOptions = makeTargetOptions(options);
+    if (objects) targetOptions.objects = &*objects;
+    return mlir::succeeded(target->emit(*module, targetOptions, *stages, artifact));
   }
 
   support::Options options;
   std::shared_ptr<const backends::Target> target;
+  std::optional<DiskObjects> objects;
   bool isWatched = false, succeeded = false, outOfMemory = false;
   std::optional<std::string> crash;
 };
@@ -219,7 +265,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
                                                 llvm::StringRef cacheScope, CompileObserver &observer,
                                                 std::vector<backends::Stages::Time> &times, CompileFailure &failure) {
   installFatalErrorHandler();
-  auto work = std::make_shared<Lowering>(options, std::move(target));
+  auto work = std::make_shared<Lowering>(options, std::move(target), cacheScope);
   artifact::Artifact &artifact = work->artifact;
   support::StatusLine line(support::parseLogLevel(options.getText(Option::log_level)) <= support::LogLevel::Info);
   frontend::Request watched = request;

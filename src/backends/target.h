@@ -5,9 +5,11 @@
 #include "passes/target_traits.h"
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <memory>
+#include <optional>
 
 namespace mlir {
 class ModuleOp;
@@ -17,18 +19,27 @@ namespace qd::backends {
 
 class Stages;
 
+/// Keeps what parts of kernels were compiled to, under what they were compiled from. Used from several threads.
+class ObjectStore {
+public:
+  virtual ~ObjectStore() = default;
+  virtual std::optional<llvm::SmallVector<char, 0>> find(llvm::StringRef source) = 0;
+  virtual void publish(llvm::StringRef source, llvm::ArrayRef<char> object) = 0;
+};
+
 struct TargetOptions {
   bool fastMath = true;
   bool parallel = true;
-  bool verify = false;     ///< LLVM's verifier on what the emitter made
-  int optLevel = 1;        ///< 0 compiles fastest
-  unsigned threads = 1;    ///< that may compile parts of one kernel
-  int lanes = 0;           ///< lanes of every parallel loop; 0: chosen for each loop
-  int blockSize = 128;     ///< threads of a block where the loop does not say; targets with grids
-  int mostThreads = 1024;  ///< of a block
-  int64_t pieceSize = 0;   ///< operations of a function, roughly; 0: any number
-  bool lineTables = false; ///< the lines of the user's source are in the binary
-  std::string replay;      ///< .ll file that takes the place of the emitted LLVM IR
+  bool verify = false;            ///< LLVM's verifier on what the emitter made
+  int optLevel = 1;               ///< 0 compiles fastest
+  unsigned threads = 1;           ///< that may compile parts of one kernel
+  int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
+  int blockSize = 128;            ///< threads of a block where the loop does not say; targets with grids
+  int mostThreads = 1024;         ///< of a block
+  int64_t pieceSize = 0;          ///< operations of a function, roughly; 0: any number
+  bool lineTables = false;        ///< the lines of the user's source are in the binary
+  std::string replay;             ///< .ll file that takes the place of the emitted LLVM IR
+  ObjectStore *objects = nullptr; ///< null: nothing is kept
 };
 
 class Target {

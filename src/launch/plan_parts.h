@@ -37,7 +37,7 @@ struct Plan::Check {
 };
 
 inline Placement getPlacement(const artifact::Artifact &artifact) {
-  return artifact.sites.empty() ? Placement::Ignored : Placement::Included;
+  return artifact.sites.empty() && artifact.libraryFolder.empty() ? Placement::Ignored : Placement::Included;
 }
 
 } // namespace qd::launch

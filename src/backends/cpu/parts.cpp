@@ -1,4 +1,4 @@
-// parts.cpp: the functions of one kernel compiled side by side
+// parts.cpp: the functions of one kernel compiled side by side, and compiled again only where they changed
 //
 // LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the module without the bodies of
 // functions that another part has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every part has
@@ -11,72 +11,163 @@
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LLVMContext.h"
 
+#include <atomic>
+
 namespace qd::backends::cpu {
 namespace {
 
 /// A part of fewer instructions is not worth a thread: reading the module takes as long.
 constexpr unsigned kSmallestPart = 1000;
+/// A kernel of fewer instructions is soon compiled again as a whole.
+constexpr unsigned kWorthKeeping = 10000;
+/// A part that is kept has this many instructions, where it has several functions.
+constexpr unsigned kSmallestKept = 2000;
 
 bool isShared(const llvm::Function &function) { return function.isDeclaration() || function.hasFnAttribute(llvm::Attribute::AlwaysInline); }
 
-/// Functions by part: the longest first, each to the part that has least.
-llvm::StringMap<unsigned> assignParts(llvm::Module &module, unsigned count) {
-  std::vector<std::tuple<unsigned, size_t, llvm::Function *>> functions;
-  for (llvm::Function &function : module)
-    if (!isShared(function)) functions.push_back({~function.getInstructionCount(), functions.size(), &function});
+struct Sizes {
+  unsigned total = 0, largest = 0;
+};
+
+Sizes measure(const llvm::Module &module) {
+  Sizes sizes;
+  for (const llvm::Function &function : module) {
+    if (isShared(function)) continue;
+    unsigned size = function.getInstructionCount();
+    sizes.total += size;
+    sizes.largest = std::max(sizes.largest, size);
+  }
+  return sizes;
+}
+
+/// Evenly: the longest functions first, each to the part that has least.
+void assignEvenly(const llvm::Module &module, Parts &parts) {
+  std::vector<std::tuple<unsigned, size_t, llvm::StringRef>> functions;
+  for (const llvm::Function &function : module)
+    if (!isShared(function)) functions.push_back({~function.getInstructionCount(), functions.size(), function.getName()});
   llvm::sort(functions);
-  std::vector<unsigned> loads(count);
-  llvm::StringMap<unsigned> parts;
-  for (auto [invertedSize, index, function] : functions) {
+  std::vector<unsigned> loads(parts.count);
+  for (auto [invertedSize, index, name] : functions) {
     auto least = llvm::min_element(loads);
     *least += ~invertedSize;
-    parts[function->getName()] = unsigned(least - loads.begin());
-    if (function->hasLocalLinkage()) {
-      function->setLinkage(llvm::GlobalValue::ExternalLinkage);
-      function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    parts.of[name] = unsigned(least - loads.begin());
+  }
+}
+
+/// Neighbours, up to a size that an edit of another function does not move.
+void assignNeighbours(const llvm::Module &module, Parts &parts) {
+  unsigned load = 0;
+  for (const llvm::Function &function : module) {
+    if (isShared(function)) continue;
+    unsigned size = function.getInstructionCount();
+    if (load == 0 || load >= kSmallestKept || size >= kSmallestKept) {
+      ++parts.count;
+      load = 0;
     }
+    load += size;
+    parts.of[function.getName()] = parts.count - 1;
+  }
+}
+
+void makeVisibleToParts(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (isShared(function) || !function.hasLocalLinkage()) continue;
+    function.setLinkage(llvm::GlobalValue::ExternalLinkage);
+    function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+  }
+}
+
+/// Removes what nothing refers to: of a part, what other parts need.
+void removeUnused(llvm::Module &module) {
+  auto isUnused = [](llvm::GlobalValue &value) { return value.use_empty() && (value.isDeclaration() || value.isDiscardableIfUnused()); };
+  for (bool hasChanged = true; hasChanged;) {
+    hasChanged = false;
+    for (llvm::Function &function : llvm::make_early_inc_range(module)) {
+      if (!isUnused(function)) continue;
+      function.eraseFromParent();
+      hasChanged = true;
+    }
+    for (llvm::GlobalVariable &variable : llvm::make_early_inc_range(module.globals())) {
+      if (!isUnused(variable)) continue;
+      variable.eraseFromParent();
+      hasChanged = true;
+    }
+  }
+}
+
+Object writeBitcode(const llvm::Module &module) {
+  Object bitcode;
+  llvm::raw_svector_ostream stream(bitcode);
+  llvm::WriteBitcodeToFile(module, stream);
+  return bitcode;
+}
+
+/// What the threads share.
+struct PartCompiler {
+  const Object bitcode;
+  const Parts &parts;
+  const Processor &processor;
+  const TargetOptions &options;
+  AbandonGate &gate;
+  std::atomic<unsigned> found{0};
+
+  Object compile(unsigned part) {
+    Abandonable ctx(std::make_unique<llvm::LLVMContext>());
+    ctx->setOptPassGate(gate);
+    ctx->setDiscardValueNames(true);
+    // Lazily: bodies that another part has are never read.
+    Abandonable module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "part"}, *ctx)));
+    for (llvm::Function &function : *module)
+      if (!isShared(function) && parts.of.lookup(function.getName()) != part) function.deleteBody();
+    if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
+    if (!parts.areKept) return compile(*module);
+    removeUnused(*module);
+    Object source = writeBitcode(*module);
+    llvm::StringRef key(source.data(), source.size());
+    if (std::optional<Object> object = options.objects->find(key)) {
+      ++found;
+      return std::move(*object);
+    }
+    Object object = compile(*module);
+    if (!gate.isEnabled()) options.objects->publish(key, object);
+    return object;
+  }
+
+private:
+  Object compile(llvm::Module &module) {
+    Abandonable machine(makeTargetMachine(processor, options.optLevel));
+    optimise(module, *machine, options.optLevel);
+    if (gate.isEnabled()) return {};
+    return emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile);
+  }
+};
+
+} // namespace
+
+Parts chooseParts(const llvm::Module &module, const TargetOptions &options) {
+  Parts parts;
+  Sizes sizes = measure(module);
+  // Line tables say where a function stands in the file, which every edit before it changes.
+  parts.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
+  if (parts.areKept) {
+    assignNeighbours(module, parts);
+  } else if (sizes.largest > 0) {
+    parts.count = std::min({options.threads, sizes.total / kSmallestPart, sizes.total / sizes.largest});
+    if (parts.count > 1) assignEvenly(module, parts);
   }
   return parts;
 }
 
-Object compilePart(llvm::StringRef bitcode, const llvm::StringMap<unsigned> &parts, unsigned part, const Processor &processor, int optLevel,
-                   AbandonGate &gate) {
-  Abandonable ctx(std::make_unique<llvm::LLVMContext>());
-  ctx->setOptPassGate(gate);
-  ctx->setDiscardValueNames(true);
-  // Lazily: bodies that another part has are never read.
-  Abandonable module(take(llvm::getLazyBitcodeModule({bitcode, "part"}, *ctx)));
-  for (llvm::Function &function : *module)
-    if (!isShared(function) && parts.lookup(function.getName()) != part) function.deleteBody();
-  if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
-  Abandonable machine(makeTargetMachine(processor, optLevel));
-  optimise(*module, *machine, optLevel);
-  if (gate.isEnabled()) return {};
-  return emitObject(*module, *machine, llvm::CodeGenFileType::ObjectFile);
-}
-
-} // namespace
-
-unsigned choosePartCount(const llvm::Module &module, unsigned threads) {
-  unsigned total = 0, largest = 0;
-  for (const llvm::Function &function : module) {
-    if (isShared(function)) continue;
-    unsigned size = function.getInstructionCount();
-    total += size;
-    largest = std::max(largest, size);
-  }
-  if (largest == 0) return 1;
-  return std::max(1u, std::min({threads, total / kSmallestPart, total / largest}));
-}
-
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count, AbandonGate &gate) {
-  llvm::StringMap<unsigned> parts = assignParts(module, count);
-  Object bitcode;
-  llvm::raw_svector_ostream stream(bitcode);
-  llvm::WriteBitcodeToFile(module, stream);
-  std::vector<Object> objects(count);
-  support::runOnLargeStacks(
-      count, [&](size_t part) { objects[part] = compilePart(stream.str(), parts, unsigned(part), processor, optLevel, gate); });
+std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, const TargetOptions &options, Parts &parts,
+                                 AbandonGate &gate) {
+  makeVisibleToParts(module);
+  PartCompiler compiler{writeBitcode(module), parts, processor, options, gate};
+  std::vector<Object> objects(parts.count);
+  std::atomic<unsigned> next{0};
+  support::runOnLargeStacks(std::min(options.threads, parts.count), [&](size_t) {
+    for (unsigned part; (part = next++) < parts.count;) objects[part] = compiler.compile(part);
+  });
+  parts.found = compiler.found;
   return objects;
 }
 

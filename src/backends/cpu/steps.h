@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Module.h"
 
 #include <vector>
@@ -18,12 +19,22 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
 /// The same for all targets, then what the code generators of processors need to stay fast.
 void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 
-/// How many parts to compile the module in on up to `threads` threads: 1 where one function is most of it, or all of it is soon done.
-unsigned choosePartCount(const llvm::Module &module, unsigned threads);
+/// Which function is compiled in which part.
+struct Parts {
+  llvm::StringMap<unsigned> of; ///< by the function's name
+  unsigned count = 0;           ///< fewer than 2: the module is compiled in one piece
+  bool areKept = false;         ///< objects are looked up and published
+  unsigned found = 0;           ///< objects that were there
+};
 
-/// Optimises the module and selects instructions in `count` parts, each on a thread of its own. One object for each part, none of them of
-/// any use once the compile is abandoned.
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, int optLevel, unsigned count, AbandonGate &gate);
+/// One part where one function is most of the module, or all of it is soon done; else as many as there are threads, or, where objects are
+/// kept, parts that stay the same when a function of another part is edited.
+Parts chooseParts(const llvm::Module &module, const TargetOptions &options);
+
+/// Optimises the module and selects instructions part by part, on several threads. One object for each part, none of them of any use once
+/// the compile is abandoned.
+std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, const TargetOptions &options, Parts &parts,
+                                 AbandonGate &gate);
 
 /// One shared library of all objects, which exports `qd_kernel`. `strip`: without symbols and line tables.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip);

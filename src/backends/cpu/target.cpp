@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace qd::backends::cpu {
@@ -33,15 +34,21 @@ public:
     setProcessor(module, processor, *machine);
     stages.finish("device library");
     // Who looks at the stages sees the module in one piece.
-    unsigned parts = stages.isWatched() ? 1 : choosePartCount(module, options.threads);
-    stages.begin(parts > 1 ? "machine code" : "optimising");
+    Parts parts;
+    if (!stages.isWatched()) parts = chooseParts(module, options);
+    bool isWhole = parts.count < 2;
+    stages.begin(isWhole ? "optimising" : "machine code");
     std::vector<Object> objects =
-        parts > 1 ? compileParts(module, processor, options.optLevel, parts, gate) : compileWhole(module, *machine, options, stages);
+        isWhole ? compileWhole(module, *machine, options, stages) : compileParts(module, processor, options, parts, gate);
     if (stages.isStopped() || gate.isEnabled()) return mlir::success();
+    if (parts.areKept)
+      stages.finish(llvm::formatv("{0} parts, {1} of them compiled before", parts.count, parts.found).str());
+    else if (!isWhole)
+      stages.finish("parts");
     stages.begin("linking");
     artifact.binary = linkSharedLibrary(objects, /*strip=*/!options.lineTables);
     artifact.backend = "cpu";
-    stages.finish(parts > 1 ? "parts and lld" : "lld");
+    stages.finish("lld");
     return mlir::success();
   }
 
