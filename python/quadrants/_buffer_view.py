@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from . import _runtime
-from ._interop import find_array
+from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack
 from ._types import NdarrayType
 
@@ -60,7 +60,7 @@ class BufferView(Ndarray):
     def __init__(self, arr: Any, offset: int = 0, size: int | None = None):
         container = arr._impl if isinstance(arr, _runtime.TensorBase) else arr
         if not isinstance(container, (_runtime.FieldBase, _runtime.NdarrayBase)):
-            array = None if isinstance(arr, (list, tuple)) else find_array(arr, "arr")
+            array = None if isinstance(arr, (list, tuple)) else find_any_array(arr, "arr")
             if array is None:
                 raise TypeError(f"BufferView takes an array, got {type(arr).__name__}")
             container = from_dlpack(array)

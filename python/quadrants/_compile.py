@@ -14,10 +14,11 @@ import numpy as np
 from . import _options, _runtime, _snode
 from ._buffer_view import BufferView
 from ._container import ContainerMethods
+from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
 from ._field import Field
-from ._interop import element_dtype, find_array, find_on_device
+from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray, from_device
 from ._parameters import Parameter
@@ -192,8 +193,8 @@ def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
 
 def _find_external(parameter: Parameter, value: Any, annotation: Any) -> Any:
     """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
-    if (found := find_on_device(value, parameter.name)) is not None:
-        return _take_from_device(parameter, *found)
+    if (found := find_device_array(value, parameter.name)) is not None:
+        return _take_from_device(parameter, found)
     array = find_array(value, parameter.name)
     if array is None:
         return None
@@ -278,12 +279,12 @@ def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any, ha
         raise ValueError(f"the elements of argument {name} are not aligned: pass a copy")
 
 
-def _take_from_device(parameter: Parameter, value: Any, stand_in: np.ndarray) -> Ndarray:
+def _take_from_device(parameter: Parameter, array: DeviceArray) -> Ndarray:
     annotation = parameter.annotation if parameter.kind in ("array", "view") else None
-    _check_external(parameter, stand_in, annotation, has_grad=False)
+    _check_external(parameter, array.make_stand_in(), annotation, has_grad=False)
     elements = annotation.dtype if annotation is not None else None
     rank = elements.ndim if isinstance(elements, MatrixType) else 0
-    return from_device(value, stand_in.shape[stand_in.ndim - rank :])
+    return from_device(array, array.shape[len(array.shape) - rank :])
 
 
 _PREPARE = {

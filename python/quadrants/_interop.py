@@ -8,12 +8,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from . import _options, _runtime
+from ._device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
 from ._dtypes import (
     BF16_BITS,
     DataType,
@@ -28,7 +28,6 @@ from ._dtypes import (
     u1,
 )  # fmt: skip
 from ._matrix import unwrap
-from ._snode import row_major_strides
 
 HUGE = 4 << 20  # from here on copies are worth threads, and their destination huge pages
 _CHUNK = 8 << 20
@@ -89,6 +88,12 @@ def to_torch_dtype(dtype: Any) -> Any:
     return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
 
 
+def find_any_array(value: Any, name: str) -> DeviceArray | np.ndarray | None:
+    """An array of another library, on the GPU that kernels run on or where the processor reads it; None for what is no array."""
+    on_device = find_device_array(value, name)
+    return find_array(value, name) if on_device is None else on_device
+
+
 def find_array(value: Any, name: str) -> np.ndarray | None:
     """An array of another library as a NumPy array of the same memory; None for what is no array.
 
@@ -102,6 +107,7 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
     if value is None or isinstance(value, (int, float, list, tuple, str, bytes, dict, np.generic)):
         return None
     if hasattr(value, "__dlpack__"):
+        refuse_device(value, name)
         return np.from_dlpack(value)
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
@@ -109,28 +115,6 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
         return np.asarray(memoryview(value))
     except TypeError:
         return None
-
-
-def find_on_device(value: Any, name: str) -> tuple[Any, np.ndarray] | None:
-    """An array on the GPU that kernels run on, and a stand-in that has its type, shape and strides; None for anything else.
-
-    Raises `ValueError` for one on another GPU.
-    """
-    if _options.get("arch") != "cuda" or isinstance(value, np.ndarray):
-        return None
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        value = value.detach()
-        if value.device.type == "cuda" and value.device.index != _options.get("device_id"):
-            raise ValueError(
-                f"argument {name} is on {value.device}, and kernels run on cuda:{_options.get('device_id')}: pass a copy there"
-            )
-    array = getattr(value, "__cuda_array_interface__", None)
-    if array is None:
-        return None
-    item = np.dtype(array["typestr"])
-    strides = array.get("strides") or row_major_strides(array["shape"], item.itemsize)
-    return value, np.lib.stride_tricks.as_strided(np.empty(1, item), array["shape"], strides)
 
 
 def _view_torch(tensor: Any, name: str) -> np.ndarray:
@@ -162,6 +146,9 @@ def as_array(value: Any) -> np.ndarray:
             raise ValueError("a tensor on the device meta has no elements to copy")
         value = (value if value.layout is torch.strided else value.to_dense()).detach().cpu().resolve_neg()
         return _view_torch(value.float() if value.dtype is torch.bfloat16 else value, "arr")
+    if (on_device := find_device_array(value, "the array")) is not None:
+        elements = on_device.fetch(element_dtype(on_device.make_stand_in(), "the array"))
+        return from_bf16(elements) if elements.dtype == BF16_BITS else elements
     found = find_array(value, "the array")
     return np.asarray(unwrap(value)) if found is None else found
 
@@ -286,9 +273,11 @@ class InteropMethods:
         return tensor.to(target) if leaves else tensor
 
     def _torch_on_device(self, torch: Any, device: Any, copy: bool | None, keep_dims: bool, dtype: Any) -> Any:
-        is_copy = copy is not False and self._qd_layout[7]  # tiles have no strides
-        view = torch.as_tensor(self._fetch() if is_copy else self._device_array(), device=f"cuda:{self._device}")
-        view = view.view(torch.bfloat16) if self.dtype is bf16 else view
+        has_view = not self._qd_layout[7] and min(self._qd_layout[4], default=0) >= 0  # tiles have no strides, torch none below zero
+        if has_view or copy is False:
+            view = torch.from_dlpack(self)
+        else:
+            view = _as_tensor(torch, np.array(self._fetch(), order="C")).to(f"cuda:{self._device}")
         if len(self.element_shape) == 1 and keep_dims:
             view = view[..., None]
         elif len(self.element_shape) == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1:
@@ -303,28 +292,12 @@ class InteropMethods:
         result = view.to(target, wanted)
         return result.clone() if copy and result.data_ptr() == view.data_ptr() else result
 
-    def _device_array(self) -> Any:
-        """What other libraries take memory of a GPU from; it keeps the memory alive."""
-        _, _, element_shape, extents, strides, component, _, tilings = self._qd_layout
-        if tilings:
-            raise ValueError("Zero-copy not available: the field lies in tiles, along which there is no stride")
-        inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
-        array = {
-            "data": (self._address, False),
-            "shape": extents + element_shape,
-            "strides": strides + inner,
-            "typestr": "<i2" if self.dtype is bf16 else to_numpy_dtype(self.dtype).str,
-            "version": 3,
-            "stream": 1,  # the default stream, on which all of this is ordered
-        }
-        return SimpleNamespace(__cuda_array_interface__=array, owner=self._buffer)
-
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA array interface, version 3, of memory on a GPU."""
         if self._device is None:
             raise AttributeError(f"the {self._noun} is not in the memory of a GPU")
-        return self._device_array().__cuda_array_interface__
+        return describe_interface(self)
 
     def from_numpy(self, arr: Any) -> None:
         """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment.
@@ -346,7 +319,7 @@ class InteropMethods:
         """Set all elements from an array of their shape."""
         is_strided = self._device is not None and not self._qd_layout[7]
         if is_strided and source.flags.c_contiguous and source.dtype == to_memory_dtype(self.dtype):
-            if source.strides == self._device_array().__cuda_array_interface__["strides"]:
+            if source.strides == describe_container(self)[1]:
                 self._flush(source)  # straight from its memory
                 return
         elements = self._fetch(None, True)
@@ -378,12 +351,29 @@ class InteropMethods:
             raise AttributeError(f"the {self._noun} is in the memory of a GPU, or in tiles")
         return self.view().__array_interface__
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """A DLPack capsule of the memory; keywords as the array API says: stream, max_version, dl_device, copy."""
-        if self._device is not None:
-            return import_torch().as_tensor(self._device_array(), device=f"cuda:{self._device}").__dlpack__(**options)
-        source = self.to_torch(copy=None) if self.dtype is bf16 else self.view()
-        return source.__dlpack__(**{name: value for name, value in options.items() if value is not None})
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the memory, which it keeps alive.
+
+        Args:
+            stream: for memory of a GPU, the CUDA stream of the consumer, which waits for what was launched: None or 1 for the default one,
+                2 for that of the thread, -1 for no order.
+            max_version: the newest version of DLPack that the consumer knows; from (1, 0) on the capsule is of version 1.
+            dl_device: (type, number) of the device that the consumer wants: the container's own, or (1, 0) for a copy on the CPU.
+            copy: True for a capsule of a copy, False for `BufferError` where a copy is needed.
+
+        Raises `BufferError` where there is no such capsule.
+        """
+        if self._device is None and self.dtype is not bf16:
+            options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+            return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        return export_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (type, number) of the device that the memory is on."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _options, _runtime, _types
 from ._container import ContainerMethods, attach, element_shape_of, scalar_dtype
+from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._interop import element_dtype, find_array
@@ -125,15 +126,16 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
 def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     """An ndarray on the memory of an array of another library, which it keeps alive.
 
-    `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; `element` is a vector or
-    matrix type for its last axes; `grad` is a second array, of the same shape and data type, for its gradients. What is read-only stays so.
-    Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
+    `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; on a GPU also what lies
+    there, with DLPack or the CUDA array interface. `element` is a vector or matrix type for its last axes; `grad` is a second array, of
+    the same shape and data type, for its gradients. What is read-only stays so. Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
     """
-    array = find_array(obj, "obj")
+    on_device = find_device_array(obj, "obj")
+    array = find_array(obj, "obj") if on_device is None else on_device.make_stand_in()
     if array is None:
         raise TypeError(f"from_dlpack takes an array, got {type(obj).__name__}")
     dtype = element_dtype(array, "obj")
-    if not array.flags.aligned:
+    if not (array.flags.aligned if on_device is None else on_device.address % dtype.size == 0):
         raise ValueError("the elements of obj are not aligned: pass a copy")
     element = dtype if element is None else element
     shape = element.shape if isinstance(element, MatrixType) else ()
@@ -142,10 +144,8 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
         have != dtype.size * math.prod(shape[axis + 1 :]) for axis, have in enumerate(array.strides[rank:])
     ):
         raise ValueError(f"elements of type {element} are expected, got an array of shape {array.shape} and strides {array.strides}")
-    buffer, place = _runtime.Buffer.borrow(array)
-    made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
-    _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
-    made._element_type = element
+    buffer, place = _runtime.Buffer.borrow(array) if on_device is None else on_device.borrow()
+    made = _on_memory(array, element, buffer, place)
     if grad is not None:
         attach(made, "grad", from_dlpack(grad, element))
         if (made.grad.shape, made.grad.dtype) != (made.shape, dtype):
@@ -153,24 +153,20 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
     return made
 
 
-def from_device(obj: Any, element_shape: tuple[int, ...] = ()) -> Ndarray:
-    """An ndarray on the memory of an array on the GPU (torch, CuPy, Numba, …), which it keeps alive.
+def from_device(array: DeviceArray, element_shape: tuple[int, ...] = ()) -> Ndarray:
+    """An ndarray on the memory of an array on the GPU, whose owner it keeps. The last axes are those of elements of `element_shape`."""
+    element: Any = element_dtype(array.make_stand_in(), "obj")
+    if element_shape:
+        element = (_types.vector, _types.matrix)[len(element_shape) - 1](*element_shape, element)
+    return _on_memory(array, element, *array.borrow())
 
-    The last axes are those of elements of `element_shape`. Raises `TypeError` for data types that kernels have not.
-    """
-    array = obj.__cuda_array_interface__
-    dtype = find_dtype(np.dtype(array["typestr"]))
-    if dtype is None:
-        raise TypeError(f"kernels have no data type {array['typestr']}")
-    extents, rank = tuple(array["shape"]), len(array["shape"]) - len(element_shape)
-    strides = array.get("strides") or row_major_strides(extents, dtype.size)
-    reach = [step * (extent - 1) for step, extent in zip(strides, extents, strict=True)] if math.prod(extents) else []
-    begin, end = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + dtype.size
-    buffer = _runtime.Buffer.borrow_device(array["data"][0] + begin, end - begin, obj)
-    made = _CLASSES[len(element_shape)].__new__(_CLASSES[len(element_shape)])
-    _runtime.NdarrayBase.__init__(made, dtype, element_shape, extents[:rank], tuple(strides[:rank]), dtype.size, buffer, -begin)
-    element: Any = (dtype, _types.vector, _types.matrix)[len(element_shape)]
-    made._element_type = element(*element_shape, dtype) if element_shape else dtype
+
+def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.Buffer, place: int) -> Ndarray:
+    dtype, shape = scalar_dtype(element), element_shape_of(element)
+    rank = len(array.shape) - len(shape)
+    made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
+    _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)
+    made._element_type = element
     return made
 
 

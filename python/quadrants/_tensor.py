@@ -10,7 +10,7 @@ from typing import Any
 from . import _runtime, _types
 from ._container import Companions, ContainerMethods
 from ._field import Field, field
-from ._interop import find_array
+from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack, make_ndarray
 from ._struct import StructField, StructNdarray
 from ._types import Layout, MatrixType
@@ -159,7 +159,7 @@ class Tensor(Companions, _runtime.TensorBase):
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, backend={self.backend.name}{layout})"
 
 
-_PROTOCOLS = ("__array_interface__", "__dlpack__", "__dlpack_device__", "to_dlpack")
+_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dlpack_device__", "to_dlpack")
 
 
 class VectorTensor(Tensor):
@@ -178,8 +178,8 @@ def wrap(impl: Any) -> Tensor:
 
     An array of another library gets an ndarray on its memory, as by `Tensor.from_dlpack`.
     """
-    if not isinstance(impl, (ContainerMethods, StructField, Tensor)) and find_array(impl, "impl") is not None:
-        impl = from_dlpack(impl)
+    if not isinstance(impl, (ContainerMethods, StructField, Tensor)) and (array := find_any_array(impl, "impl")) is not None:
+        impl = from_dlpack(array)
     return _CLASSES[len(getattr(impl, "element_shape", ())) if isinstance(impl, ContainerMethods) else 0](impl)
 
 

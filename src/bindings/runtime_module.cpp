@@ -4,6 +4,7 @@
 #include "backends/cuda/device.h"
 #include "bindings/read_options.h"
 #include "launch/data_type.h"
+#include "launch/dlpack.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
 #include "launch/specialise.h"
@@ -147,6 +148,9 @@ void addStreams(nb::module_ &m) {
     find()->synchronizeStream(toPointer(stream));
   });
   m.def("is_stream_done", [=](Handle stream) { return !find() || find()->isDone(toPointer(stream)); });
+  m.def("order_streams", [=](Handle first, Handle then) {
+    if (find()) find()->order(toPointer(first), toPointer(then));
+  });
   m.def("make_event", [=] { return find() ? Handle(find()->makeEvent()) : 0; });
   m.def("destroy_event", [=](Handle event) {
     if (find()) find()->destroyEvent(toPointer(event));
@@ -180,6 +184,7 @@ NB_MODULE(_runtime, m) {
     launch::addDataTypes(m.ptr());
     launch::addTensorTypes(m.ptr());
     launch::addKernelType(m.ptr());
+    launch::addDlpack(m.ptr());
     return true;
   });
   if (!isMade) throw nb::python_error();

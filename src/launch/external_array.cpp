@@ -1,5 +1,6 @@
 #include "launch/external_array.h"
 
+#include "launch/dlpack.h"
 #include "launch/numpy.h"
 
 #include <bit>
@@ -19,20 +20,8 @@ static std::optional<ScalarType> findScalarType(char kind, uint64_t bytes) {
   return std::nullopt;
 }
 
-//--- DLPack (https://dmlc.github.io/dlpack): as far as a look at a tensor needs it ---
-
 namespace {
-struct DlTensor {
-  void *data;
-  int32_t deviceType, deviceId;
-  int32_t rank;
-  uint8_t typeCode, typeBits;
-  uint16_t typeLanes;
-  int64_t *extents;
-  int64_t *strides; ///< in elements; null: packed
-  uint64_t byteOffset;
-};
-
+/// Functions that a library offers to look at its tensors without capsules.
 struct DlExchange {
   uint32_t majorVersion, minorVersion;
   void *previous;
@@ -40,7 +29,6 @@ struct DlExchange {
   int (*look)(void *object, DlTensor *out); ///< what the object has now, without owning or waiting
   int (*findStream)(int32_t deviceType, int32_t deviceId, void **out);
 };
-constexpr int32_t kDlCpu = 1, kDlCuda = 2, kDlCudaHost = 3, kDlCudaManaged = 13;
 } // namespace
 
 /// Null when the type does not offer the functions. The type asked for last is remembered.

@@ -41,6 +41,10 @@ inline bool isTensor(PyObject *object) {
 }
 inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<TensorObject *>(object)->tensor; }
 
+/// A block of memory as Python has it; a new reference.
+PyObject *wrapBuffer(const runtime::BufferRef &buffer);
+void addBufferType(PyObject *module);
+
 /// The shape of an element as a tuple; a new reference.
 PyObject *makeElementShape(const layout::ValueType &element);
 /// Whether elements of two containers or NumPy arrays may share memory: by their bounds, of two containers by their layouts, too.

@@ -43,7 +43,7 @@ class FakeDriver(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
-            "modules links edges busy fault"
+            "modules links edges busy fault stream_waits"
         ).split()
     ]
 

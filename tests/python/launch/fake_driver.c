@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ EXPORT struct {
   int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
       modules, links, edges, busy; /* so often is the answer that a stream is not done yet */
   int64_t fault; /* the status that the next synchronisation fails with */
+  int64_t stream_waits;
 } fake = {.bytes_available = (int64_t)1 << 30};
 
 static struct Block {
@@ -36,10 +38,14 @@ static struct Block {
   size_t bytes;
 } blocks[MOST_BLOCKS];
 
+/* One thread works on the device at a time; the blocks are open while one does. */
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static void protect(int how) {
   for (int i = 0; i < MOST_BLOCKS; ++i)
     if (blocks[i].data) mprotect(blocks[i].data, blocks[i].bytes, how);
 }
+static void enter(void) { pthread_mutex_lock(&device_lock), protect(PROT_READ | PROT_WRITE); }
+static void leave(void) { protect(PROT_NONE), pthread_mutex_unlock(&device_lock); }
 
 static int sticky;
 
@@ -76,55 +82,57 @@ EXPORT int cuMemGetInfo_v2(size_t *free, size_t *total) {
   *total = fake.bytes_available;
   return SUCCESS;
 }
+static struct Block *find(const char *data) {
+  for (int i = 0; i < MOST_BLOCKS; ++i)
+    if (blocks[i].data == data) return &blocks[i];
+  return NULL;
+}
 static int allocate(uint64_t *out, size_t bytes) {
   if (!current) return INVALID_VALUE;
   if (sticky) return sticky;
   if (bytes > (size_t)(fake.bytes_available - fake.bytes_in_use)) return OUT_OF_MEMORY;
-  for (int i = 0; i < MOST_BLOCKS; ++i) {
-    if (blocks[i].data) continue;
-    blocks[i].data = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    blocks[i].bytes = bytes;
-    *out = (uint64_t)blocks[i].data;
-    fake.bytes_in_use += (int64_t)bytes;
-    return ++fake.allocations, SUCCESS;
-  }
-  return OUT_OF_MEMORY;
+  struct Block *free = find(NULL);
+  if (!free) return OUT_OF_MEMORY;
+  free->data = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  free->bytes = bytes;
+  *out = (uint64_t)free->data;
+  fake.bytes_in_use += (int64_t)bytes;
+  return ++fake.allocations, SUCCESS;
 }
 static int release(uint64_t address) {
-  for (int i = 0; i < MOST_BLOCKS; ++i) {
-    if ((uint64_t)blocks[i].data != address) continue;
-    munmap(blocks[i].data, blocks[i].bytes);
-    fake.bytes_in_use -= (int64_t)blocks[i].bytes;
-    blocks[i].data = NULL;
-    return ++fake.releases, SUCCESS;
-  }
-  return INVALID_VALUE;
+  struct Block *block = find((char *)address);
+  if (!block) return INVALID_VALUE;
+  munmap(block->data, block->bytes);
+  fake.bytes_in_use -= (int64_t)block->bytes;
+  block->data = NULL;
+  return ++fake.releases, SUCCESS;
 }
-EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) { return allocate(out, bytes); }
-EXPORT int cuMemFree_v2(uint64_t address) { return release(address); }
-EXPORT int cuMemAllocAsync(uint64_t *out, size_t bytes, void *stream) { return allocate(out, bytes); }
-EXPORT int cuMemFreeAsync(uint64_t address, void *stream) { return release(address); }
+static int locked(int status) { return pthread_mutex_unlock(&device_lock), status; }
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) { return pthread_mutex_lock(&device_lock), locked(allocate(out, bytes)); }
+EXPORT int cuMemFree_v2(uint64_t address) { return pthread_mutex_lock(&device_lock), locked(release(address)); }
+EXPORT int cuMemAllocAsync(uint64_t *out, size_t bytes, void *stream) { return pthread_mutex_lock(&device_lock), locked(allocate(out, bytes)); }
+EXPORT int cuMemFreeAsync(uint64_t address, void *stream) { return pthread_mutex_lock(&device_lock), locked(release(address)); }
 EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) { return *out = calloc(1, bytes), ++fake.pins, SUCCESS; }
 EXPORT int cuMemFreeHost(void *data) { return free(data), SUCCESS; }
 EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return *(int *)out = 0, SUCCESS; }
 
 static int copy(void *to, const void *from, size_t bytes) {
   if (sticky) return sticky;
-  protect(PROT_READ | PROT_WRITE);
+  enter();
   memcpy(to, from, bytes);
-  protect(PROT_NONE);
+  leave();
   return SUCCESS;
 }
 EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void *stream) {
-  protect(PROT_READ | PROT_WRITE);
+  enter();
   memset((void *)address, value, bytes);
-  protect(PROT_NONE);
+  leave();
   return SUCCESS;
 }
 EXPORT int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
-  protect(PROT_READ | PROT_WRITE);
+  enter();
   for (size_t i = 0; i < count; ++i) ((unsigned *)address)[i] = value;
-  protect(PROT_NONE);
+  leave();
   return SUCCESS;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
@@ -168,9 +176,9 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function,
 
 static int run(struct Function *function, const void *launch, unsigned blocks, unsigned threads, unsigned shared) {
   if (sticky) return sticky;
-  protect(PROT_READ | PROT_WRITE);
+  enter();
   function->entry(launch, blocks, threads, shared);
-  protect(PROT_NONE);
+  leave();
   return SUCCESS;
 }
 EXPORT int cuLaunchKernel(struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
@@ -213,7 +221,7 @@ EXPORT int cuStreamQuery(void *stream) {
   if (fake.busy) return --fake.busy, NOT_READY;
   return cuStreamSynchronize(stream);
 }
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return SUCCESS; }
+EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return ++fake.stream_waits, SUCCESS; }
 EXPORT int cuEventCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
 EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
 EXPORT int cuEventRecord(void *event, void *stream) { return SUCCESS; }
