@@ -79,6 +79,10 @@ def init(
     values = _options.collect(keywords)
     chosen = _choose_arch(arch, enable_fallback, values)
     values.update(arch=chosen.name, enable_fallback=enable_fallback)
+    if values["check_races"] and chosen is Arch.cuda:
+        raise ValueError(
+            "check_races=True is not possible with arch=qd.cuda, where iterations have no order: look for races with arch=qd.cpu"
+        )
     if _test_mode:
         return types.SimpleNamespace(**values)
     reset()

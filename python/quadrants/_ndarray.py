@@ -128,7 +128,9 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
 
     `obj` is a NumPy array, a torch tensor, or anything with DLPack, the array interface or the buffer protocol; on a GPU also what lies
     there, with DLPack or the CUDA array interface. `element` is a vector or matrix type for its last axes; `grad` is a second array, of
-    the same shape and data type, for its gradients. What is read-only stays so. Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
+    the same shape and data type, for its gradients. What is read-only stays so.
+
+    Raises `TypeError` for data types that kernels have not, `ValueError` for shapes that do not fit.
     """
     on_device = find_device_array(obj, "obj")
     array = find_array(obj, "obj") if on_device is None else on_device.make_stand_in()
@@ -162,7 +164,8 @@ def from_device(array: DeviceArray, element_shape: tuple[int, ...] = ()) -> Ndar
 
 
 def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.Buffer, place: int) -> Ndarray:
-    dtype, shape = scalar_dtype(element), element_shape_of(element)
+    stand_in = array if isinstance(array, np.ndarray) else array.make_stand_in()
+    dtype, shape = element_dtype(stand_in, "obj"), element_shape_of(element)
     rank = len(array.shape) - len(shape)
     made = _CLASSES[len(shape)].__new__(_CLASSES[len(shape)])
     _runtime.NdarrayBase.__init__(made, dtype, shape, array.shape[:rank], array.strides[:rank], dtype.size, buffer, place)

@@ -82,7 +82,8 @@ template <typename Kind> PyObject *give(const Request &request) {
   given->extents = readIntegers(request.extents);
   given->strides = readIntegers(request.strides);
   for (int64_t &stride : given->strides) {
-    if (stride % bytes) throw Error(ErrorKind::Value, "strides that are no multiples of an element's size cannot be told to other libraries");
+    if (stride % bytes)
+      throw Error(ErrorKind::Value, "strides that are no multiples of an element's size cannot be told to other libraries");
     stride /= bytes;
   }
   given->managed.tensor = {.data = reinterpret_cast<void *>(request.address),
@@ -111,8 +112,7 @@ PyObject *exportDlpack(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     Request request{};
     if (!PyArg_ParseTuple(args, "OK(ii)OOOppp:export_dlpack", &request.owner, &request.address, &request.deviceType, &request.deviceId,
-                          &request.dtype, &request.extents, &request.strides, &request.isVersioned, &request.isReadOnly,
-                          &request.isCopied))
+                          &request.dtype, &request.extents, &request.strides, &request.isVersioned, &request.isReadOnly, &request.isCopied))
       return nullptr;
     return request.isVersioned ? give<ManagedVersioned>(request) : give<Managed>(request);
   });
@@ -165,7 +165,8 @@ PyObject *copyMemory(PyObject *, PyObject *container) {
     auto bytes = size_t(tensor.range.end - tensor.range.begin);
     runtime::BufferRef twin = allocateBuffer(bytes);
     memory->copy(twin->getData(), tensor.data + tensor.range.begin, bytes);
-    return Py_BuildValue("(NL)", wrapBuffer(twin), reinterpret_cast<long long>(twin->getData()) - static_cast<long long>(tensor.range.begin));
+    return Py_BuildValue("(NL)", wrapBuffer(twin),
+                         reinterpret_cast<long long>(twin->getData()) - static_cast<long long>(tensor.range.begin));
   });
 }
 

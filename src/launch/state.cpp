@@ -2,6 +2,7 @@
 
 #include "launch/kernel.h"
 #include "launch/tensor_object.h"
+#include "launch/transfer.h"
 #include "support/error.h"
 
 namespace qd::launch {
@@ -19,7 +20,8 @@ void requireActive() {
 void resetState() {
   State &state = getState();
   try {
-    if (state.device) state.device->synchronize();
+    // Ctrl-C ends the wait for a grid that never ends, and the runtime stays as it is.
+    if (state.device) synchronize();
   } catch (const support::Error &) {
     // A fault of a kernel: the runtime ends all the same, and the next one begins anew.
   }

@@ -32,7 +32,7 @@ inline thread_local PyObject *watcher = nullptr;
 inline thread_local PyObject *writeWatcher = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
-/// Ends the runtime: containers lose their memory, kernels their code.
+/// Ends the runtime: containers lose their memory, kernels their code. Throws PythonError where Ctrl-C ends the wait for what runs.
 void resetState();
 
 } // namespace qd::launch

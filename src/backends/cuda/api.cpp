@@ -10,6 +10,13 @@ namespace qd::cuda {
 // Of the driver that was found last: there is one in a process, but for tests.
 static const Api *latest;
 
+// The first that takes the PTX that is written for it.
+static constexpr int kOldestDriver = 11080;
+
+static std::string formatVersion(int version) {
+  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 static std::string load(const std::string &library, Api &api) {
   void *handle = nullptr;
   // The last is where Windows puts it for Linux programs.
@@ -25,7 +32,8 @@ static std::string load(const std::string &library, Api &api) {
   QD_CUDA_NEWER_FUNCTIONS(QD_CUDA_FIND)
 #undef QD_CUDA_FIND
 #undef QD_CUDA_NEED
-  if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + "): CUDA 11.2 or newer is needed";
+  const std::string needed = "): " + formatVersion(kOldestDriver) + " or newer is needed, so update the driver";
+  if (missing) return std::string("the NVIDIA driver is too old (it has no ") + missing + needed;
   int count = 0;
   if (Status status = api.initialize(0); status != kSuccess) {
     const char *text = nullptr;
@@ -34,6 +42,7 @@ static std::string load(const std::string &library, Api &api) {
   }
   if (api.getDriverVersion(&api.driverVersion) != kSuccess || api.countDevices(&count) != kSuccess || count == 0)
     return "the NVIDIA driver has no device";
+  if (api.driverVersion < kOldestDriver) return "the NVIDIA driver is too old (it is for " + formatVersion(api.driverVersion) + needed;
   latest = &api;
   return "";
 }

@@ -24,7 +24,7 @@ using Graph = struct GraphHandle *;
 using GraphNode = struct GraphNodeHandle *;
 using ExecutableGraph = struct ExecutableGraphHandle *;
 
-enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600 };
+enum : Status { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kUnsupportedPtx = 222, kNotReady = 600 };
 
 enum Attribute : int {
   kMultiprocessorCount = 16,
@@ -37,7 +37,7 @@ enum FunctionAttribute : int { kMaxDynamicSharedBytes = 8 };
 enum ContextLimit : int { kStackBytes = 0 };
 enum PoolAttribute : int { kReleaseThreshold = 4 };
 enum HostFlags : unsigned { kPortable = 1, kMapped = 2 };
-enum StreamFlags : unsigned { kBlocking = 0 };
+enum StreamFlags : unsigned { kNonBlocking = 1 };
 enum EventFlags : unsigned { kTimed = 0, kUntimed = 2 };
 enum LinkInput : int { kCubin = 0, kPtx = 1 };
 enum LinkOption : int { kMaxRegisters = 0, kErrorLog = 5, kErrorLogBytes = 6, kTargetFromContext = 8 };
@@ -68,7 +68,7 @@ struct GraphEdge {
   static GraphEdge makeEarly() { return {.from = 1, .kind = 1}; }
 };
 
-// name, spelling in the library, arguments. Those that a driver of CUDA 11.2 or later lacks are none.
+// name, spelling in the library, arguments. Those that a driver of CUDA 11.8 or later lacks are none.
 #define QD_CUDA_FUNCTIONS(row)                                                                                                             \
   row(getErrorName, "cuGetErrorName", (Status, const char **)) row(getErrorString, "cuGetErrorString", (Status, const char **)) row(       \
       initialize, "cuInit", (unsigned)) row(getDriverVersion, "cuDriverGetVersion", (int *)) row(countDevices, "cuDeviceGetCount",         \

@@ -77,6 +77,9 @@ private:
     memory->check(api.beginLinking(unsigned(options.size()), options.data(), values.data(), &owner.linking), "assemble a kernel");
     Status status = api.addToLinking(owner.linking, kPtx, text.data(), text.size() + 1, artifact.kernel.c_str(), 0, nullptr, nullptr);
     if (status == kSuccess) status = api.completeLinking(owner.linking, &code, &size);
+    if (status == kUnsupportedPtx)
+      throw Error(ErrorKind::Runtime,
+                  "the NVIDIA driver is too old for the code of " + architecture + " (" + cuda::describe(status) + "): update the driver");
     if (status != kSuccess) throw DriverError(status, "assemble kernel " + artifact.kernel + ": " + errors.data());
     auto *bytes = static_cast<const uint8_t *>(code);
     return {bytes, bytes + size};

@@ -208,6 +208,7 @@ void GpuKernel::run(runtime::KernelRun &run) {
   Memory::Scope scope(*memory);
   Lane &lane = getLane(static_cast<Stream>(run.stream));
   writeParameters(lane, run);
+  memory->order.beginLaunch(lane.stream);
   // A graph is worth its making from the second launch on.
   if (tasks.empty() || !repeats.empty() || !memory->api.hasGraphs() || ++lane.launches == 1) {
     size_t repeat = 0;
@@ -218,6 +219,7 @@ void GpuKernel::run(runtime::KernelRun &run) {
     // How large the grids are may say the copy of the arguments alone.
     launchGraph(lane, run.context.arguments, isChanged || lane.argumentCopy);
   }
+  memory->order.endLaunch(lane.stream);
   // Checks are there in debug mode only, where what fails has to be told at its launch.
   if (resultBytes || hasPrint || lane.failure.get()) waitAndReport(lane, run);
 }

@@ -51,7 +51,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
   return opened->back();
 }
 
-Memory::Memory(const Api &api, int number) : api(api) {
+Memory::Memory(const Api &api, int number) : api(api), order(api) {
   cuda::check(api.getDevice(&ordinal, number), "be opened");
   // The context that the CUDA runtime, and with it torch, uses.
   cuda::check(api.retainPrimaryContext(&context, ordinal), "make a context");
@@ -110,6 +110,7 @@ void Memory::check(Status status, const char *action) {
 
 void Memory::synchronize() {
   Scope scope(*this);
+  order.join();
   check(api.synchronizeStream(nullptr), "finish what was launched");
 }
 
@@ -155,6 +156,7 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
                                        std::to_string(runtime::getMemoryUse().bytes) + " are in use by Quadrants");
   }
   auto *data = reinterpret_cast<void *>(address);
+  StreamOrder::Change change(order);
   runtime::BufferRef buffer = runtime::Buffer::adopt(shared_from_this(), data, bytes);
   check(api.fillBytes(address, 0, bytes + kTail, nullptr), "clear memory");
   return buffer;
@@ -166,6 +168,9 @@ void Memory::release(void *data) noexcept {
   api.getCurrentContext(&current);
   if (current != context) api.setCurrentContext(context);
   // Where this fails the driver has ended already.
+  try {
+    order.join();
+  } catch (const Error &) {}
   pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
   if (current && current != context) api.setCurrentContext(current);
 }
@@ -177,6 +182,7 @@ void Memory::trim() {
 
 void Memory::fill(void *data, uint32_t word, size_t bytes) {
   Scope scope(*this);
+  StreamOrder::Change change(order);
   bool isByte = word == (word & 0xff) * 0x01010101u;
   check(isByte ? api.fillBytes(Address(data), static_cast<unsigned char>(word), bytes, nullptr)
                : api.fillWords(Address(data), word, bytes / sizeof word, nullptr),
@@ -185,6 +191,7 @@ void Memory::fill(void *data, uint32_t word, size_t bytes) {
 
 void Memory::copy(void *to, const void *from, size_t bytes) {
   Scope scope(*this);
+  StreamOrder::Change change(order);
   if (bytes) check(api.copyOnDevice(Address(to), Address(from), bytes, nullptr), "copy memory");
 }
 
@@ -256,6 +263,7 @@ void Memory::prepareStages(size_t wanted) {
 void Memory::read(void *host, const void *data, size_t bytes) {
   if (bytes == 0) return;
   Scope scope(*this);
+  order.join();
   std::lock_guard lock(staging);
   const size_t chunk = getChunk(bytes, kStageBytes);
   prepareStages(chunk);
@@ -277,6 +285,7 @@ void Memory::read(void *host, const void *data, size_t bytes) {
 void Memory::write(void *data, const void *host, size_t bytes) {
   if (bytes == 0) return;
   Scope scope(*this);
+  StreamOrder::Change change(order);
   if (bytes <= kSmallCopy) {
     // The driver takes its own copy of pageable memory before it returns.
     check(api.copyToDevice(Address(data), host, bytes, nullptr), "copy from the host");

@@ -1,10 +1,12 @@
 // device_memory.h: the memory of one GPU, and the ways in and out.
 //
 // Everything happens in the order of the default stream, on which torch works, too: memory is taken and given back there (the driver's pool
-// hands out blocks again at once), copies and kernels follow each other, and only what a program looks at is waited for.
+// hands out blocks again at once), copies and kernels follow each other, and only what a program looks at is waited for. `order` brings
+// launches in other streams in.
 #pragma once
 
 #include "backends/cuda/api.h"
+#include "backends/cuda/device_order.h"
 #include "runtime/buffer.h"
 
 #include <atomic>
@@ -68,6 +70,7 @@ public:
   };
 
   const Api &api;
+  StreamOrder order;
 
 private:
   Memory(const Api &api, int ordinal);

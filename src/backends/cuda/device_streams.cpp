@@ -11,12 +11,13 @@ public:
   void *makeStream() override {
     Memory::Scope scope(*memory);
     Stream made = nullptr;
-    // Ordered with the default stream, in which memory is taken, given back and copied.
-    memory->check(api.createStream(&made, kBlocking), "make a stream");
+    // The memory is ordered with it by events: see StreamOrder.
+    memory->check(api.createStream(&made, kNonBlocking), "make a stream");
     return made;
   }
   void destroyStream(void *stream) override {
     Memory::Scope scope(*memory);
+    memory->order.forget(static_cast<Stream>(stream));
     memory->check(api.destroyStream(static_cast<Stream>(stream)), "destroy a stream");
   }
   void synchronizeStream(void *stream) override {
@@ -25,6 +26,7 @@ public:
   }
   bool isDone(void *stream) override {
     Memory::Scope scope(*memory);
+    if (!stream) memory->order.join();
     Status status = api.queryStream(static_cast<Stream>(stream));
     if (status != kNotReady) memory->check(status, "say whether a stream is done");
     return status == kSuccess;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,17 +42,14 @@ class FakeDriver(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "bytes_in_use bytes_available allocations releases copies_in copies_out launches graph_launches graph_updates pins trims "
-            "modules links edges busy fault stream_waits"
+            "modules links edges busy fault stream_waits link_failure"
         ).split()
     ]
 
 
 @pytest.fixture(scope="session")
 def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    library = tmp_path_factory.mktemp("driver") / "libfake.so"
-    command = ["clang-22", "-O1", "-shared", "-fPIC", str(Path(__file__).with_name("fake_driver.c")), "-o", str(library)]
-    subprocess.run(command, check=True)
-    return str(library)
+    return hand_made.build_driver(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fak
     monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
     fake = FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")
-    fake.bytes_available = 1 << 30
+    fake.bytes_available, fake.link_failure = 1 << 30, 0
     yield fake
     qd.reset()
 

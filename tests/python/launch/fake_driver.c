@@ -30,7 +30,7 @@ EXPORT struct {
   int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
       modules, links, edges, busy; /* so often is the answer that a stream is not done yet */
   int64_t fault; /* the status that the next synchronisation fails with */
-  int64_t stream_waits;
+  int64_t stream_waits, link_failure; /* the status that linking fails with */
 } fake = {.bytes_available = (int64_t)1 << 30};
 
 static struct Block {
@@ -54,12 +54,22 @@ EXPORT int cuGetErrorName(int status, const char **out) {
   return SUCCESS;
 }
 EXPORT int cuGetErrorString(int status, const char **out) {
-  *out = status == OUT_OF_MEMORY ? "out of memory" : "an illegal memory access was encountered";
+  *out = status == OUT_OF_MEMORY ? "out of memory" : status == ILLEGAL_ADDRESS ? "an illegal memory access was encountered" : "a failure";
   return SUCCESS;
 }
-EXPORT int cuInit(unsigned flags) { return SUCCESS; }
-EXPORT int cuDriverGetVersion(int *out) { return *out = 13000, SUCCESS; }
-EXPORT int cuDeviceGetCount(int *out) { return *out = 2, SUCCESS; }
+/* What is wrong with a driver is said when it is compiled: -DINIT=803 and the like. */
+#ifndef INIT
+#define INIT SUCCESS
+#endif
+#ifndef VERSION
+#define VERSION 13000
+#endif
+#ifndef DEVICES
+#define DEVICES 2
+#endif
+EXPORT int cuInit(unsigned flags) { return INIT; }
+EXPORT int cuDriverGetVersion(int *out) { return *out = VERSION, SUCCESS; }
+EXPORT int cuDeviceGetCount(int *out) { return *out = DEVICES, SUCCESS; }
 EXPORT int cuDeviceGet(int *out, int number) { return *out = number, SUCCESS; }
 EXPORT int cuDeviceGetName(char *out, int size, int device) { return snprintf(out, size, "fake"), SUCCESS; }
 EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
@@ -203,6 +213,7 @@ EXPORT int cuLinkAddData_v2(void *state, int kind, void *data, size_t bytes, con
   return got == linking.bytes ? SUCCESS : INVALID_VALUE;
 }
 EXPORT int cuLinkComplete(void *state, void **code, size_t *bytes) {
+  if (fake.link_failure) return (int)fake.link_failure;
   *code = linking.code;
   *bytes = linking.bytes;
   return ++fake.links, SUCCESS;
@@ -211,7 +222,7 @@ EXPORT int cuLinkDestroy(void *state) { return free(linking.code), linking.code 
 
 /*--- Streams and events: everything is done at once ---*/
 
-EXPORT int cuStreamCreate(void **out, unsigned flags) { return *out = malloc(1), SUCCESS; }
+EXPORT int cuStreamCreate(void **out, unsigned flags) { return *out = malloc(1), flags == 1 ? SUCCESS : INVALID_VALUE; }
 EXPORT int cuStreamDestroy_v2(void *stream) { return free(stream), SUCCESS; }
 EXPORT int cuStreamSynchronize(void *stream) {
   if (fake.fault) sticky = (int)fake.fault, fake.fault = 0;

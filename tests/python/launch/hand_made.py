@@ -156,3 +156,11 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
     for scalar, shape, offset in made.results:
         out += _type(scalar, shape) + struct.pack("<I", offset)
     return out + struct.pack("<I???QI", made.result_bytes, made.has_print, made.draws_random, made.cacheable, 0, 0)
+
+
+def build_driver(folder: Path, *options: str) -> str:
+    """The stand-in for the driver, as a library in the folder."""
+    library = folder / "libfake.so"
+    command = ["clang-22", "-O1", "-shared", "-fPIC", str(Path(__file__).with_name("fake_driver.c")), "-o", str(library), *options]
+    subprocess.run(command, check=True)
+    return str(library)

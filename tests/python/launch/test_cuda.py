@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from hand_made import DYNAMIC, HandMade, Input, Task
+from hand_made import DYNAMIC, HandMade, Input, Task, build_driver
 
 import quadrants as qd
 
@@ -300,6 +301,44 @@ def test_a_device_that_is_not_there(driver: Any) -> None:
         qd.init(arch=qd.cuda, device_id=7, log_level="error")
     qd.init(arch=qd.cuda, device_id=1, offline_cache=False, log_level="error")
     assert qd.ndarray(qd.f32, (3,)).__dlpack_device__() == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["-DVERSION=11040"], "the NVIDIA driver is too old (it is for CUDA 11.4): CUDA 11.8 or newer is needed, so update the driver"),
+        (["-DcuMemPoolTrimTo=renamed"], "the NVIDIA driver is too old (it has no cuMemPoolTrimTo): CUDA 11.8 or newer is needed"),
+        (["-DINIT=803"], "the NVIDIA driver does not start: a failure"),
+        (["-DDEVICES=0"], "the NVIDIA driver has no device"),
+    ],
+)
+def test_drivers_that_are_of_no_use(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, options: list[str], text: str) -> None:
+    monkeypatch.delenv("QD_ARCH", raising=False)
+    with pytest.raises(RuntimeError, match=re.escape(f"Arch=[Arch.cuda] is not supported (cuda: {text}")):
+        qd.init(arch=qd.cuda, enable_fallback=False, cuda_driver=build_driver(tmp_path, *options), log_level="error")
+
+
+def test_drivers_that_do_not_know_the_code(launching: Any) -> None:
+    launching.link_failure = 222
+    with pytest.raises(
+        RuntimeError, match=r"the NVIDIA driver is too old for the code of sm_90 \(CUDA_ERROR: a failure\): update the driver"
+    ):
+        add(np.zeros(3, np.float32), 1)
+
+
+def test_numpy_arrays_that_the_device_has_no_room_for(launching: Any) -> None:
+    launching.bytes_available = launching.bytes_in_use + (1 << 20)
+    array = np.zeros(1 << 20, np.float32)
+    with pytest.raises(RuntimeError, match=r"cannot allocate 4194304 bytes on the GPU \(cuda\): \d+ of \d+ bytes are free"):
+        add(array, 1)
+    assert not array.any()
+    add(array[:1000], 1)
+    assert array[:1000].all() and not array[1000:].any()
+
+
+def test_races_are_looked_for_on_the_cpu_only(driver: Any) -> None:
+    with pytest.raises(ValueError, match="check_races=True is not possible with arch=qd.cuda"):
+        qd.init(arch=qd.cuda, check_races=True, log_level="error")
 
 
 def test_machines_without_a_driver(tmp_path: Any) -> None:

@@ -95,7 +95,16 @@ class Giving:
         self.returned += 1
 
 
-CODES = {qd.u1: (6, 8), qd.i8: (0, 8), qd.i64: (0, 64), qd.u16: (1, 16), qd.u32: (1, 32), qd.f16: (2, 16), qd.f64: (2, 64), qd.bf16: (4, 16)}
+CODES = {
+    qd.u1: (6, 8),
+    qd.i8: (0, 8),
+    qd.i64: (0, 64),
+    qd.u16: (1, 16),
+    qd.u32: (1, 32),
+    qd.f16: (2, 16),
+    qd.f64: (2, 64),
+    qd.bf16: (4, 16),
+}
 
 
 @pytest.mark.parametrize("dtype", CODES, ids=str)
@@ -123,9 +132,10 @@ def test_members_leave_with_their_strides(driver: Any) -> None:
 
 
 def test_capsules_keep_the_memory_until_they_go(driver: Any) -> None:
+    gc.collect()
     before = driver.bytes_in_use
     capsules = [qd.ndarray(qd.f32, (1 << 18,)).__dlpack__(max_version=version) for version in (None, (1, 0))]
-    assert driver.bytes_in_use >= before + (2 << 20) - 1024
+    assert driver.bytes_in_use >= before + (2 << 20)
     del capsules
     assert driver.bytes_in_use == before
     managed = look(capsule := qd.ndarray(qd.f32, (1 << 18,)).__dlpack__())
@@ -208,9 +218,7 @@ def test_contents_come_from_arrays_of_the_device(driver: Any) -> None:
     assert list(y.to_numpy()) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("device", "where"), [((2, 1), "cuda:1"), ((10, 0), "rocm:0"), ((8, 0), "metal:0"), ((99, 3), "device type 99:3")]
-)
+@pytest.mark.parametrize(("device", "where"), [((2, 1), "cuda:1"), ((10, 0), "rocm:0"), ((8, 0), "metal:0"), ((99, 3), "device type 99:3")])
 def test_arrays_of_other_devices_are_refused(driver: Any, device: tuple[int, int], where: str) -> None:
     source = Giving(qd.ndarray(qd.f32, (4,)), True)
     source.device = device

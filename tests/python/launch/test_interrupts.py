@@ -147,11 +147,12 @@ except KeyboardInterrupt:
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
-@pytest.mark.parametrize("wait", ["result", "sync", "read", "stream"])
+@pytest.mark.parametrize("wait", ["result", "sync", "read", "stream", "reset", "init"])
 def test_waits_for_a_grid_end_with_ctrl_c(wait, compiler, driver):
     compiler.attach(five, HandMade(FIVE, results=[("i32", (), 0)], tasks=[Task("five", 1)]))
     x, stream = qd.ndarray(qd.i32, 10), qd.create_stream()
-    waits = {"result": five, "sync": qd.sync, "read": lambda: x[3], "stream": stream.synchronize}
+    waits = {"result": five, "sync": qd.sync, "read": lambda: x[3], "stream": stream.synchronize, "reset": qd.reset}
+    waits["init"] = lambda: qd.init(arch=qd.cuda, log_level="error")
     driver.busy = 1 << 60
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

@@ -89,6 +89,34 @@ def test_what_is_no_stream_is_refused(counting: str) -> None:
     assert count(1, qd_stream=None) == 2
 
 
+def test_streams_wait_for_changes_of_memory_and_are_waited_for_by_what_looks_at_it(compiler: Any, driver: Any) -> None:
+    tasks = [Task("count", 1)]
+    compiler.attach(count, HandMade(COUNT, [Input((0,), 0, "i64")], results=[("i64", (), 0)], tasks=tasks))
+    x = qd.ndarray(qd.f32, (10,))
+    with qd.create_stream() as first, qd.create_stream() as second:
+        for stream in (first, second):
+            count(0, qd_stream=stream)  # makes blocks for the stream
+
+        def waits(what: Any) -> int:
+            before = driver.stream_waits
+            what()
+            return driver.stream_waits - before
+
+        count(0)
+        waits(lambda: x.fill(1))
+        assert waits(lambda: count(0, qd_stream=first)) == 1
+        assert [waits(lambda: count(0, qd_stream=first)) for _ in range(3)] == [0] * 3
+        assert waits(lambda: count(0)) == 0  # side by side with those of the default stream
+        assert waits(lambda: x[3]) == 1
+        assert waits(lambda: x[3]) == 0
+        count(0, qd_stream=first)
+        count(0, qd_stream=second)
+        assert waits(lambda: x.fill(2)) == 2
+        assert waits(lambda: count(0, qd_stream=first)) == waits(lambda: count(0, qd_stream=second)) == 1
+        assert waits(qd.sync) == 2
+    assert waits(qd.sync) == 0
+
+
 def test_blocks_of_a_kernel_are_branches_of_its_graph(compiler: Any, driver: Any) -> None:
     branches = [0, 1, 1, 2, 0, 1, 2, 0]
     tasks = [Task("count", 1, branch=branch) for branch in branches]
