@@ -4,6 +4,7 @@
 #include "artifact/disk_cache.h"
 #include "backends/target.h"
 #include "ir/dialect.h"
+#include "passes/accessed_regions.h"
 #include "passes/pipeline.h"
 #include "passes/source_places.h"
 #include "support/large_stack.h"
@@ -275,6 +276,8 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   if (!module) return std::nullopt;
   // From here on the module holds no reference to a Python object.
   observer.leavePython();
+  // While accesses still stand as the user wrote them.
+  if (request.mode == support::AutodiffMode::None) passes::findAccessedRegions(*module, artifact);
   bool succeeded = work->begin(std::move(module), started, sourceText);
 
   std::optional<CodeCache> cache;

@@ -185,9 +185,9 @@ class InteropMethods:
     _buffer: _runtime.Buffer
     _qd_layout: tuple[Any, ...]
 
-    def _shaped_view(self, keep_dims: bool) -> np.ndarray:
-        """The view in the shape that results have: elements of one column with or without their second axis."""
-        view, rank = self._fetch(), len(self.element_shape)
+    def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
+        """The view in the shape that results have: elements of one column with or without their second axis. Who keeps it may write."""
+        view, rank = self.view() if is_kept else self._fetch(), len(self.element_shape)
         if rank == 1 and keep_dims:
             return view[..., None]
         return view[..., 0] if rank == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1 else view
@@ -195,7 +195,7 @@ class InteropMethods:
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
         if (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
-            view = self._shaped_view(keep_dims)
+            view = self._shaped_view(keep_dims, is_kept=True)
             return _as_numbers(view, copy) if view.dtype == BF16_BITS else view
         if copy is not True and copy is not False and copy is not None:
             raise ValueError(f"copy is True, False or None, got {copy!r}")
@@ -247,7 +247,7 @@ class InteropMethods:
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
-            view = self._shaped_view(keep_dims)
+            view = self._shaped_view(keep_dims, is_kept=True)
             if min(view.strides, default=0) >= 0:
                 return _as_tensor(torch, view)
         target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None

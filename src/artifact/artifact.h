@@ -33,6 +33,32 @@ struct Path {
   bool operator==(const Path &) const = default;
 };
 
+/// A number that the host reads from the argument block before it launches: steps in postfix order, on 64-bit integers. It sizes a launch
+/// and nothing else: compiled code computes its own bounds. No steps: only the device knows.
+struct HostNumber {
+  struct Step {
+    enum class Kind : uint8_t { Constant, Argument, Add, Sub, Mul, Div, Min, Max };
+    Kind kind = Kind::Constant;
+    support::ScalarType type = support::ScalarType::I64; ///< argument
+    int64_t value = 0;                                   ///< constant, or offset of the argument
+  };
+  std::vector<Step> steps; ///< never more than kDeepest numbers wait for each other
+  static constexpr size_t kDeepest = 16;
+
+  bool isKnown() const { return !steps.empty(); }
+  /// Wraps like the code does; a quotient is rounded down, and 0 where the divisor is.
+  int64_t evaluate(const uint8_t *arguments) const;
+};
+
+/// Which elements of a container code touches: along each axis the first index and the last, where the host can know them before a launch.
+struct Region {
+  struct Axis {
+    HostNumber first, last;
+  };
+  bool isEmpty = true;
+  std::vector<Axis> axes; ///< none: any elements
+};
+
 /// A value that the compiled code reads at each launch.
 struct Input {
   enum class Kind : uint8_t {
@@ -51,6 +77,7 @@ struct Input {
   /// Another input reaches the same memory, and the code knows. Without this, a field overlaps no other input of the launch, and an array
   /// that is updated none other that is.
   bool mayAlias = false;
+  Region read, written; ///< tensor: for tapes; additions read nothing
 };
 
 /// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/describe.h)
@@ -105,23 +132,6 @@ struct LoopReport {
   uint32_t registers = 0; ///< reductions kept in registers
   uint32_t copies = 0;    ///< containers that chunks may update private copies of
   int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread
-};
-
-/// A number that the host reads from the argument block before it launches: steps in postfix order, on 64-bit integers. It sizes a launch
-/// and nothing else: compiled code computes its own bounds. No steps: only the device knows.
-struct HostNumber {
-  struct Step {
-    enum class Kind : uint8_t { Constant, Argument, Add, Sub, Mul, Div, Min, Max };
-    Kind kind = Kind::Constant;
-    support::ScalarType type = support::ScalarType::I64; ///< argument
-    int64_t value = 0;                                   ///< constant, or offset of the argument
-  };
-  std::vector<Step> steps; ///< never more than kDeepest numbers wait for each other
-  static constexpr size_t kDeepest = 16;
-
-  bool isKnown() const { return !steps.empty(); }
-  /// Wraps like the code does; a quotient is rounded down, and 0 where the divisor is.
-  int64_t evaluate(const uint8_t *arguments) const;
 };
 
 /// One kernel of a device that runs grids of blocks of threads, launched with QdGpuLaunch (runtime/kernel_abi.h) as its only parameter. Any

@@ -5,6 +5,7 @@
 #include "bindings/read_options.h"
 #include "launch/data_type.h"
 #include "launch/dlpack.h"
+#include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
 #include "launch/specialise.h"
@@ -198,6 +199,16 @@ NB_MODULE(_runtime, m) {
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
+  nb::class_<launch::Journal>(m, "Journal", "What was in memory before it was overwritten, for tapes (launch/journal.h).")
+      .def(nb::init<bool>(), "keeps_all"_a = false)
+      .def("enter", &launch::Journal::enter)
+      .def("leave", &launch::Journal::leave)
+      .def("close", &launch::Journal::close)
+      .def("hide", &launch::Journal::hide)
+      .def("show", &launch::Journal::show)
+      .def("mark", &launch::Journal::getMark)
+      .def("undo", &launch::Journal::undo, "mark"_a)
+      .def("redo", &launch::Journal::redo);
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },

@@ -1,6 +1,7 @@
 // companions.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
 //
 // Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone.
+#include "launch/journal.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 
@@ -28,6 +29,7 @@ PyObject *markCompanion(PyObject *self, PyObject *kind) {
 
 void noteHostWrite(PyObject *container, PyObject *index) {
   getTensor(container).buffer->noteWrite();
+  Journal::noteWrite(container, index);
   if (!writeWatcher) return;
   struct Pause {
     PyObject *held = std::exchange(writeWatcher, nullptr);

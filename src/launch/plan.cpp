@@ -204,6 +204,12 @@ bool Plan::findOverlap(PyObject *const *slots) {
   return false;
 }
 
+std::vector<Plan::Access> Plan::listAccesses(const PlanFrame &frame) const {
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < tensors.size(); ++i) accesses.push_back({frame.slots[tensorSlots[i]], tensors[i].input});
+  return accesses;
+}
+
 QdTensorArgument &Plan::getArgument(const TensorInput &input, PlanFrame &frame) {
   return *reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
 }

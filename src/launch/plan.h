@@ -57,6 +57,12 @@ public:
   size_t getSlotCount() const { return slotCount; }
   /// Slots that hold containers and arrays: what must stay alive while the kernel runs.
   const std::vector<uint16_t> &getTensorSlots() const { return tensorSlots; }
+  struct Access {
+    PyObject *object; ///< a container or an array; borrowed
+    const artifact::Input *input;
+  };
+  /// What the arguments of a frame that was read are.
+  std::vector<Access> listAccesses(const PlanFrame &frame) const;
   /// The input that did not fit at the last read, for messages.
   std::string getMisfit() const { return misfit.second ? describe(*misfit.second) : std::string(misfit.first); }
 

@@ -1,6 +1,7 @@
 #include "launch/specialisation.h"
 
 #include "launch/data_type.h"
+#include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/numpy.h"
 #include "launch/state.h"
@@ -207,7 +208,22 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
   Fit fit = plan->read(arguments, frame.plan);
   if (fit != Fit::Yes) return fit;
+  if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
   return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+}
+
+/// Under a tape.
+Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
+  std::vector<Ref> objects;
+  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
+  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+  Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (kept) Journal::noteEnd(accesses, frame.plan.block);
+  result = kept.release();
+  return Fit::Yes;
 }
 
 /// With arrays of the host that the device works on copies of, or in order with the stream of another library.

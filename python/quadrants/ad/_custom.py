@@ -31,9 +31,11 @@ def grad_replaced(func: F) -> F:
             _runtime.set_watcher(watcher)
             return func(*arguments, **keywords)
         write_watcher = _runtime.set_write_watcher(None)
+        tape._journal.hide()
         try:
             result = func(*arguments, **keywords)
         finally:
+            tape._journal.show()
             _runtime.set_watcher(watcher)
             _runtime.set_write_watcher(write_watcher)
         tape.record(replaced, arguments, keywords)

@@ -12,6 +12,7 @@ import numpy as np
 from .. import _runtime
 from .._errors import QuadrantsRuntimeError
 from .._matrix import Matrix
+from . import _keep
 
 _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.FieldBase, _runtime.NdarrayBase, _runtime.TensorBase)
 _NUMBERS = (bool, int, float, str, np.generic)
@@ -31,14 +32,40 @@ def call_validated(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     return interpreter.run(kernel, arguments, keywords or {}, validates=True)
 
 
+class Memories:
+    """What all containers hold, and the arrays among the arguments of a call: for calls that are interpreted, whose writes nobody notes."""
+
+    def __init__(self, arguments: tuple[Any, ...] = (), before: Memories | None = None) -> None:
+        known = {} if before is None else {id(memory): kept for memory, kept in before.rows}
+        arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
+        containers = [row[0] for row in _runtime.list_containers()]
+        values = [container for container in containers if getattr(container, "_parent", container)._primal is None]
+        self.rows = [(memory, _keep_once(memory, known.get(id(memory)))) for memory in (*values, *arrays)]
+
+    def restore(self) -> None:
+        """Gives it back to them."""
+        for memory, kept in self.rows:
+            _keep.exchange(memory, kept)
+
+
+def _keep_once(memory: Any, known: Any) -> Any:
+    return _keep.keep(memory) if known is None or _keep.differs(memory, known) else known
+
+
 class Recorded:
-    """A call of a kernel, or of a function with a gradient of its own, and the numbers that its arguments held."""
+    """A call of a kernel, or of a function with a gradient of its own, and the numbers that its arguments held.
 
-    __slots__ = ("function", "arguments", "keywords", "numbers")
+    `mark` is where in the journal its gradient runs; where there are `memories`, these are what it runs on.
+    """
 
-    def __init__(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
+    __slots__ = ("function", "arguments", "keywords", "numbers", "mark", "memories")
+
+    def __init__(
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, memories: Memories | None = None
+    ) -> None:
         self.function, self.arguments, self.keywords = function, arguments, keywords
         self.numbers = [_numbers_in(value) for value in arguments] if any(not isinstance(value, _CONSTANT) for value in arguments) else None
+        self.mark, self.memories = mark, memories
 
     def again(self) -> None:
         """The same call."""
@@ -59,41 +86,42 @@ class Recorded:
                 raise QuadrantsRuntimeError(
                     f"argument {position} of {name} was changed after the call was recorded; its gradient needs the old one: pass a copy"
                 )
+        if self.memories is not None:
+            self.memories.restore()
         call(gradient, self.arguments, self.keywords)
 
 
 class HostWrite:
-    """A write to a container from Python, between recorded calls: the calls before it saw what was there.
+    """A write to a container from Python, between recorded calls.
 
     Where a kernel on the tape has written to the container, too, the gradient of what is overwritten does not reach that kernel.
     """
 
-    __slots__ = ("container", "index", "old", "new", "is_intermediate")
+    __slots__ = ("container", "index", "new", "is_intermediate", "is_replayed", "mark")
 
-    def __init__(self, container: Any, index: Any, first_launch: int) -> None:
-        self.container, self.index = container, index
-        self.old, self.new = self._read(), None
+    def __init__(self, container: Any, index: Any, first_launch: int, mark: int, is_replayed: bool) -> None:
+        self.container, self.index, self.mark, self.is_replayed = container, index, mark, is_replayed
+        self.new: Any = None
         self.is_intermediate = container._last_launch > first_launch
 
     def again(self) -> None:
         """The same write."""
-        self._write(self.container, self.new)
+        if self.index is None:
+            self.container.from_numpy(self.new)
+        else:
+            self.container[self.index] = self.new
 
     def backward(self) -> None:
-        """Brings back what was there."""
-        self.new = self._read()
-        self._write(self.container, self.old)
-        if self.is_intermediate and self.container.has_grad():
-            self._write(self.container.grad, np.zeros_like(self.old) if self.index is None else self.old * 0)
-
-    def _read(self) -> Any:
-        return self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])
-
-    def _write(self, container: Any, value: Any) -> None:
+        """Keeps what was written, if that is to be done again; nothing of it reaches what was there before."""
+        if self.is_replayed:
+            self.new = self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])
+        if not (self.is_intermediate and self.container.has_grad()):
+            return
+        gradient = self.container.grad
         if self.index is None:
-            container.from_numpy(value)
+            gradient.fill(0)
         else:
-            container[self.index] = value
+            gradient[self.index] = np.zeros(gradient.element_shape) if gradient.element_shape else 0
 
 
 def _numbers_in(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _options, _runtime
 from .._snode import check_all_placed
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
-from ._recorded import HostWrite, Recorded, call, call_validated
+from ._recorded import HostWrite, Memories, Recorded, call, call_validated
 
 
 class Tape:
@@ -47,6 +48,9 @@ class Tape:
         self._memory: Memory | None = None
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has left its gradients
+        self._journal: Any = None
+        self._is_interpreted = False
+        self._memories: Memories | None = None
 
     def __enter__(self) -> Tape:
         if self.entered:
@@ -62,6 +66,9 @@ class Tape:
         if self.grad_check:
             self._memory = Memory()
         self._first_launch = _runtime.launch_count()
+        self._is_interpreted = self.validation or _options.get("arch") == "python"
+        self._journal = _runtime.Journal(keeps_all=bool(self.grad_check))
+        self._journal.enter()
         self._outer = _runtime.set_watcher(self._watch)
         self._outer_writes = _runtime.set_write_watcher(self._note_write)
         return self
@@ -69,10 +76,13 @@ class Tape:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         _runtime.set_watcher(self._outer)
         _runtime.set_write_watcher(self._outer_writes)
-        if kind is None and self.loss is not None:
-            self.grad()
-        elif kind is not None:
+        if kind is not None:
+            self._journal.leave()
             self.calls.clear()
+        elif self.loss is not None:
+            self.grad()
+        else:
+            self._journal.close()  # and what is overwritten until the gradients run is kept
 
     def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
@@ -85,18 +95,24 @@ class Tape:
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
-            self.calls.append(Recorded(kernel, arguments, keywords))
+            self.calls.append(Recorded(kernel, arguments, keywords, self._journal.mark(), self._remember(arguments)))
         return result
+
+    def _remember(self, arguments: tuple[Any, ...]) -> Memories | None:
+        """What the gradient of an interpreted call runs on: what the call leaves behind."""
+        if self._is_interpreted:
+            self._memories = Memories(arguments, self._memories)
+        return self._memories
 
     def _note_write(self, container: Any, index: Any) -> None:
         if getattr(container, "_parent", container)._primal is None:  # gradients are the tape's own
-            self.calls.append(HostWrite(container, index, self._first_launch))
+            self.calls.append(HostWrite(container, index, self._first_launch, self._journal.mark(), self.grad_check is not None))
         if self._outer_writes is not None:
             self._outer_writes(container, index)
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
-        self.calls.append(Recorded(function, arguments, keywords))
+        self.calls.append(Recorded(function, arguments, keywords, self._journal.mark(), self._remember(arguments)))
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer.record(function, arguments, keywords)
@@ -117,12 +133,30 @@ class Tape:
         if self._clears_again and self.clear_gradients:
             _runtime.clear_companions(1)
         loss.seed()
-        for recorded in reversed(self.calls):
-            recorded.backward()
-        for recorded in self.calls:
-            if isinstance(recorded, HostWrite):
-                recorded.again()
+        self._journal.leave()
+        self._run_backward()
         if self._memory is not None and self.grad_check:
             check_gradients(loss, self.calls, self._memory, self.grad_check)
         self.calls.clear()
         self._memory = None
+
+    def _run_backward(self) -> None:
+        """The gradients of the calls, from the last to the first, each on memory as its call left it; then memory is what it was before."""
+        write_watcher = _runtime.set_write_watcher(None)
+        after = Memories(tuple(self._list_arguments())) if self._is_interpreted else None
+        try:
+            for recorded in reversed(self.calls):
+                if after is None:
+                    self._journal.undo(recorded.mark)
+                recorded.backward()
+        finally:
+            if after is None:
+                self._journal.redo()
+            else:
+                after.restore()
+            _runtime.set_write_watcher(write_watcher)
+
+    def _list_arguments(self) -> Iterator[Any]:
+        for recorded in self.calls:
+            if isinstance(recorded, Recorded):
+                yield from recorded.arguments

@@ -2,7 +2,7 @@
 
 Forward mode computes with dual numbers and writes tangents beside what the kernel writes. Reverse mode runs the kernel as it is now, on
 memory whose every store is undone afterwards, and keeps a tape: what was computed from what with which partials, what was loaded and what
-was stored. Then it goes through the tape backwards, with the adjoints of the memory in the gradients. Both at once give the directional
+was stored. What the tape refers to is copied: variables that hold it may change. Then it goes through the tape backwards, with the adjoints of the memory in the gradients. Both at once give the directional
 derivative of a gradient: the adjoints are dual numbers.
 
 An element that was read and is overwritten in the same launch is not there any more when the gradient runs. Where its old value matters
@@ -127,7 +127,7 @@ class Recorder:
         nodes = None
         if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
             nodes = self._nodes(value.shape)
-            self.tape.append(Loaded(nodes, gradient, tangent))
+            self.tape.append(Loaded(nodes.copy(), gradient, tangent))
             for address, node in zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True):
                 self.readers.setdefault(address, []).append(node)
         elif self.reverse:
@@ -155,7 +155,7 @@ class Recorder:
             dual[...] = 0 if tangents is None else tangents
         if self.reverse and gradient is not None:
             nodes = np.zeros((), np.int64) if nodes is None else nodes
-            self.tape.append(Stored(np.broadcast_to(nodes, target.shape), gradient, tangent))
+            self.tape.append(Stored(np.broadcast_to(nodes, target.shape).copy(), gradient, tangent))
 
     def keeps(self, memory: Any, value: Any) -> bool:
         """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
@@ -168,7 +168,7 @@ class Recorder:
             return True
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
             part = (*index[: gradient.ndim], ...)
-            self.tape.append(Stored(nodes[part], gradient[part], None if tangent is None else tangent[part]))
+            self.tape.append(Stored(np.array(nodes[part]), gradient[part], None if tangent is None else tangent[part]))
         return True
 
     def compute(self, row: Any, operands: tuple[Any, ...]) -> Any:
@@ -181,7 +181,7 @@ class Recorder:
         partials = PARTIALS.get(row.name)
         if result.dtype.kind != "f" or partials is None:
             if self.reverse:
-                self.tape.append(Computed(0, 0, [], [np.ravel(nodes) for nodes, _ in companions if nodes is not None]))
+                self.tape.append(Computed(0, 0, [], [nodes.flatten() for nodes, _ in companions if nodes is not None]))
             return self.adopt(result)
         numbers = [_number(operand, tangents) for operand, (_, tangents) in zip(operands, companions, strict=True)]
         outcome = apply(row.name, *numbers) if any(isinstance(number, Dual) for number in numbers) else result.astype(np.float64)
@@ -200,10 +200,10 @@ class Recorder:
         parents, uses = [], []
         for position, (part, partial) in enumerate(zip(nodes, PARTIALS[row.name], strict=True)):
             if active[position]:
-                parents.append((np.broadcast_to(part, shape).reshape(-1), partial(outcome, *numbers)))
+                parents.append((np.broadcast_to(part, shape).flatten(), partial(outcome, *numbers)))
             is_used = row.name not in _LINEAR and (row.name != "mul" or active[1 - position])
             if active[position] and is_used:
-                uses.append(np.ravel(part))
+                uses.append(part.flatten())
         self.tape.append(Computed(int(made.reshape(-1)[0]) if made.size else 0, made.size, parents, uses))
         return made
 
@@ -285,7 +285,7 @@ def _memory_of_companion(container: Any, which: str) -> np.ndarray | None:
 
 def _number(operand: Any, tangents: Any) -> Any:
     value = plain(operand).astype(np.float64)
-    return value if tangents is None or not tangents.any() else Dual(value, tangents)
+    return value if tangents is None or not tangents.any() else Dual(value, np.array(tangents))
 
 
 def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None) -> None:

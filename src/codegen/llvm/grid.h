@@ -44,8 +44,6 @@ private:
   llvm::IRBuilder<> &builder;
 };
 
-/// The number that a value is before the launch. No steps where the host cannot tell.
-artifact::HostNumber findHostNumber(mlir::Value value);
 /// The iterations of a loop, of which a thread takes those of `rows` neighbours along `rowAxis` at a time.
 artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows);
 /// The iterations along one axis, where they are a constant.

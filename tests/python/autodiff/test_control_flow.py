@@ -207,3 +207,32 @@ def test_linear_update_in_place(x, loss):
     x.grad.fill(1.0)
     run.grad()
     assert x.grad.to_numpy().tolist() == [3.0] * 5
+
+
+def test_components_of_a_vector_that_was_read_change_in_a_loop():
+    """Twice: what was read, and what was stored, stays what it was."""
+    v = numbers([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], qd.types.vector(3, qd.f64))
+    w, loss = numbers(np.zeros((2, 3)), qd.types.vector(3, qd.f64)), scalar_loss()
+
+    @qd.kernel
+    def run():
+        for i in v:
+            a = v[i]
+            for k in range(4):
+                a[k % 3] = a[(k + 1) % 3] * a[k % 3]
+            w[i] = a
+            a[0] = 0.0
+            b = a * a
+            a[1] = 7.0
+            loss[None] += b.sum() + a.sum()
+
+    @qd.kernel
+    def finish():
+        for i in w:
+            loss[None] += w[i].dot(w[i])
+
+    def both() -> None:
+        run()
+        finish()
+
+    check(both, loss, v)

@@ -1,0 +1,337 @@
+// journal.cpp: what launches read and overwrite, kept for tapes
+#include "launch/journal.h"
+
+#include "launch/external_array.h"
+#include "launch/numpy.h"
+#include "launch/state.h"
+#include "launch/tensor_object.h"
+#include "launch/transfer.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace qd::launch {
+
+using artifact::HostNumber;
+using runtime::BufferRef;
+using support::Error;
+using support::ErrorKind;
+
+/// Boxes that are told apart for one object; more become one around them.
+static constexpr size_t kMostBoxes = 64;
+
+namespace {
+
+/// Bytes that lie together.
+struct Bytes {
+  unsigned char *begin = nullptr;
+  size_t count = 0;
+  BufferRef owner; ///< none for arrays of others
+  runtime::DeviceMemory *memory = nullptr;
+};
+
+/// All bytes of a container or an array, if nothing of something else lies among them.
+std::optional<Bytes> findBytes(PyObject *object) {
+  if (isTensor(object)) {
+    const runtime::Tensor &tensor = getTensor(object);
+    if (!isPacked(tensor)) return std::nullopt;
+    return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer, tensor.buffer->getMemory()};
+  }
+  ExternalArray array;
+  if (!readExternal(object, array) || !array.isPacked) return std::nullopt;
+  auto [begin, end] = array.getRange();
+  return Bytes{begin, size_t(end - begin), {}, array.device >= 0 ? getState().memory.get() : nullptr};
+}
+
+/// The bytes from the first element of a box to its last.
+void narrow(Bytes &bytes, const runtime::Tensor &tensor, const std::vector<std::array<int64_t, 2>> &box) {
+  const layout::TensorLayout &layout = tensor.layout;
+  bool isUpward = layout.tilings.empty() && std::all_of(layout.strides.begin(), layout.strides.end(), [](int64_t stride) { return stride >= 0; });
+  if (box.empty() || !isUpward || layout.componentStride < 0) return;
+  int64_t first = 0, last = 0;
+  for (size_t axis = 0; axis < box.size(); ++axis) {
+    first += box[axis][0] * layout.strides[axis];
+    last += (box[axis][1] - 1) * layout.strides[axis];
+  }
+  last += (layout.element.componentCount() - 1) * layout.componentStride + int64_t(getByteSize(layout.element.scalar));
+  bytes.begin = tensor.data + first;
+  bytes.count = size_t(last - first);
+}
+
+BufferRef copyOf(const Bytes &bytes) {
+  BufferRef copy = bytes.memory ? allocateBuffer(bytes.count) : runtime::Buffer::allocate(bytes.count);
+  if (bytes.memory)
+    bytes.memory->copy(copy->getData(), bytes.begin, bytes.count);
+  else
+    memcpy(copy->getData(), bytes.begin, bytes.count);
+  return copy;
+}
+
+bool isCompanion(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->companion != 0; }
+
+/// Whether others may change it without being seen here.
+bool isOpen(PyObject *object) { return !isTensor(object) || getTensor(object).buffer->getWrites() == runtime::Buffer::kUncounted; }
+
+int64_t readVersion(PyObject *object) {
+  Ref version = findAttribute(object, "_version");
+  return version ? PyLong_AsLongLong(version.get()) : 0;
+}
+
+} // namespace
+
+//--- Which elements ---
+
+Journal::Box Journal::evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block) {
+  if (!isTensor(object)) return {};
+  const layout::TensorLayout &layout = getTensor(object).layout;
+  if (region.axes.size() != layout.extents.size() || !layout.origin.empty()) return {};
+  Box box;
+  for (size_t axis = 0; axis < region.axes.size(); ++axis) {
+    const artifact::Region::Axis &known = region.axes[axis];
+    std::array<int64_t, 2> range{0, layout.extents[axis]};
+    if (known.first.isKnown() && known.last.isKnown()) {
+      int64_t first = known.first.evaluate(block), end = known.last.evaluate(block) + 1;
+      // Anything else is no index that the code has; it wraps.
+      if (first >= 0 && first < end && end <= range[1]) range = {first, end};
+    }
+    box.push_back(range);
+  }
+  return box;
+}
+
+bool Journal::intersect(const Box &one, const Box &other) {
+  if (one.size() != other.size()) return true;
+  for (size_t axis = 0; axis < one.size(); ++axis)
+    if (one[axis][0] >= other[axis][1] || other[axis][0] >= one[axis][1]) return false;
+  return true;
+}
+
+bool Journal::contains(const Box &outer, const Box &inner) {
+  if (outer.empty()) return true;
+  if (outer.size() != inner.size()) return false;
+  for (size_t axis = 0; axis < outer.size(); ++axis)
+    if (inner[axis][0] < outer[axis][0] || inner[axis][1] > outer[axis][1]) return false;
+  return true;
+}
+
+std::vector<Journal::Read> &Journal::getReads(PyObject *object) {
+  return reads[isTensor(object) ? static_cast<const void *>(getTensor(object).buffer.get()) : nullptr];
+}
+
+bool Journal::isNeeded(PyObject *object, const Box &box) {
+  if (keepsAll) return true;
+  std::vector<Read> &list = getReads(object);
+  return std::any_of(list.begin(), list.end(), [&](const Read &read) {
+    return read.object.get() == object ? intersect(read.box, box) : mayOverlap(read.object.get(), object);
+  });
+}
+
+/// What is kept need not be kept again before it is read again.
+void Journal::forget(PyObject *object, const Box &box) {
+  std::erase_if(getReads(object), [&](const Read &read) { return read.object.get() == object && contains(box, read.box); });
+}
+
+void Journal::addRead(PyObject *object, Box box) {
+  std::vector<Read> &list = getReads(object);
+  auto isOwn = [&](const Read &read) { return read.object.get() == object; };
+  if (std::any_of(list.begin(), list.end(), [&](const Read &read) { return isOwn(read) && contains(read.box, box); })) return;
+  forget(object, box);
+  for (Read &read : list) {
+    if (!isOwn(read) || read.box.size() != box.size()) continue;
+    // Neighbours along one axis become one box.
+    size_t different = 0, where = 0;
+    for (size_t axis = 0; axis < box.size(); ++axis)
+      if (read.box[axis] != box[axis]) ++different, where = axis;
+    std::array<int64_t, 2> &known = read.box[where];
+    if (different != 1 || box[where][0] > known[1] || box[where][1] < known[0]) continue;
+    known = {std::min(known[0], box[where][0]), std::max(known[1], box[where][1])};
+    return;
+  }
+  if (size_t(std::count_if(list.begin(), list.end(), isOwn)) >= kMostBoxes) {
+    std::erase_if(list, isOwn);
+    box.clear();
+  }
+  list.push_back({Ref::borrow(object), std::move(box)});
+}
+
+//--- Keeping ---
+
+void Journal::keep(PyObject *object, const Box &box) {
+  Kept entry{.object = Ref::borrow(object)};
+  if (std::optional<Bytes> bytes = findBytes(object)) {
+    if (isTensor(object)) narrow(*bytes, getTensor(object), box);
+    entry.data = bytes->begin;
+    entry.bytes = bytes->count;
+    entry.owner = bytes->owner;
+    entry.copy = copyOf(*bytes);
+  } else {
+    entry.elements = call("quadrants.ad._keep", "keep", "O", object);
+  }
+  kept.push_back(std::move(entry));
+}
+
+void Journal::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer) {
+  if (!isNeeded(object, box)) return;
+  try {
+    keep(object, box);
+  } catch (const Error &error) {
+    if (error.kind != ErrorKind::Memory) throw;
+    throw Error(ErrorKind::Memory, "the tape has no memory to keep what " + writer + " overwrites in '" + name +
+                                       "', which an earlier call has read: " + error.what());
+  }
+  forget(object, box);
+}
+
+void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
+  for (Journal *to = journal; to; to = to->outer)
+    for (const Plan::Access &access : accesses) {
+      if (isCompanion(access.object)) continue;
+      to->compare(access.object);
+      if (!access.input->written.isEmpty)
+        to->write(access.object, evaluate(access.input->written, access.object, block), access.input->name, "kernel " + artifact.kernel);
+    }
+}
+
+void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
+  for (Journal *to = journal; to; to = to->outer)
+    for (const Plan::Access &access : accesses) {
+      if (to->isClosed || isCompanion(access.object) || access.input->read.isEmpty) continue;
+      Box box = evaluate(access.input->read, access.object, block);
+      if (to->hidden)
+        to->hiddenReads.push_back({Ref::borrow(access.object), std::move(box)});
+      else
+        to->addRead(access.object, std::move(box));
+      if (isOpen(access.object)) to->watch(access.object, access.input->name);
+    }
+}
+
+void Journal::noteWrite(PyObject *container, PyObject *index) {
+  if (!journal || isCompanion(container)) return;
+  const layout::TensorLayout &layout = getTensor(container).layout;
+  Box box;
+  if (index != Py_None && layout.origin.empty()) {
+    std::vector<int64_t> indices = PyLong_Check(index) ? std::vector<int64_t>{PyLong_AsLongLong(index)} : readIntegers(index);
+    if (indices.size() == layout.extents.size())
+      for (int64_t number : indices) box.push_back({number, number + 1});
+  }
+  bool isInside = true;
+  for (size_t axis = 0; axis < box.size(); ++axis) isInside &= box[axis][0] >= 0 && box[axis][1] <= layout.extents[axis];
+  if (!isInside) box.clear();
+  for (Journal *to = journal; to; to = to->outer) to->write(container, box, "a container", "Python");
+}
+
+void Journal::hide() {
+  for (Journal *to = this; to; to = to->outer) ++to->hidden;
+}
+
+void Journal::show() {
+  for (Journal *to = this; to; to = to->outer) {
+    if (--to->hidden) continue;
+    for (Read &read : to->hiddenReads) to->addRead(read.object.get(), std::move(read.box));
+    to->hiddenReads.clear();
+  }
+}
+
+//--- Memory that others may write to ---
+
+void Journal::watch(PyObject *object, const std::string &name) {
+  std::erase_if(watched, [&](const Watched &entry) { return entry.object.get() == object; });
+  Watched entry{.object = Ref::borrow(object), .name = name};
+  std::optional<Bytes> bytes = findBytes(object);
+  if (bytes && bytes->memory)
+    entry.version = readVersion(object);
+  else if (bytes)
+    entry.copy = copyOf(*bytes);
+  else
+    entry.elements = call("quadrants.ad._keep", "keep", "O", object);
+  watched.push_back(std::move(entry));
+}
+
+bool Journal::hasChanged(const Watched &entry) {
+  if (entry.elements) {
+    Ref differs = call("quadrants.ad._keep", "differs", "OO", entry.object.get(), entry.elements.get());
+    return differs.get() == Py_True;
+  }
+  if (!entry.copy) return readVersion(entry.object.get()) != entry.version;
+  std::optional<Bytes> bytes = findBytes(entry.object.get());
+  return !bytes || bytes->count != entry.copy->getSize() || memcmp(bytes->begin, entry.copy->getData(), bytes->count) != 0;
+}
+
+/// Before a call uses memory that is watched: what changed it since stands in the order before the call.
+void Journal::compare(PyObject *object) {
+  auto found = std::find_if(watched.begin(), watched.end(), [&](const Watched &entry) { return entry.object.get() == object; });
+  if (found == watched.end()) return;
+  Watched entry = std::move(*found);
+  watched.erase(found);
+  if (!hasChanged(entry)) return;
+  Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
+  std::optional<Bytes> bytes = findBytes(object);
+  if (entry.copy && bytes && bytes->count == entry.copy->getSize()) {
+    before.data = bytes->begin;
+    before.bytes = bytes->count;
+    before.owner = bytes->owner;
+  } else if (!entry.elements) {
+    before.lost = "'" + entry.name + "' was changed by another library after a recorded call had read it, and its gradient needs what was "
+                                     "there: hand a copy to the kernel";
+  }
+  kept.push_back(std::move(before));
+}
+
+void Journal::compareAll() {
+  while (!watched.empty()) compare(watched.back().object.get());
+}
+
+//--- There and back ---
+
+void Journal::enter() {
+  if (isEntered) return;
+  outer = std::exchange(journal, this);
+  isEntered = true;
+}
+
+void Journal::leave() {
+  if (!isEntered) return;
+  isEntered = false;
+  Journal **link = &journal;
+  while (*link && *link != this) link = &(*link)->outer;
+  if (*link) *link = outer;
+  outer = nullptr;
+}
+
+void Journal::swap(Kept &entry) {
+  if (!entry.lost.empty()) throw Error(ErrorKind::Runtime, entry.lost);
+  if (entry.elements) {
+    entry.elements = call("quadrants.ad._keep", "exchange", "OO", entry.object.get(), entry.elements.get());
+    return;
+  }
+  if (runtime::DeviceMemory *memory = entry.copy->getMemory()) {
+    BufferRef now = allocateBuffer(entry.bytes);
+    memory->copy(now->getData(), entry.data, entry.bytes);
+    memory->copy(entry.data, entry.copy->getData(), entry.bytes);
+    entry.copy = now;
+  } else {
+    std::swap_ranges(entry.data, entry.data + entry.bytes, static_cast<unsigned char *>(entry.copy->getData()));
+  }
+  if (entry.owner) entry.owner->noteWrite();
+}
+
+void Journal::undo(size_t mark) {
+  if (undone == SIZE_MAX) {
+    compareAll();
+    undone = kept.size();
+  }
+  while (undone > mark) {
+    swap(kept[undone - 1]);
+    --undone;
+  }
+}
+
+void Journal::redo() {
+  for (; undone < kept.size(); ++undone) swap(kept[undone]);
+  kept.clear();
+  undone = SIZE_MAX;
+}
+
+} // namespace qd::launch

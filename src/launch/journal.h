@@ -1,0 +1,99 @@
+// journal.h: what was in memory before it was overwritten, for tapes
+//
+// The gradient of a recorded call looks at what the call has read. Whatever later calls, or Python, write over it is kept here, and brought
+// back when the gradients run: from the last call to the first, so that each finds memory as its call left it. What no recorded call has
+// read is not kept.
+#pragma once
+
+#include "artifact/artifact.h"
+#include "launch/plan.h"
+#include "runtime/buffer.h"
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+namespace qd::launch {
+
+class Journal {
+public:
+  /// With `keepsAll` whatever is overwritten is kept.
+  explicit Journal(bool keepsAll) : keepsAll(keepsAll) {}
+  Journal(const Journal &) = delete;
+  Journal &operator=(const Journal &) = delete;
+  ~Journal() { leave(); }
+
+  /// This thread's launches and writes are noted, here and in the journals around, until `leave`.
+  void enter();
+  void leave();
+  /// From here on nothing that is read counts.
+  void close() { isClosed = true; }
+  /// Until `show`: what is read counts as read when all is over, by one call. In the journals around, too.
+  void hide();
+  void show();
+
+  /// How much has been kept so far: where in its order a call stands.
+  size_t getMark() const { return kept.size(); }
+  /// Brings memory back to what it was at the mark, as far as it is needed. Throws Error (Runtime) where it is not known.
+  void undo(size_t mark);
+  /// Undoes `undo`.
+  void redo();
+
+  using Accesses = std::vector<Plan::Access>;
+  /// Around a launch. Throws Error (Memory) that names the container.
+  static void noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block);
+  static void noteEnd(const Accesses &accesses, const unsigned char *block);
+  /// Before Python writes to an element, or (Py_None) anywhere.
+  static void noteWrite(PyObject *container, PyObject *index);
+
+private:
+  /// Indices from and to (exclusive) along each axis; empty: all elements.
+  using Box = std::vector<std::array<int64_t, 2>>;
+  struct Read {
+    Ref object;
+    Box box;
+  };
+  /// Memory that may change unseen, through views and by other libraries.
+  struct Watched {
+    Ref object{}, elements{}; ///< elements: where they do not lie packed
+    runtime::BufferRef copy{};
+    int64_t version = 0; ///< of a tensor that torch counts changes of, on a device
+    std::string name{};
+  };
+  struct Kept {
+    Ref object{}, elements{}; ///< elements: where they do not lie packed
+    runtime::BufferRef owner{}, copy{};
+    unsigned char *data = nullptr;
+    size_t bytes = 0;
+    std::string lost{}; ///< why it is not known
+  };
+
+  static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
+  static bool intersect(const Box &one, const Box &other);
+  static bool contains(const Box &outer, const Box &inner);
+  std::vector<Read> &getReads(PyObject *object);
+  bool isNeeded(PyObject *object, const Box &box);
+  void forget(PyObject *object, const Box &box);
+  void addRead(PyObject *object, Box box);
+  void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer);
+  void keep(PyObject *object, const Box &box);
+  void watch(PyObject *object, const std::string &name);
+  void compare(PyObject *object);
+  void compareAll();
+  static bool hasChanged(const Watched &watched);
+  void swap(Kept &entry);
+
+  bool keepsAll = false, isEntered = false, isClosed = false;
+  int hidden = 0;
+  Journal *outer = nullptr;
+  std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of others under null
+  std::vector<Read> hiddenReads;
+  std::vector<Watched> watched;
+  std::vector<Kept> kept;
+  size_t undone = SIZE_MAX; ///< entries from here on are undone
+};
+
+/// The innermost journal of this thread, or null.
+inline thread_local Journal *journal = nullptr;
+
+} // namespace qd::launch

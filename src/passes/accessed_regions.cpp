@@ -1,0 +1,182 @@
+// accessed_regions.cpp: an interval of indices for each axis of each container, from the bounds of loops and the arguments
+//
+// A tape keeps what a later call overwrites of what an earlier one has read. Without regions `x[t + 1, i] = f(x[t, i])`, called for each t,
+// would keep all of x each time. Whatever is not understood counts as any element: that costs memory and nothing else.
+#include "passes/accessed_regions.h"
+
+#include "ir/dialect.h"
+#include "passes/accesses.h"
+#include "passes/host_numbers.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+using artifact::HostNumber;
+using artifact::Region;
+using Kind = HostNumber::Step::Kind;
+
+namespace {
+
+using Axis = Region::Axis;
+
+bool isSame(const HostNumber &one, const HostNumber &other) {
+  return llvm::equal(one.steps, other.steps,
+                     [](const auto &a, const auto &b) { return a.kind == b.kind && a.type == b.type && a.value == b.value; });
+}
+
+Axis join(const Axis &one, const Axis &other) {
+  return {isSame(one.first, other.first) ? one.first : limitDepth(combine(Kind::Min, one.first, other.first)),
+          isSame(one.last, other.last) ? one.last : limitDepth(combine(Kind::Max, one.last, other.last))};
+}
+
+class Finder {
+public:
+  Finder(ModuleOp module, artifact::Artifact &artifact) : artifact(artifact) {
+    for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
+    module.walk([&](CallOp call) { calls[functions.lookup(call.getCallee())].push_back(call); });
+    for (auto [number, input] : llvm::enumerate(artifact.inputs))
+      if (input.kind == artifact::Input::Kind::Tensor) inputs[input.offset] = unsigned(number);
+  }
+
+  void run(ModuleOp module) {
+    module.walk([&](Operation *op) {
+      if (auto load = dyn_cast<LoadOp>(op)) note(load.getRef(), &artifact::Input::read);
+      if (auto store = dyn_cast<StoreOp>(op)) note(store.getRef(), &artifact::Input::written);
+      if (isa<AtomicOp, CompareExchangeOp>(op)) {
+        auto atomic = dyn_cast<AtomicOp>(op);
+        bool onlyAdds = atomic && (atomic.getAtomicKind() == AtomicKind::add || atomic.getAtomicKind() == AtomicKind::sub);
+        if (!onlyAdds || !op->use_empty()) note(op->getOperand(0), &artifact::Input::read);
+        note(op->getOperand(0), &artifact::Input::written);
+      }
+      if (isa<CallOp>(op))
+        for (Value operand : op->getOperands()) noteHanded(operand);
+    });
+    for (artifact::Input &input : artifact.inputs)
+      if (!input.isWritten) input.written = {};
+  }
+
+private:
+  artifact::Input *findInput(Value tensor) {
+    auto argument = tensor.getDefiningOp<TensorArgumentOp>();
+    auto found = argument ? inputs.find(argument.getOffset()) : inputs.end();
+    return found == inputs.end() ? nullptr : &artifact.inputs[found->second];
+  }
+
+  /// A function may do anything with a place, or a container, that it is handed.
+  void noteHanded(Value operand) {
+    if (isa<RefType>(operand.getType())) {
+      note(operand, &artifact::Input::read);
+      note(operand, &artifact::Input::written);
+    } else if (artifact::Input *input = isa<ir::TensorType>(operand.getType()) ? findInput(operand) : nullptr) {
+      input->read = input->written = {false, {}};
+    }
+  }
+
+  void note(Value place, Region artifact::Input::*which) {
+    ElementOp element = findElement(place);
+    artifact::Input *input = element ? findInput(element.getTensor()) : nullptr;
+    if (!input) return;
+    Region &region = input->*which;
+    if (!region.isEmpty && region.axes.empty()) return;
+    SmallVector<Axis> axes = llvm::map_to_vector(element.getIndices(), [&](Value index) { return find(index, 0); });
+    if (region.isEmpty)
+      region = {false, {axes.begin(), axes.end()}};
+    else
+      for (auto [known, axis] : llvm::zip(region.axes, axes)) known = join(known, axis);
+  }
+
+  Axis find(Value value, int depth) {
+    constexpr int kDeepest = 12;
+    if (depth > kDeepest || !isa<IntegerType>(value.getType())) return {};
+    // Not known while it is looked for: it depends on itself.
+    auto [entry, isNew] = found.try_emplace(value);
+    if (!isNew) return entry->second;
+    Axis axis = compute(value, depth);
+    return found[value] = axis;
+  }
+
+  Axis compute(Value value, int depth) {
+    if (HostNumber number = limitDepth(findHostNumber(value)); number.isKnown() && isExact(value)) return {number, number};
+    if (auto argument = dyn_cast<BlockArgument>(value)) return findArgument(argument, depth);
+    Operation *op = value.getDefiningOp();
+    if (auto load = dyn_cast<LoadOp>(op)) return findVariable(load.getRef(), depth);
+    if (auto cast = dyn_cast<CastOp>(op)) return find(cast.getOperand(), depth + 1);
+    if (auto select = dyn_cast<SelectOp>(op)) return join(find(select.getTrueValue(), depth + 1), find(select.getFalseValue(), depth + 1));
+    if (auto binary = dyn_cast<BinaryOp>(op)) return findBinary(binary, depth);
+    return {};
+  }
+
+  /// Whether the number that the host computes is the one of the code: sizes of launches may be rounded otherwise.
+  static bool isExact(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto cast = dyn_cast<CastOp>(op)) return isExact(cast.getOperand());
+    auto binary = dyn_cast<BinaryOp>(op);
+    return !binary || (binary.getBinaryKind() != BinaryKind::raw_div && isExact(binary.getLhs()) && isExact(binary.getRhs()));
+  }
+
+  Axis findBinary(BinaryOp op, int depth) {
+    Axis left = find(op.getLhs(), depth + 1), right = find(op.getRhs(), depth + 1);
+    std::optional<int64_t> factor = findInteger(op.getRhs());
+    auto both = [&](Kind kind) {
+      return Axis{limitDepth(combine(kind, left.first, right.first)), limitDepth(combine(kind, left.last, right.last))};
+    };
+    switch (op.getBinaryKind()) {
+    case BinaryKind::add: return both(Kind::Add);
+    case BinaryKind::sub: return {limitDepth(combine(Kind::Sub, left.first, right.last)), limitDepth(combine(Kind::Sub, left.last, right.first))};
+    case BinaryKind::min: return both(Kind::Min);
+    case BinaryKind::max: return both(Kind::Max);
+    case BinaryKind::mul: return factor && *factor >= 0 ? both(Kind::Mul) : Axis();
+    case BinaryKind::floor_div: return factor && *factor > 0 ? both(Kind::Div) : Axis();
+    case BinaryKind::mod: return factor && *factor > 0 ? Axis{makeConstant(0), makeConstant(*factor - 1)} : Axis();
+    default: return {};
+    }
+  }
+
+  Axis findArgument(BlockArgument argument, int depth) {
+    Operation *owner = argument.getOwner()->getParentOp();
+    unsigned number = argument.getArgNumber();
+    if (auto loop = dyn_cast<ForOp>(owner)) {
+      std::optional<int64_t> step = loop.getStep().empty() ? 1 : findInteger(loop.getStep()[number]);
+      if (!step || *step == 0) return {};
+      Axis lower = find(loop.getLower()[number], depth + 1), upper = find(loop.getUpper()[number], depth + 1);
+      HostNumber one = makeConstant(1);
+      if (*step > 0) return {lower.first, limitDepth(combine(Kind::Sub, upper.last, one))};
+      return {limitDepth(combine(Kind::Add, upper.first, one)), lower.last};
+    }
+    auto function = dyn_cast<FuncOp>(owner);
+    if (!function || calls[function].empty()) return {};
+    Axis all = find(calls[function][0].getArguments()[number], depth + 1);
+    for (CallOp call : ArrayRef(calls[function]).drop_front()) all = join(all, find(call.getArguments()[number], depth + 1));
+    return all;
+  }
+
+  /// Of a variable: all that is ever stored in it.
+  Axis findVariable(Value place, int depth) {
+    if (!place.getDefiningOp<LocalOp>()) return {};
+    std::optional<Axis> all;
+    for (Operation *user : place.getUsers()) {
+      if (isa<LoadOp>(user)) continue;
+      auto store = dyn_cast<StoreOp>(user);
+      if (!store) return {};
+      Axis stored = find(store.getValue(), depth + 1);
+      all = all ? join(*all, stored) : stored;
+    }
+    return all.value_or(Axis());
+  }
+
+  artifact::Artifact &artifact;
+  llvm::StringMap<FuncOp> functions;
+  DenseMap<Operation *, SmallVector<CallOp>> calls;
+  DenseMap<uint32_t, unsigned> inputs; ///< by offset
+  DenseMap<Value, Axis> found;
+};
+
+} // namespace
+
+void findAccessedRegions(ModuleOp module, artifact::Artifact &artifact) { Finder(module, artifact).run(module); }
+
+} // namespace qd::passes
