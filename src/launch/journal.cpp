@@ -37,7 +37,8 @@ std::optional<Bytes> findBytes(PyObject *object) {
   if (isTensor(object)) {
     const runtime::Tensor &tensor = getTensor(object);
     if (!isPacked(tensor)) return std::nullopt;
-    return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer, tensor.buffer->getMemory()};
+    return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer,
+                 tensor.buffer->getMemory()};
   }
   ExternalArray array;
   if (!readExternal(object, array) || !array.isPacked) return std::nullopt;
@@ -48,7 +49,8 @@ std::optional<Bytes> findBytes(PyObject *object) {
 /// The bytes from the first element of a box to its last.
 void narrow(Bytes &bytes, const runtime::Tensor &tensor, const std::vector<std::array<int64_t, 2>> &box) {
   const layout::TensorLayout &layout = tensor.layout;
-  bool isUpward = layout.tilings.empty() && std::all_of(layout.strides.begin(), layout.strides.end(), [](int64_t stride) { return stride >= 0; });
+  bool isUpward =
+      layout.tilings.empty() && std::all_of(layout.strides.begin(), layout.strides.end(), [](int64_t stride) { return stride >= 0; });
   if (box.empty() || !isUpward || layout.componentStride < 0) return;
   int64_t first = 0, last = 0;
   for (size_t axis = 0; axis < box.size(); ++axis) {
@@ -273,8 +275,9 @@ void Journal::compare(PyObject *object) {
     before.bytes = bytes->count;
     before.owner = bytes->owner;
   } else if (!entry.elements) {
-    before.lost = "'" + entry.name + "' was changed by another library after a recorded call had read it, and its gradient needs what was "
-                                     "there: hand a copy to the kernel";
+    before.lost = "'" + entry.name +
+                  "' was changed by another library after a recorded call had read it, and its gradient needs what was "
+                  "there: hand a copy to the kernel";
   }
   kept.push_back(std::move(before));
 }

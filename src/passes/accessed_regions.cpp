@@ -126,7 +126,8 @@ private:
     };
     switch (op.getBinaryKind()) {
     case BinaryKind::add: return both(Kind::Add);
-    case BinaryKind::sub: return {limitDepth(combine(Kind::Sub, left.first, right.last)), limitDepth(combine(Kind::Sub, left.last, right.first))};
+    case BinaryKind::sub:
+      return {limitDepth(combine(Kind::Sub, left.first, right.last)), limitDepth(combine(Kind::Sub, left.last, right.first))};
     case BinaryKind::min: return both(Kind::Min);
     case BinaryKind::max: return both(Kind::Max);
     case BinaryKind::mul: return factor && *factor >= 0 ? both(Kind::Mul) : Axis();

@@ -64,8 +64,7 @@ HostNumber findHostNumber(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<IntegerType>(value.getType())) return {};
   if (std::optional<int64_t> constant = findInteger(value)) return makeConstant(*constant);
-  if (auto argument = dyn_cast<ArgumentOp>(op))
-    return makeLeaf(Kind::Argument, getScalarType(argument.getType()), argument.getOffset());
+  if (auto argument = dyn_cast<ArgumentOp>(op)) return makeLeaf(Kind::Argument, getScalarType(argument.getType()), argument.getOffset());
   if (auto extent = dyn_cast<ExtentOp>(op)) return findExtent(extent.getTensor(), extent.getAxis());
   if (auto cast = dyn_cast<CastOp>(op)) return findHostNumber(cast.getOperand());
   auto binary = dyn_cast<BinaryOp>(op);

@@ -2,8 +2,8 @@
 
 Forward mode computes with dual numbers and writes tangents beside what the kernel writes. Reverse mode runs the kernel as it is now, on
 memory whose every store is undone afterwards, and keeps a tape: what was computed from what with which partials, what was loaded and what
-was stored. What the tape refers to is copied: variables that hold it may change. Then it goes through the tape backwards, with the adjoints of the memory in the gradients. Both at once give the directional
-derivative of a gradient: the adjoints are dual numbers.
+was stored (copied: the variables that hold it may change). Then it goes through the tape backwards, with the adjoints of the memory in the
+gradients. Both at once give the directional derivative of a gradient: the adjoints are dual numbers.
 
 An element that was read and is overwritten in the same launch is not there any more when the gradient runs. Where its old value matters
 to a derivative, or decides the way, the launch is refused.

@@ -1,6 +1,6 @@
 // host_numbers.cpp: sizes that the host reads from the argument block
-#include "codegen/llvm/grid.h"
 #include "passes/host_numbers.h"
+#include "codegen/llvm/grid.h"
 
 using namespace mlir;
 
