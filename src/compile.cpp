@@ -243,6 +243,7 @@ private:
   bool lower() {
     if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), makePipelineOptions(options)))) return false;
     if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
+    passes::findReplacedRegions(*module, artifact);
     // From here on every outermost loop is a task, and what crosses tasks has a slot.
     module->walk([&](mlir::Operation *) { ++artifact.operations; });
 

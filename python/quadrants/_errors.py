@@ -39,6 +39,10 @@ class QuadrantsRuntimeError(RuntimeError):
     """Misuse found while the program runs."""
 
 
+class OverwrittenError(QuadrantsRuntimeError):
+    """A gradient needs what its kernel has overwritten."""
+
+
 class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
     """A failed assertion or run-time check of a kernel."""
 

@@ -149,14 +149,15 @@ class BoundKernel:
 
 
 def derive(primal: Any, mode: int) -> Kernel:
-    """The kernel that is `primal` differentiated: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`). It has the same arguments.
+    """The kernel that is `primal` differentiated, with the same arguments: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`).
 
-    That of the adjoints returns nothing. Adjoints have tangents, and that is all there is of second order.
+    5 gives adjoints for tapes, which have what the kernel overwrites. Kernels of adjoints return nothing. They have tangents, and that is
+    all there is of second order.
     """
-    if primal.mode and (primal.mode, mode) != (3, 2):
+    if primal.mode and (primal.mode, mode) not in ((3, 2), (5, 2)):
         raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
     mode = 4 if primal.mode else mode
-    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'grad' if mode == 3 else 'dual'}", mode)
+    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'dual' if mode in (2, 4) else 'grad'}", mode)
     functools.update_wrapper(made, primal.function)
     made.is_pure, made._is_classkernel, made.use_graph = primal.is_pure, primal._is_classkernel, primal.use_graph
     made.primal = primal

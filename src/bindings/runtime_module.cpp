@@ -208,6 +208,8 @@ NB_MODULE(_runtime, m) {
       .def("show", &launch::Journal::show)
       .def("mark", &launch::Journal::getMark)
       .def("undo", &launch::Journal::undo, "mark"_a)
+      .def("begin_replay", &launch::Journal::beginReplay, "before"_a, "after"_a)
+      .def("end_replay", &launch::Journal::endReplay)
       .def("redo", &launch::Journal::redo);
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(

@@ -28,14 +28,15 @@ static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
 }
 
 void Session::addCompanions() {
-  if (request.mode != AutodiffMode::Forward && request.mode != AutodiffMode::Reverse) return;
-  const char *name = request.mode == AutodiffMode::Reverse ? "grad" : "dual";
+  const bool isReverse = request.mode == AutodiffMode::Reverse || request.mode == AutodiffMode::Replay;
+  if (request.mode != AutodiffMode::Forward && !isReverse) return;
+  const char *name = isReverse ? "grad" : "dual";
   llvm::DenseMap<uint32_t, uint32_t> companions;
   const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: companions are added to the list
   for (const auto &[object, path, input] : containers) {
     layout::TensorLayout layout = reader.getInput(input).layout;
     if (!path || support::isInteger(layout.element.scalar) || ignoresGradient(path, request.parameters)) continue;
-    if (isCompanion(path) && request.mode == AutodiffMode::Reverse)
+    if (isCompanion(path) && isReverse)
       fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
     bool isTensor = python.isTensor(object);
     // Of a field the storage may be declared and have no memory.
@@ -67,7 +68,9 @@ void Session::addCompanions() {
   }
   for (auto kernel : module->getOps<ir::KernelOp>()) {
     kernel.setArgumentBytes(artifact.argumentBytes);
-    kernel->setAttr(ir::kDerivative, builder.getStringAttr(request.mode == AutodiffMode::Reverse ? "reverse" : "forward"));
+    kernel->setAttr(ir::kDerivative, builder.getStringAttr(request.mode == AutodiffMode::Replay ? "replay"
+                                                           : isReverse                          ? "reverse"
+                                                                                                : "forward"));
   }
 }
 

@@ -22,6 +22,11 @@ inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kLost = "qd.lost";
 
+/// Of a qd.load: when the kernel begins, memory holds what is read here.
+inline constexpr llvm::StringLiteral kKnownBefore = "qd.known_before";
+/// Of a qd.kernel: offsets of the containers that it reads as they were before the kernel that it is derived from.
+inline constexpr llvm::StringLiteral kReadsBefore = "qd.reads_before";
+
 /// Of a qd.load: memory is read each time, whatever was read before.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -4,8 +4,8 @@
 #include "launch/journal.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "runtime/copy.h"
 
-#include <cstring>
 #include <utility>
 
 namespace qd::launch {
@@ -52,7 +52,7 @@ static bool tryClear(TensorObject &object) {
   if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
     memory->fill(data, 0, size);
   else
-    memset(data, 0, size);
+    runtime::clearMemory(data, size);
   return true;
 }
 

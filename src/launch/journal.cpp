@@ -6,6 +6,7 @@
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "runtime/copy.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ BufferRef copyOf(const Bytes &bytes) {
   if (bytes.memory)
     bytes.memory->copy(copy->getData(), bytes.begin, bytes.count);
   else
-    memcpy(copy->getData(), bytes.begin, bytes.count);
+    runtime::copyMemory(copy->getData(), bytes.begin, bytes.count);
   return copy;
 }
 
@@ -130,6 +131,14 @@ bool Journal::isNeeded(PyObject *object, const Box &box) {
   });
 }
 
+/// Whether a launch reads what it writes: its gradient may need both.
+bool Journal::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Plan::Access &access) {
+    if (access.input->read.isEmpty || isCompanion(access.object)) return false;
+    return access.object == object ? intersect(evaluate(access.input->read, object, block), box) : mayOverlap(access.object, object);
+  });
+}
+
 /// What is kept need not be kept again before it is read again.
 void Journal::forget(PyObject *object, const Box &box) {
   std::erase_if(getReads(object), [&](const Read &read) { return read.object.get() == object && contains(box, read.box); });
@@ -174,10 +183,11 @@ void Journal::keep(PyObject *object, const Box &box) {
   kept.push_back(std::move(entry));
 }
 
-void Journal::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer) {
-  if (!isNeeded(object, box)) return;
+void Journal::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn) {
+  if (!isOwn && !isNeeded(object, box)) return;
   try {
     keep(object, box);
+    kept.back().isOfLaunch = isOfLaunch;
   } catch (const Error &error) {
     if (error.kind != ErrorKind::Memory) throw;
     throw Error(ErrorKind::Memory, "the tape has no memory to keep what " + writer + " overwrites in '" + name +
@@ -191,8 +201,10 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
     for (const Plan::Access &access : accesses) {
       if (isCompanion(access.object)) continue;
       to->compare(access.object);
-      if (!access.input->written.isEmpty)
-        to->write(access.object, evaluate(access.input->written, access.object, block), access.input->name, "kernel " + artifact.kernel);
+      if (access.input->written.isEmpty) continue;
+      Box box = evaluate(access.input->written, access.object, block);
+      bool isOwn = !to->hidden && !to->isClosed && isReadBy(accesses, access.object, box, block);
+      to->write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
     }
 }
 
@@ -221,7 +233,7 @@ void Journal::noteWrite(PyObject *container, PyObject *index) {
   bool isInside = true;
   for (size_t axis = 0; axis < box.size(); ++axis) isInside &= box[axis][0] >= 0 && box[axis][1] <= layout.extents[axis];
   if (!isInside) box.clear();
-  for (Journal *to = journal; to; to = to->outer) to->write(container, box, "a container", "Python");
+  for (Journal *to = journal; to; to = to->outer) to->write(container, box, "a container", "Python", false, false);
 }
 
 void Journal::hide() {
@@ -328,6 +340,27 @@ void Journal::undo(size_t mark) {
   while (undone > mark) {
     swap(kept[undone - 1]);
     --undone;
+  }
+}
+
+void Journal::beginReplay(size_t before, size_t after) {
+  replayBegin = before;
+  replayEnd = after;
+  outerReplay = std::exchange(replaying, this);
+}
+
+void Journal::endReplay() { replaying = outerReplay; }
+
+void Journal::exchange(const std::vector<PyObject *> &objects, bool isBack) {
+  if (!replaying) throw Error(ErrorKind::Runtime, "a gradient that needs what its kernel overwrites runs under a tape only");
+  auto isWanted = [&](const Kept &entry) {
+    PyObject *kept = entry.object.get();
+    return std::any_of(objects.begin(), objects.end(), [&](PyObject *object) { return object == kept || mayOverlap(object, kept); });
+  };
+  Journal &from = *replaying;
+  for (size_t i = from.replayBegin; i < from.replayEnd; ++i) {
+    Kept &entry = from.kept[isBack ? i : from.replayBegin + from.replayEnd - 1 - i];
+    if (entry.isOfLaunch && isWanted(entry)) from.swap(entry);
   }
 }
 

@@ -36,6 +36,11 @@ public:
   size_t getMark() const { return kept.size(); }
   /// Brings memory back to what it was at the mark, as far as it is needed. Throws Error (Runtime) where it is not known.
   void undo(size_t mark);
+  /// Until `endReplay`: a gradient runs, of the call that stands between two marks.
+  void beginReplay(size_t before, size_t after);
+  void endReplay();
+  /// What that call overwrote of these containers and arrays as it was before, and the other way round when called again.
+  static void exchange(const std::vector<PyObject *> &objects, bool isBack);
   /// Undoes `undo`.
   void redo();
 
@@ -65,7 +70,8 @@ private:
     runtime::BufferRef owner{}, copy{};
     unsigned char *data = nullptr;
     size_t bytes = 0;
-    std::string lost{}; ///< why it is not known
+    std::string lost{};      ///< why it is not known
+    bool isOfLaunch = false; ///< a launch overwrites it
   };
 
   static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
@@ -73,9 +79,10 @@ private:
   static bool contains(const Box &outer, const Box &inner);
   std::vector<Read> &getReads(PyObject *object);
   bool isNeeded(PyObject *object, const Box &box);
+  static bool isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block);
   void forget(PyObject *object, const Box &box);
   void addRead(PyObject *object, Box box);
-  void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer);
+  void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn);
   void keep(PyObject *object, const Box &box);
   void watch(PyObject *object, const std::string &name);
   void compare(PyObject *object);
@@ -91,9 +98,13 @@ private:
   std::vector<Watched> watched;
   std::vector<Kept> kept;
   size_t undone = SIZE_MAX; ///< entries from here on are undone
+  size_t replayBegin = 0, replayEnd = 0;
+  Journal *outerReplay = nullptr;
 };
 
 /// The innermost journal of this thread, or null.
 inline thread_local Journal *journal = nullptr;
+/// The journal whose calls' gradients run now, or null.
+inline thread_local Journal *replaying = nullptr;
 
 } // namespace qd::launch

@@ -182,6 +182,7 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.results);
   Py_VISIT(kernel.reverse);
   Py_VISIT(kernel.forward);
+  Py_VISIT(kernel.replay);
   if (kernel.specialisations)
     for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
       if (int stop = specialisation->traverse(visit, arg)) return stop;
@@ -203,6 +204,7 @@ static int clearKernel(PyObject *self) {
   Py_CLEAR(kernel.results);
   Py_CLEAR(kernel.reverse);
   Py_CLEAR(kernel.forward);
+  Py_CLEAR(kernel.replay);
   return 0;
 }
 
@@ -249,6 +251,7 @@ static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::
 }
 
 static PyObject *getReverse(PyObject *self, void *) { return derive(self, &KernelObject::reverse, support::AutodiffMode::Reverse); }
+static PyObject *getReplay(PyObject *self, void *) { return derive(self, &KernelObject::replay, support::AutodiffMode::Replay); }
 static PyObject *getForward(PyObject *self, void *) { return derive(self, &KernelObject::forward, support::AutodiffMode::Forward); }
 
 static PyObject *listSpecialisations(PyObject *self, PyObject *) {
@@ -270,9 +273,10 @@ void addKernelType(PyObject *module) {
       {}};
   static PyGetSetDef properties[] = {
       {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
-      {"mode", getMode, nullptr, "Of its function: 0 the kernel itself, 2 its tangents, 3 its adjoints.", nullptr},
+      {"mode", getMode, nullptr, "Of its function: 0 the kernel itself, 2 its tangents, 3 or 5 its adjoints.", nullptr},
       {"grad", getReverse, nullptr, "The kernel that adds to the gradients of what this one reads, from those of what it writes.", nullptr},
       {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},
+      {"_replayed", getReplay, nullptr, "The same as `grad`, for tapes, which have what the kernel overwrites.", nullptr},
       {"_tangent", getForward, nullptr, "The kernel that does what this one does, and computes tangents (`.dual`).", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};

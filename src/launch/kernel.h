@@ -13,8 +13,8 @@ struct KernelObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *dict, *weakReferences;
   PyObject *function, *parameters, *results, *name;
-  PyObject *reverse, *forward; ///< kernels derived from this one, made when they are asked for
-  support::AutodiffMode mode;  ///< what this one is of its function
+  PyObject *reverse, *forward, *replay; ///< kernels derived from this one, made when they are asked for
+  support::AutodiffMode mode;           ///< what this one is of its function
   Py_ssize_t parameterCount;
   uint64_t epoch; ///< of the runtime that the specialisations belong to
   Specialisations *specialisations;

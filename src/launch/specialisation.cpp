@@ -209,7 +209,27 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   Fit fit = plan->read(arguments, frame.plan);
   if (fit != Fit::Yes) return fit;
   if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
+  if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+}
+
+/// A gradient, some of whose containers are to be as they were before the call.
+Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  std::vector<PyObject *> objects;
+  std::vector<Ref> owners;
+  for (const Plan::Access &access : plan->listAccesses(frame.plan))
+    if (!access.input->read.isEmpty) {
+      objects.push_back(access.object);
+      owners.push_back(Ref::borrow(access.object));
+    }
+  if (!objects.empty()) Journal::exchange(objects, false);
+  frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+  if (!result || objects.empty()) return Fit::Yes;
+  Ref kept = Ref::adopt(std::exchange(result, nullptr));
+  Journal::exchange(objects, true);
+  result = kept.release();
+  return Fit::Yes;
 }
 
 /// Under a tape.

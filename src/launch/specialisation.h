@@ -32,6 +32,7 @@ private:
   struct Frame;
   class Observer;
   Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
+  Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);

@@ -4,6 +4,7 @@
 // would keep all of x each time. Whatever is not understood counts as any element: that costs memory and nothing else.
 #include "passes/accessed_regions.h"
 
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 #include "passes/accesses.h"
 #include "passes/host_numbers.h"
@@ -179,5 +180,12 @@ private:
 } // namespace
 
 void findAccessedRegions(ModuleOp module, artifact::Artifact &artifact) { Finder(module, artifact).run(module); }
+
+void findReplacedRegions(ModuleOp module, artifact::Artifact &artifact) {
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsBefore))
+      for (artifact::Input &input : artifact.inputs)
+        if (llvm::is_contained(offsets.asArrayRef(), int32_t(input.offset))) input.read.isEmpty = false;
+}
 
 } // namespace qd::passes

@@ -10,4 +10,7 @@ namespace qd::passes {
 /// Fills in `read` and `written` of the inputs.
 void findAccessedRegions(mlir::ModuleOp module, artifact::Artifact &artifact);
 
+/// Of a derived kernel: marks as read the inputs that it reads as they were before the kernel that it is derived from.
+void findReplacedRegions(mlir::ModuleOp module, artifact::Artifact &artifact);
+
 } // namespace qd::passes

@@ -47,6 +47,9 @@ void demoteAtomic(ir::AtomicOp atomic);
 /// Does so with all atomics on variables of one iteration, which nobody else updates.
 void demoteOwnAtomics(mlir::ModuleOp module);
 
+/// Does so with sums and products on elements that one iteration of a parallel loop updates alone, and in serial code.
+void demoteOwnUpdates(mlir::ModuleOp module);
+
 /// Containers that functions touch, callees included; one for a module.
 class FunctionAccesses {
 public:

@@ -97,6 +97,31 @@ bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
   return true;
 }
 
+} // namespace
+
+void demoteOwnUpdates(ModuleOp module) {
+  FunctionAccesses functions(module);
+  SmallVector<AtomicOp> own;
+  auto isUpdate = [](AtomicOp atomic) {
+    return llvm::is_contained({AtomicKind::add, AtomicKind::sub, AtomicKind::mul}, atomic.getAtomicKind()) && findElement(atomic.getRef());
+  };
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    kernel.walk([&](AtomicOp atomic) {
+      if (isUpdate(atomic) && !findParallelLoop(atomic)) own.push_back(atomic);
+    });
+    for (ForOp loop : kernel.getBody().front().getOps<ForOp>()) {
+      if (!loop.getParallel()) continue;
+      LoopAccesses accesses(loop, functions);
+      for (auto &[root, atomics] : accesses.atomics)
+        if (root.kind == Root::Kind::Tensor && !accesses.exchanged.contains(root) && belongToOneIteration(atomics, &loop.getBody().front()))
+          llvm::copy_if(atomics, std::back_inserter(own), isUpdate);
+    }
+  }
+  llvm::for_each(own, demoteAtomic);
+}
+
+namespace {
+
 struct DemoteAtomicsPass : impl::DemoteAtomicsBase<DemoteAtomicsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());

@@ -1,6 +1,6 @@
 // differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
 //
-// In:   a kernel marked `reverse` whose containers name their gradients (kCompanion); exits are flags (normalise_exits.cpp).
+// In:   a kernel marked `reverse` or `replay` whose containers name their gradients (kCompanion); exits are flags (normalise_exits.cpp).
 // Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its own.
 // Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
@@ -25,13 +25,16 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     bool isChanged = false;
     for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
       auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
-      if (!mode || mode.getValue() != "reverse") continue;
+      bool isReplay = mode && mode.getValue() == "replay";
+      if (!mode || (!isReplay && mode.getValue() != "reverse")) continue;
       isChanged = true;
+      if (isReplay) prepareReplay(module, kernel);
       if (failed(differentiate(module, kernel))) return signalPassFailure();
     }
     if (!isChanged) return;
     removeDead(module);
     removeUncalled(module);
+    chooseBefore(module);
     if (failed(refuseLostValues(module))) return signalPassFailure();
   }
 
@@ -54,7 +57,6 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     OpBuilder builder(kernel);
     auto target = cast<KernelOp>(builder.insert(kernel->cloneWithoutRegions()));
     target.getBody().emplaceBlock();
-    target->removeAttr(kDerivative);
     target.setResultTypesAttr(builder.getArrayAttr({}));
     AdjointBuilder(functions).buildKernel(kernel, target);
     kernel.erase();

@@ -3,9 +3,13 @@
 // Told for sure, by indices: a write after the read in the same iteration, to the same element. Between two loops of a kernel: any write to
 // the container, unless constant distances between the indices say that it is to another element. Iterations of one loop are not compared:
 // that they touch each other's elements in an order that matters is the program's own affair (spec 3 S16).
+//
+// A tape keeps what a call overwrites, so its gradient may run on containers as they were before the call: on a whole container, or not.
+// Loads that no write of the kernel comes before are known then; here what cannot be told counts as a write before.
 #include "passes/lost_values.h"
 
 #include "ir/attributes.h"
+#include "passes/accesses.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -20,6 +24,7 @@ namespace {
 struct Index {
   Value base;
   int64_t distance = 0;
+  unsigned instance = 0; ///< number of the call that the base is a value of; 0: of the kernel
 };
 
 Index splitIndex(Value value) {
@@ -45,29 +50,103 @@ bool isSame(Value one, Value other) {
                       [](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
 }
 
-bool isSameElement(ElementOp one, ElementOp other) {
-  return llvm::all_of(llvm::zip(one.getIndices(), other.getIndices()),
-                      [](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
+bool haveSameBase(const Index &one, const Index &other) {
+  if (!one.base || !other.base) return !one.base && !other.base;
+  return one.instance == other.instance && isSame(one.base, other.base);
 }
 
-bool isAnotherElement(ElementOp one, ElementOp other) {
-  return llvm::any_of(llvm::zip(one.getIndices(), other.getIndices()), [](auto pair) {
-    Index first = splitIndex(std::get<0>(pair)), second = splitIndex(std::get<1>(pair));
-    return isSame(first.base, second.base) && first.distance != second.distance;
+using Indices = SmallVector<Index, 3>;
+
+bool isSameElement(ArrayRef<Index> one, ArrayRef<Index> other) {
+  return llvm::all_of(llvm::zip(one, other), [](auto pair) {
+    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance == std::get<1>(pair).distance;
   });
 }
+
+bool isAnotherElement(ArrayRef<Index> one, ArrayRef<Index> other) {
+  return llvm::any_of(llvm::zip(one, other), [](auto pair) {
+    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance != std::get<1>(pair).distance;
+  });
+}
+
+Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }
 
 ElementOp findElementOf(Value place) {
   while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
   return place.getDefiningOp<ElementOp>();
 }
 
+/// A call on the way from the kernel to an access.
+struct Call {
+  CallOp op;
+  FuncOp callee;
+  const Call *outer;
+  unsigned instance;
+};
+
+/// An index as the kernel sees it, as far as parameters of functions are its values.
+Index resolve(Value value, const Call *call) {
+  Index index = splitIndex(value);
+  while (call) {
+    auto parameter = dyn_cast_or_null<BlockArgument>(index.base);
+    if (!parameter || parameter.getOwner()->getParentOp() != call->callee) break;
+    CallOp op = call->op;
+    Index given = splitIndex(op.getArguments()[parameter.getArgNumber()]);
+    index = {given.base, index.distance + given.distance};
+    call = call->outer;
+  }
+  index.instance = call ? call->instance : 0;
+  return index;
+}
+
+/// An operation around an access, and which of its regions it is in.
+using Around = std::pair<Operation *, unsigned>;
+
 /// An access to a container: `step` is the statement of the kernel that it is part of, `order` counts operations of the kernel.
 struct Access {
-  ElementOp element; ///< null in a function that the kernel calls: its indices are not comparable
+  Indices indices;
+  SmallVector<Around, 4> around; ///< from the kernel's statement inwards, through calls
   size_t step, order;
-  Operation *load = nullptr;
+  Operation *op;
 };
+
+/// Whether elements with these indices are different ones in each iteration of a serial loop.
+bool movesWith(ArrayRef<Index> indices, Operation *loop) {
+  auto counted = dyn_cast<ForOp>(loop);
+  return counted && llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
+           return llvm::any_of(indices, [&](const Index &index) { return index.base == argument; });
+         });
+}
+
+/// How two accesses of one statement of the kernel stand to each other.
+struct Relation {
+  Relation(const Access &one, const Access &other) {
+    for (auto [a, b] : llvm::zip(one.around, other.around)) {
+      if (a != b) {
+        isExclusive = a.first == b.first && isa<IfOp>(a.first);
+        break;
+      }
+      auto counted = dyn_cast<ForOp>(a.first);
+      if (isa<WhileOp>(a.first) || (counted && !counted.getParallel())) loops.push_back(a.first);
+    }
+    isSame = isSameElement(one.indices, other.indices);
+    isAnother = isAnotherElement(one.indices, other.indices);
+    isCarried = !loops.empty() && !llvm::all_of(loops, [&](Operation *loop) { return isSame && movesWith(one.indices, loop); });
+  }
+  SmallVector<Operation *, 2> loops; ///< serial ones around both
+  bool isExclusive = false;          ///< only one of them runs in an iteration
+  bool isSame, isAnother;            ///< the same element in an iteration, or another one, for sure
+  bool isCarried;                    ///< an iteration of a serial loop may meet the element of another one
+};
+
+/// Whether a write may have changed what a load finds, told from what the container held when the kernel began.
+bool mayComeBefore(const Access &load, const Access &write) {
+  if (write.step > load.step) return false;
+  Relation relation(load, write);
+  if (write.step < load.step) return !relation.isAnother;
+  if (relation.isCarried) return true;
+  return write.order < load.order && !relation.isAnother && !relation.isExclusive;
+}
 
 class Finder {
 public:
@@ -75,50 +154,72 @@ public:
 
   void run(KernelOp kernel) {
     for (Operation &op : kernel.getBody().front()) {
-      collect(&op, false);
+      collect(&op, nullptr);
       ++step;
     }
+    auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
+    bool isReplay = mode && mode.getValue() == "replay";
     for (auto &[container, loads] : reads)
-      for (const Access &load : loads)
+      for (const Access &load : loads) {
+        bool isKnownBefore = isReplay && isa<LoadOp>(load.op) &&
+                             llvm::none_of(writes[container], [&](const Access &write) { return mayComeBefore(load, write); });
+        if (isKnownBefore) load.op->setAttr(kKnownBefore, UnitAttr::get(kernel.getContext()));
         for (const Access &write : writes[container])
           if (isOverwritten(load, write)) {
             std::string text = "element of '" + names[container] + "' is read here and overwritten later in the kernel: its value is " +
                                "not known any more when gradients are computed; write to another container, or in another kernel";
-            load.load->setAttr(kLost, StringAttr::get(kernel.getContext(), text));
+            load.op->setAttr(kLost, StringAttr::get(kernel.getContext(), text));
           }
+      }
   }
 
 private:
-  void collect(Operation *top, bool isCalled) {
-    top->walk([&](Operation *op) {
+  void collect(Operation *top, const Call *call) {
+    top->walk<WalkOrder::PreOrder>([&](Operation *op) {
       ++order;
-      if (auto load = dyn_cast<LoadOp>(op)) note(reads, load.getRef(), isCalled, op);
-      if (auto store = dyn_cast<StoreOp>(op)) note(writes, store.getRef(), isCalled, op);
+      if (auto load = dyn_cast<LoadOp>(op)) note(reads, load.getRef(), call, op);
+      if (auto store = dyn_cast<StoreOp>(op)) note(writes, store.getRef(), call, op);
       // Whether its value was the one that was kept is seen afterwards.
       auto atomic = dyn_cast<AtomicOp>(op);
       if (atomic && (atomic.getAtomicKind() == AtomicKind::min || atomic.getAtomicKind() == AtomicKind::max))
-        note(reads, atomic.getRef(), isCalled, op);
-      if (isa<AtomicOp, CompareExchangeOp>(op)) note(writes, op->getOperand(0), isCalled, op);
-      auto call = dyn_cast<CallOp>(op);
-      FuncOp callee = call ? activity.lookup(call) : FuncOp();
+        note(reads, atomic.getRef(), call, op);
+      if (isa<AtomicOp, CompareExchangeOp>(op)) note(writes, op->getOperand(0), call, op);
+      auto inner = dyn_cast<CallOp>(op);
+      FuncOp callee = inner ? activity.lookup(inner) : FuncOp();
       if (!callee || !visiting.insert(callee).second) return;
-      collect(callee, true);
+      Call next{inner, callee, call, ++instances};
+      collect(callee, &next);
       visiting.erase(callee);
     });
   }
 
-  void note(DenseMap<uint32_t, SmallVector<Access>> &list, Value place, bool isCalled, Operation *op) {
+  static void listAround(Operation *op, const Call *call, SmallVectorImpl<Around> &around) {
+    for (Operation *inner = op; Operation *outer = inner->getParentOp(); inner = outer) {
+      if (isa<KernelOp, FuncOp>(outer)) break;
+      around.push_back({outer, inner->getParentRegion()->getRegionNumber()});
+    }
+    if (!call) return;
+    around.push_back({call->op, 0});
+    listAround(call->op, call->outer, around);
+  }
+
+  void note(DenseMap<uint32_t, SmallVector<Access>> &list, Value place, const Call *call, Operation *op) {
     ElementOp element = findElementOf(place);
     auto container = element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
     if (!container) return;
     names[container.getOffset()] = container.getName().str();
-    list[container.getOffset()].push_back({isCalled ? ElementOp() : element, step, order, op});
+    Access access{llvm::map_to_vector<3>(element.getIndices(), [&](Value index) { return resolve(index, call); }), {}, step, order, op};
+    listAround(op, call, access.around);
+    std::reverse(access.around.begin(), access.around.end());
+    list[container.getOffset()].push_back(std::move(access));
   }
 
   static bool isOverwritten(const Access &load, const Access &write) {
-    bool isKnown = load.element && write.element;
-    if (write.step > load.step) return !isKnown || !isAnotherElement(load.element, write.element);
-    return write.step == load.step && write.order > load.order && isKnown && isSameElement(load.element, write.element);
+    if (write.step < load.step) return false;
+    Relation relation(load, write);
+    if (write.step > load.step) return !relation.isAnother;
+    if (!relation.isSame || load.op == write.op) return false;
+    return relation.isCarried || (write.order > load.order && !relation.isExclusive);
   }
 
   const Activity &activity;
@@ -126,11 +227,94 @@ private:
   DenseMap<uint32_t, std::string> names;
   DenseSet<Operation *> visiting;
   size_t step = 0, order = 0;
+  unsigned instances = 0;
 };
 
 } // namespace
 
 void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(activity).run(kernel); }
+
+namespace {
+
+/// Loads of an element that was stored just before are what was stored.
+class Forwarder {
+public:
+  explicit Forwarder(ModuleOp module) {
+    module.walk([&](TensorArgumentOp argument) { hasCompanion[argument.getOffset()] |= argument->hasAttr(kCompanion); });
+  }
+
+  void run(Block &block) {
+    SmallVector<std::pair<ElementOp, Value>> known;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      for (Region &region : op.getRegions())
+        if (!region.empty()) run(region.front());
+      if (auto load = dyn_cast<LoadOp>(op)) {
+        if (Value stored = find(known, load)) {
+          load.replaceAllUsesWith(stored);
+          load.erase();
+        }
+        continue;
+      }
+      if (op.getNumRegions() > 0 || isa<CallOp, AtomicOp, CompareExchangeOp>(op)) known.clear();
+      auto store = dyn_cast<StoreOp>(op);
+      ElementOp element = store ? findElementOf(store.getRef()) : ElementOp();
+      if (!element) continue;
+      // Another name may be another container or the same one.
+      llvm::erase_if(known, [&](auto &entry) {
+        return entry.first.getTensor() != element.getTensor() || !isAnotherElement(splitIndices(entry.first), splitIndices(element));
+      });
+      if (element.getResult() == store.getRef() && isPassedOn(element, store.getValue())) known.push_back({element, store.getValue()});
+    }
+  }
+
+private:
+  static Value find(ArrayRef<std::pair<ElementOp, Value>> known, LoadOp load) {
+    auto element = load.getRef().getDefiningOp<ElementOp>();
+    for (auto [stored, value] : known)
+      if (element && stored.getTensor() == element.getTensor() && isSameElement(splitIndices(stored), splitIndices(element))) return value;
+    return {};
+  }
+
+  /// What has no gradient is a constant to those who read it.
+  bool isPassedOn(ElementOp element, Value value) {
+    auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    return container && (hasCompanion.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));
+  }
+
+  DenseMap<uint32_t, bool> hasCompanion;
+};
+
+} // namespace
+
+void prepareReplay(ModuleOp module, KernelOp kernel) {
+  demoteOwnUpdates(module);
+  Forwarder(module).run(kernel.getBody().front());
+}
+
+void chooseBefore(ModuleOp module) {
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    auto mode = dyn_cast_or_null<StringAttr>(kernel->removeAttr(kDerivative));
+    if (!mode || mode.getValue() != "replay") continue;
+    llvm::MapVector<uint32_t, SmallVector<Operation *>> loads;
+    DenseSet<uint32_t> wanted, impossible;
+    module.walk([&](LoadOp load) {
+      ElementOp element = findElementOf(load.getRef());
+      auto container = element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+      if (!container) return;
+      uint32_t offset = container.getOffset();
+      loads[offset].push_back(load);
+      if (!load->hasAttr(kKnownBefore)) impossible.insert(offset);
+      if (load->hasAttr(kLost) && load->hasAttr(kKnownBefore)) wanted.insert(offset);
+    });
+    SmallVector<int32_t> chosen;
+    for (auto &[offset, ops] : loads) {
+      if (!wanted.contains(offset) || impossible.contains(offset)) continue;
+      chosen.push_back(int32_t(offset));
+      for (Operation *load : ops) load->removeAttr(kLost);
+    }
+    if (!chosen.empty()) kernel->setAttr(kReadsBefore, DenseI32ArrayAttr::get(kernel.getContext(), chosen));
+  }
+}
 
 LogicalResult refuseLostValues(ModuleOp module) {
   bool found = module

@@ -8,6 +8,13 @@ namespace qd::passes {
 /// Marks loads of elements that the kernel overwrites afterwards (kLost): derived kernels run when it is over.
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 
+/// Before it is derived, of a kernel that replays a call of a tape: products and loads become what is known before the call or computed by
+/// it, where they can.
+void prepareReplay(mlir::ModuleOp module, ir::KernelOp kernel);
+/// Of a derived kernel: where values are lost that containers held before the call, these containers are read as they were then
+/// (kReadsBefore), if nothing is needed that they held later.
+void chooseBefore(mlir::ModuleOp module);
+
 /// Tells of each marked operation that is still there. Fails when there is one.
 mlir::LogicalResult refuseLostValues(mlir::ModuleOp module);
 

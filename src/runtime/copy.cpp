@@ -54,4 +54,26 @@ void copyMemory(void *to, const void *from, size_t bytes) {
   runChunks(work, 0);
 }
 
+void clearMemory(void *to, size_t bytes) {
+  if (bytes < 2 * kLeastPiece) {
+    memset(to, 0, bytes);
+    return;
+  }
+  struct Clear {
+    char *to;
+    size_t bytes;
+  } clear{static_cast<char *>(to), bytes};
+  const volatile int32_t stop = 0;
+  ChunkedWork work{};
+  work.run = [](void *data, int64_t number) {
+    const Clear &clear = *static_cast<Clear *>(data);
+    size_t begin = size_t(number) * kLeastPiece;
+    memset(clear.to + begin, 0, std::min(kLeastPiece, clear.bytes - begin));
+  };
+  work.data = &clear;
+  work.chunks = int64_t((bytes + kLeastPiece - 1) / kLeastPiece);
+  work.stop = &stop;
+  runChunks(work, 0);
+}
+
 } // namespace qd::runtime

@@ -11,7 +11,8 @@ enum class AutodiffMode : uint8_t {
   Validation, ///< the kernel itself, which records what it reads and writes
   Forward,    ///< results and tangents: `.dual` of what is written from `.dual` of what is read
   Reverse,    ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
-  Second      ///< tangents of adjoints: `.grad.dual`. Interpreted on every backend
+  Second,     ///< tangents of adjoints: `.grad.dual`. Interpreted on every backend
+  Replay      ///< adjoints where a tape has kept what the kernel overwrites: containers are as they were before the call where that helps
 };
 
 } // namespace qd::support

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _runtime
-from .._errors import QuadrantsRuntimeError
+from .. import _options, _runtime
+from .._errors import OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
+from .._kernel import Kernel
 from .._matrix import Matrix
 from . import _keep
 
@@ -55,23 +56,30 @@ def _keep_once(memory: Any, known: Any) -> Any:
 class Recorded:
     """A call of a kernel, or of a function with a gradient of its own, and the numbers that its arguments held.
 
-    `mark` is where in the journal its gradient runs; where there are `memories`, these are what it runs on.
+    `begin` and `mark` are where in the journal the call begins, and its gradient runs. Of an interpreted call there are the memories before
+    it and after.
     """
 
-    __slots__ = ("function", "arguments", "keywords", "numbers", "mark", "memories")
+    __slots__ = ("function", "arguments", "keywords", "numbers", "begin", "mark", "memories")
 
     def __init__(
-        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, memories: Memories | None = None
+        self,
+        function: Any,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any] | None,
+        begin: int,
+        mark: int,
+        memories: tuple[Memories, Memories] | None = None,
     ) -> None:
         self.function, self.arguments, self.keywords = function, arguments, keywords
         self.numbers = [_numbers_in(value) for value in arguments] if any(not isinstance(value, _CONSTANT) for value in arguments) else None
-        self.mark, self.memories = mark, memories
+        self.begin, self.mark, self.memories = begin, mark, memories
 
     def again(self) -> None:
         """The same call."""
         call(self.function, self.arguments, self.keywords)
 
-    def backward(self) -> None:
+    def backward(self, journal: Any) -> None:
         """The gradient of the call.
 
         Raises `QuadrantsRuntimeError` where there is none, or where numbers in the arguments are not those of the call.
@@ -87,8 +95,34 @@ class Recorded:
                     f"argument {position} of {name} was changed after the call was recorded; its gradient needs the old one: pass a copy"
                 )
         if self.memories is not None:
-            self.memories.restore()
-        call(gradient, self.arguments, self.keywords)
+            self.memories[1].restore()
+        function = self.function
+        if not isinstance(function, Kernel):
+            call(gradient, self.arguments, self.keywords)
+        elif vars(function).get("_needs_overwritten"):
+            self._replay(journal)
+        else:
+            try:
+                call(gradient, self.arguments, self.keywords)
+            except (OverwrittenError, QuadrantsCompilationError) as problem:
+                self._replay_instead(journal, problem)
+
+    def _replay_instead(self, journal: Any, problem: Exception) -> None:
+        """The gradient on what the call has overwritten. Raises `problem` where there is none either."""
+        try:
+            self._replay(journal)
+        except (OverwrittenError, QuadrantsCompilationError):
+            raise problem from None
+        vars(self.function)["_needs_overwritten"] = True
+
+    def _replay(self, journal: Any) -> None:
+        if self.memories is not None and _options.get("arch") == "python":
+            self.memories[0].restore()
+        journal.begin_replay(self.begin, self.mark)
+        try:
+            call(self.function._replayed, self.arguments, self.keywords)
+        finally:
+            journal.end_replay()
 
 
 class HostWrite:
@@ -111,7 +145,7 @@ class HostWrite:
         else:
             self.container[self.index] = self.new
 
-    def backward(self) -> None:
+    def backward(self, _: Any) -> None:
         """Keeps what was written, if that is to be done again; nothing of it reaches what was there before."""
         if self.is_replayed:
             self.new = self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])

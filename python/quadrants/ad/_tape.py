@@ -87,7 +87,8 @@ class Tape:
     def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
-        outer = self._outer
+        outer, begin = self._outer, self._journal.mark()
+        before = self._remember(arguments)
         if outer is not None:
             result = outer(kernel, arguments, keywords)
         elif self.validation and not kernel.mode:
@@ -95,11 +96,12 @@ class Tape:
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
-            self.calls.append(Recorded(kernel, arguments, keywords, self._journal.mark(), self._remember(arguments)))
+            memories = None if before is None else (before, self._remember(arguments) or before)
+            self.calls.append(Recorded(kernel, arguments, keywords, begin, self._journal.mark(), memories))
         return result
 
     def _remember(self, arguments: tuple[Any, ...]) -> Memories | None:
-        """What the gradient of an interpreted call runs on: what the call leaves behind."""
+        """What memory holds now, where calls are interpreted."""
         if self._is_interpreted:
             self._memories = Memories(arguments, self._memories)
         return self._memories
@@ -112,7 +114,8 @@ class Tape:
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
-        self.calls.append(Recorded(function, arguments, keywords, self._journal.mark(), self._remember(arguments)))
+        mark, after = self._journal.mark(), self._remember(arguments)
+        self.calls.append(Recorded(function, arguments, keywords, mark, mark, after and (after, after)))
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer.record(function, arguments, keywords)
@@ -148,7 +151,7 @@ class Tape:
             for recorded in reversed(self.calls):
                 if after is None:
                     self._journal.undo(recorded.mark)
-                recorded.backward()
+                recorded.backward(self._journal)
         finally:
             if after is None:
                 self._journal.redo()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants._errors import QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants._errors import OverwrittenError, QuadrantsAssertionError
 from quadrants.types.enums import AutodiffMode
 
 from . import scalars
@@ -59,7 +59,8 @@ class Recorder:
     def __init__(self, evaluator: Any, kernel: Any, validates: bool) -> None:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
         self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
-        self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND)
+        self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
+        self.is_replay = kernel.mode == AutodiffMode.REPLAY  # memory is what it was before the call
         self.count = 1
         self.tape: list[Computed | Loaded | Stored] = []
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
@@ -166,6 +167,8 @@ class Recorder:
         nodes, _ = getattr(data, "companions", None) or (None, None)
         if self.evaluator.dry or gradient is None or nodes is None:
             return True
+        if self.is_replay:
+            raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
             part = (*index[: gradient.ndim], ...)
             self.tape.append(Stored(np.array(nodes[part]), gradient[part], None if tangent is None else tangent[part]))
@@ -236,7 +239,7 @@ class Recorder:
             target[...] = old
 
     def _check_overwritten(self) -> None:
-        if not self.overwritten:
+        if not self.overwritten or self.is_replay:
             return
         reached, used = np.zeros(self.count, bool), np.zeros(self.count, bool)
         for entry in reversed(self.tape):
@@ -252,7 +255,7 @@ class Recorder:
                     used[nodes] |= matters
         for node, (label, place) in self.overwritten.items():
             if used[node]:
-                raise QuadrantsRuntimeError(
+                raise OverwrittenError(
                     f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
                     "the gradient needs what was read. Write to another container, or do so in another kernel"
                 )

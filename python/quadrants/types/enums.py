@@ -10,13 +10,16 @@ __all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints."""
+    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints, or
+    adjoints under a tape, which has what the kernel overwrites.
+    """
 
     NONE = 0
     VALIDATION = 1
     FORWARD = 2
     REVERSE = 3
     SECOND = 4
+    REPLAY = 5
 
 
 class SNodeGradType(enum.IntEnum):

@@ -244,16 +244,16 @@ def test_copies_have_storage_of_their_own():
 
 
 def test_overwriting_what_the_gradient_needs_is_refused():
-    x, loss = numbers([0.5, 2.0]), scalar_loss()
+    x = numbers([0.5, 2.0])
 
     @qd.kernel
     def run():
         for i in x:
             x[i] = qd.sin(x[i])
 
-    refused = pytest.raises((qd.QuadrantsRuntimeError, qd.QuadrantsCompilationError), match="overwritten")
-    with refused, qd.ad.Tape(loss):
-        run()
+    run()
+    with pytest.raises((qd.QuadrantsRuntimeError, qd.QuadrantsCompilationError), match="overwritten"):
+        run.grad()
 
 
 def test_linear_updates_in_place():
