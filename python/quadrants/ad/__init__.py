@@ -6,10 +6,11 @@ from .. import _options, _runtime
 from ..types.enums import SNodeGradType
 from ._custom import grad_for, grad_replaced, no_grad
 from ._forward import FwdMode
+from ._jax import jax_op
 from ._tape import Tape
 from ._torch import torch_op
 
-__all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad", "torch_op"]
+__all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "jax_op", "no_grad", "torch_op"]
 
 _KINDS = {SNodeGradType.ADJOINT: 1, SNodeGradType.DUAL: 2}
 

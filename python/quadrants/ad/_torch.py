@@ -44,10 +44,12 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
         return lambda found: torch_op(found, outputs=outputs)
     if not isinstance(kernel, Kernel):
         raise QuadrantsTypeError(f"qd.ad.torch_op takes a kernel, got {type(kernel).__name__}")
-    return _Operator(kernel, outputs).make()
+    return _TorchOperator(kernel, outputs).make()
 
 
-class _Operator:
+class Operator:
+    """A kernel as a function of some of its parameters, which gives the others."""
+
     def __init__(self, kernel: Any, outputs: Any) -> None:
         self.kernel, self.parameters = kernel, list(kernel.parameters)
         names = [parameter.name for parameter in self.parameters]
@@ -63,6 +65,36 @@ class _Operator:
         self.sources = [source if source is not None else self.inputs[self.arrays[0]].name for source in given.values()]
         self.order = [list(given).index(name) for name in names if name in given]  # of the outputs among the parameters
 
+    def merge(self, inputs: Any, outputs: list[Any]) -> list[Any]:
+        """The arguments of the kernel."""
+        rest, made = iter(inputs), iter(outputs[position] for position in self.order)
+        return [next(made) if is_output else next(rest) for is_output in self.is_output]
+
+    def wrap(self, operator: Any) -> Callable[..., Any]:
+        """`operator`, with the signature that the kernel has without the outputs; of a single output the only result."""
+        count, single = len(self.inputs), len(self.sources) == 1
+        names = [parameter.name for parameter in self.inputs]
+        defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if keywords or len(arguments) != count:
+                known = {**defaults, **dict(zip(names, arguments, strict=False)), **keywords}
+                arguments = tuple(known[name] for name in names)
+            results = operator(*arguments)
+            return results[0] if single else tuple(results)
+
+        call.__name__, call.__doc__ = self.kernel.__name__, self.kernel.__doc__
+        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))
+                for name in names
+            ]
+        )
+        call.operator = operator  # type: ignore[attr-defined]
+        return call
+
+
+class _TorchOperator(Operator):
     def allocate(self, inputs: tuple[Any, ...]) -> list[Any]:
         """Empty outputs."""
         known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
@@ -71,11 +103,6 @@ class _Operator:
             source(*inputs) if callable(source) else torch.empty_like(known[source], memory_format=torch.contiguous_format)
             for source in self.sources
         ]
-
-    def merge(self, inputs: Any, outputs: list[Any]) -> list[Any]:
-        """The arguments of the kernel."""
-        rest, made = iter(inputs), iter(outputs[position] for position in self.order)
-        return [next(made) if is_output else next(rest) for is_output in self.is_output]
 
     def forward(self, *inputs: Any) -> list[Any]:
         """What the operator computes."""
@@ -121,29 +148,7 @@ class _Operator:
             return tuple(result if needs else None for result, needs in zip(results, ctx.needs_input_grad, strict=True))
 
         forward.register_autograd(differentiate, setup_context=save)
-        return self._callable(forward)
-
-    def _callable(self, operator: Any) -> Callable[..., Any]:
-        count, single = len(self.inputs), len(self.sources) == 1
-        names = [parameter.name for parameter in self.inputs]
-        defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}
-
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            if keywords or len(arguments) != count:
-                known = {**defaults, **dict(zip(names, arguments, strict=False)), **keywords}
-                arguments = tuple(known[name] for name in names)
-            results = operator(*arguments)
-            return results[0] if single else tuple(results)
-
-        call.__name__, call.__doc__ = self.kernel.__name__, self.kernel.__doc__
-        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))
-                for name in names
-            ]
-        )
-        call.operator = operator  # type: ignore[attr-defined]
-        return call
+        return self.wrap(forward)
 
 
 def _schema_type(parameter: Parameter) -> str:

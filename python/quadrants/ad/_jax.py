@@ -1,0 +1,138 @@
+"""Kernels as functions of JAX, on the CPU, through its foreign-function interface."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._dtypes import to_numpy_dtype
+from .._errors import QuadrantsTypeError
+from .._kernel import Kernel
+from .._ndarray import ndarray
+from ._torch import Operator
+
+_numbers = itertools.count()
+
+
+def jax_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | Mapping[str, Any]) -> Any:
+    """Make a kernel a function of JAX on the CPU: for `jax.jit`, `jax.grad` and `jax.vmap`.
+
+        @qd.ad.jax_op(outputs="y")
+        @qd.kernel
+        def square(x: qd.types.ndarray(dtype=qd.f32), y: qd.types.ndarray(dtype=qd.f32)):
+            for i in x:
+                y[i] = x[i] * x[i]
+
+        jax.grad(lambda x: square(x).sum())(jnp.ones(3))
+
+    The function takes the other parameters of the kernel, arrays and numbers, and gives new arrays, which are zero when the kernel starts.
+    XLA calls the kernel where it needs the results. The gradient is that of the kernel (`kernel.grad`); it has no gradient of its own.
+    Numbers get no gradient.
+
+    Args:
+        kernel: a kernel whose parameters are arrays and scalars. Arrays have the types that the kernel asks for: f64 needs
+            `jax_enable_x64`.
+        outputs: the parameters that it returns: a name, several, or a dictionary. There a value is the name of the parameter whose shape
+            and type the output has, or a function of the inputs that gives a `jax.ShapeDtypeStruct`. Otherwise outputs are like the first
+            array.
+    Returns:
+        A function of the remaining parameters that gives an array, or a tuple of them.
+    Raises:
+        QuadrantsTypeError: no such parameter, or JAX is not installed.
+    """
+    if kernel is None:
+        return lambda found: jax_op(found, outputs=outputs)
+    if not isinstance(kernel, Kernel):
+        raise QuadrantsTypeError(f"qd.ad.jax_op takes a kernel, got {type(kernel).__name__}")
+    return _JaxOperator(kernel, outputs).make()
+
+
+class _JaxOperator(Operator):
+    """`forward` and `backward` get and fill NumPy arrays on the memory of XLA."""
+
+    def forward(self, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+        """What the function computes."""
+        for output in outputs:
+            output[...] = 0
+        self.kernel(*self.merge(self.unpack(inputs), outputs))
+
+    def backward(self, given: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """From adjoints of the outputs, outputs and inputs: the adjoints of the arrays among the inputs."""
+        count = len(self.sources)
+        adjoints, values, inputs = given[:count], given[count : 2 * count], self.unpack(given[2 * count :])
+        arrays = [_container(value) if position in self.arrays else value for position, value in enumerate(inputs)]
+        made = [_container(value, adjoint) for value, adjoint in zip(values, adjoints, strict=True)]
+        self.kernel.grad(*self.merge(arrays, made))
+        for position, result in zip(self.arrays, results, strict=True):
+            result[...] = arrays[position].grad.to_numpy() if arrays[position].has_grad() else 0
+
+    def unpack(self, inputs: list[np.ndarray]) -> list[Any]:
+        """Numbers come as arrays without axes."""
+        return [value if position in self.arrays else value.item() for position, value in enumerate(inputs)]
+
+    def make(self) -> Callable[..., Any]:
+        """The function, known to XLA."""
+        jax = _import("jax")
+        handlers = importlib.import_module("._xla", __package__)
+        name = f"quadrants_{self.kernel.__name__}_{next(_numbers)}"
+        handlers.register(jax, name, self.forward)
+        handlers.register(jax, f"{name}_backward", self.backward)
+
+        def call(*inputs: Any) -> Any:
+            return tuple(jax.ffi.ffi_call(name, self.describe(jax, inputs), vmap_method="sequential")(*inputs))
+
+        def keep(*inputs: Any) -> Any:
+            results = call(*inputs)
+            return results, (results, inputs)
+
+        def differentiate(kept: Any, adjoints: Any) -> Any:
+            results, inputs = kept
+            shapes = [jax.ShapeDtypeStruct(inputs[position].shape, inputs[position].dtype) for position in self.arrays]
+            found = jax.ffi.ffi_call(f"{name}_backward", shapes, vmap_method="sequential")(
+                *(jax.numpy.asarray(part, result.dtype) for part, result in zip(adjoints, results, strict=True)), *results, *inputs
+            )
+            known = dict(zip(self.arrays, found, strict=True))
+            return tuple(_adjoint(jax, value, known.get(position)) for position, value in enumerate(inputs))
+
+        function = jax.custom_vjp(call)
+        function.defvjp(keep, differentiate)
+        return self.wrap(lambda *values: function(*(self.convert(jax, position, value) for position, value in enumerate(values))))
+
+    def convert(self, jax: Any, position: int, value: Any) -> Any:
+        """An array of the type that the kernel asks for."""
+        dtype = self.inputs[position].dtype
+        return jax.numpy.asarray(value, None if dtype is None else to_numpy_dtype(dtype))
+
+    def describe(self, jax: Any, inputs: tuple[Any, ...]) -> list[Any]:
+        """Shapes and types of the outputs."""
+        known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+        return [
+            source(*inputs) if callable(source) else jax.ShapeDtypeStruct(known[source].shape, known[source].dtype)
+            for source in self.sources
+        ]
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise QuadrantsTypeError("qd.ad.jax_op needs JAX: pip install jax") from error
+
+
+def _container(values: np.ndarray, adjoint: np.ndarray | None = None) -> Any:
+    """An ndarray with these elements and, of real ones, with gradients."""
+    made = ndarray(values.dtype, values.shape, needs_grad=values.dtype.kind == "f")
+    made.from_numpy(values)
+    if adjoint is not None and made.has_grad():
+        made.grad.from_numpy(adjoint)
+    return made
+
+
+def _adjoint(jax: Any, value: Any, found: Any) -> Any:
+    if value.dtype.kind == "f":
+        return jax.numpy.zeros_like(value) if found is None else found
+    return np.zeros(value.shape, jax.dtypes.float0)  # what JAX wants of integers
