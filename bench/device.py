@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RUNS = (["launch,throughput"], ["throughput", "--scale", "16"], ["start"])
+RUNS = (["launch,throughput"], ["throughput", "--scale", "16"], ["start"], ["autodiff"])
 
 
 def run_suite(options):

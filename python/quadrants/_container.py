@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dtypes import BF16_BITS, DataType, from_bf16, store, to_dtype, to_numpy_dtype
+from ._dtypes import BF16_BITS, DataType, from_bf16, store, to_dtype, to_memory_dtype
 from ._errors import QuadrantsShapeError
 from ._interop import HUGE, InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
@@ -134,7 +134,7 @@ class ContainerMethods(InteropMethods, Companions):
         if self._has_view and (view := self._fetch(None, True)).nbytes < HUGE:
             store(view, ..., value)
             return
-        element = np.empty(self.element_shape, to_numpy_dtype(self.dtype))
+        element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
         store(element, ..., value)
         if not self._try_fill(element):
             self._overwrite(np.broadcast_to(element, self.shape + self.element_shape))

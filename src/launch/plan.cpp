@@ -244,7 +244,15 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     tensor.buffer->noteLaunch(getState().launches + 1);
   }
   if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return Fit::No;
-  store(input, getArgument(input, frame), tensor.data, tensor.layout.extents.data(), tensor.layout.strides.data());
+  QdTensorArgument &argument = getArgument(input, frame);
+  runtime::DeviceMemory *memory = getState().memory.get();
+  if (tensor.buffer->getMemory() != memory) [[unlikely]] {
+    // A container on an array of another library, where the device does not reach: as the array itself.
+    if (tensor.buffer->getMemory()) return Fit::No;
+    frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), tensor.data + tensor.range.begin,
+                                tensor.data + tensor.range.end, input.isWritten});
+  }
+  store(input, argument, tensor.data, tensor.layout.extents.data(), tensor.layout.strides.data());
   return Fit::Yes;
 }
 

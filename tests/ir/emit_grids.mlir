@@ -96,8 +96,40 @@ qd.kernel @histogram [] attributes {argument_bytes = 24 : i32} {
 // CHECK: store i32 1, ptr
 // CHECK-LABEL: define ptx_kernel void @qd_task_1
 // CHECK: icmp ne i32
-// CHECK: select i1 {{.*}}, i64 0, i64 64
+// CHECK: select i1 {{.*}}, i64 0, i64 6400
 qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [6400], [4], 4>
+  %n = qd.argument 8 : si32
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 6400 : si32
+  %negative = qd.binary lt %n, %zero : si32, si32 -> i1
+  qd.if %negative {
+    qd.return %n : si32
+  }
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %place = qd.element %x[%i] : !qd.tensor<si32, [6400], [4], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %place : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Tasks that one block does are one entry, between whose parts all threads wait.
+// CHECK-LABEL: define ptx_kernel void @qd_task_0
+// CHECK: [[THREAD:%[0-9]+]] = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+// CHECK: [[FIRST:%[0-9]+]] = icmp eq i32 [[THREAD]], 0
+// CHECK: br i1 [[FIRST]], label %[[SERIAL:.*]], label %[[NEXT:.*]]
+// CHECK: [[SERIAL]]:
+// CHECK: store i32 1, ptr
+// CHECK: [[NEXT]]:
+// CHECK: call void @llvm.nvvm.barrier.cta.sync.aligned.all
+// CHECK: select i1 {{.*}}, i64 0, i64 64
+// CHECK-NOT: define ptx_kernel
+// PTX-LABEL: .visible .entry qd_task_0(
+// PTX: .maxntid 128
+qd.kernel @together [si32] attributes {argument_bytes = 16 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
   %n = qd.argument 8 : si32
   %zero = qd.constant 0 : si32

@@ -41,6 +41,7 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
   for (std::shared_ptr<Memory> &memory : *opened) {
     if (memory->ordinal != ordinal || &memory->api != &api) continue;
     if (memory->isLost) {
+      api.setCurrentContext(nullptr); // where another library has left the lost one, every call fails
       cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
       memory.reset(new Memory(api, ordinal));
     }

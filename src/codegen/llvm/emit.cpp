@@ -113,7 +113,6 @@ void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
 }
 
 void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {
-  writtenScopes.clear();
   auto write = [&](Value place) {
     while (Operation *definition = place.getDefiningOp()) {
       if (auto argument = dyn_cast<ir::TensorArgumentOp>(definition)) return void(writtenScopes.insert(getAliasScope(argument)));
@@ -167,7 +166,7 @@ void ModuleEmitter::emit() {
 static uint32_t getConditionSlot(ir::RepeatOp repeat) { return repeat.getCondition().getDefiningOp<ir::ScratchOp>().getOffset(); }
 
 void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
-  for (Operation &op : block) {
+  for (Operation *op = &block.front(); op; op = op->getNextNode()) {
     auto index = uint32_t(artifact.tasks.size());
     if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
       size_t number = artifact.repeats.size();
@@ -175,10 +174,17 @@ void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
       emitGrids(repeat.getBody().front(), /*isRepeated=*/true);
       artifact.repeats[number].endTask = uint32_t(artifact.tasks.size());
     } else if (auto task = dyn_cast<ir::TaskOp>(op)) {
-      collectWrittenScopes(task);
-      emitGridTask(*this, task, int(index), !isRepeated && !op.getNextNode());
+      llvm::SmallVector<ir::TaskOp> together = findSmallTasks(*this, task);
+      writtenScopes.clear();
+      for (ir::TaskOp member : together) collectWrittenScopes(member);
+      for (ir::TaskOp member : together) {
+        emitGridTask(*this, member, entryCount++, !isRepeated && !member->getNextNode());
+        if (hasFailed) return;
+      }
+      mergeTasks(*this, index);
+      op = together.back();
     } else if (!isa<ir::ScratchOp>(op)) {
-      return void(reportError(op.getLoc()) << "stands in a kernel outside of a task");
+      return void(reportError(op->getLoc()) << "stands in a kernel outside of a task");
     }
     if (hasFailed) return;
   }

@@ -107,7 +107,7 @@ public:
 
 private:
   void collectAliasScopes();
-  void collectWrittenScopes(ir::TaskOp task);
+  void collectWrittenScopes(ir::TaskOp task); ///< adds to those that are there
   void emitOwnTasks(ir::KernelOp kernel);
   void emitGrids(mlir::Block &block, bool isRepeated);
   void countCalls();
@@ -121,7 +121,8 @@ private:
   std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
   int arrayScope = -1, scratchScope = -1;
   std::vector<llvm::MDNode *> scopeLists, otherLists;
-  std::set<int> writtenScopes; ///< of the task that is being emitted
+  std::set<int> writtenScopes; ///< of the task that is being emitted, and of those that go into one launch with it
+  int entryCount = 0;          ///< tasks with grids that have been emitted
 };
 
 /// Tasks (task.cpp): `i1 task(context)`, true when the kernel ends with it.
@@ -130,5 +131,9 @@ llvm::Function *emitTask(ModuleEmitter &module, ir::TaskOp task, int index);
 /// The bytes that the elements of a container take, packed.
 int64_t getPackedBytes(ModuleEmitter &module, ir::TensorType type);
 void emitGridTask(ModuleEmitter &module, ir::TaskOp task, int index, bool isLast);
+/// The task, and those right after it that one block of threads may do with it (merged_tasks.cpp).
+llvm::SmallVector<ir::TaskOp> findSmallTasks(ModuleEmitter &module, ir::TaskOp first);
+/// Makes one entry of tasks that follow each other, where one block does all of them: of those with this number and later ones.
+void mergeTasks(ModuleEmitter &module, size_t first);
 
 } // namespace qd::codegen

@@ -318,3 +318,44 @@ def test_code_for_other_devices(tmp_path: Path) -> None:
         ptx = make_ptx(kernel, target=f"cuda:{capability}")
         assert f".target {capability}" in ptx
         assemble(ptx, tmp_path, capability)
+
+
+def test_small_loops_that_follow_each_other_are_one_launch() -> None:
+    x, y, long = qd.field(qd.i32, 100), qd.field(qd.i32, 50), qd.field(qd.i32, 100_000)
+
+    @qd.kernel
+    def kernel() -> qd.i32:
+        for i in x:
+            x[i] = i
+        for i in y:
+            y[i] = x[99 - i]
+        y[3] = 7
+        for i in x:
+            x[i] += y[i % 50]
+        for i in long:
+            long[i] = x[i % 100]
+        for i in x:
+            x[i] = 0
+        return y[3]
+
+    ptx = make_ptx(kernel)
+    assert ptx.count(".visible .entry") == 3
+    first = ptx.split(".visible .entry")[1]
+    assert first.count("barrier") + first.count("bar.sync") == 3
+    assert "ld.global.nc" not in first  # what the first loop writes the others read
+
+
+def test_loops_with_blocks_of_other_sizes_are_launched_apart() -> None:
+    x = qd.field(qd.i32, 100)
+
+    @qd.kernel
+    def kernel() -> None:
+        for i in x:
+            x[i] = i
+        qd.loop_config(block_dim=64)
+        for i in range(50):
+            x[i] += x[99 - i]
+        for i in range(2000):
+            x[i % 100] += 1
+
+    assert make_ptx(kernel).count(".visible .entry") == 3

@@ -153,6 +153,56 @@ def test_failed_assertions_stop_the_tasks_that_follow(grid: Any) -> None:
     assert y.to_numpy().sum() == 300
 
 
+def test_small_loops_in_one_launch_see_what_other_threads_wrote(grid: Any) -> None:
+    x, y, total = qd.field(qd.i32, 100), qd.field(qd.i32, 60), qd.field(qd.i32, ())
+
+    @qd.kernel
+    def kernel(n: qd.i32) -> qd.i32:
+        for k in qd.static(range(5)):
+            for i in x:
+                x[i] = y[(i + 17) % 60] + i
+            for i in y:
+                y[i] = x[99 - i] * 2 - x[i] + k
+        largest = -1000000
+        for i in x:
+            largest = max(largest, x[i])
+        if n > 5:
+            return largest
+        for i in y:
+            total[None] += y[i]
+        return total[None]
+
+    expected, sums = np.zeros(60, np.int64), np.int64(0)
+    for n in (9, 1, 9, 2):
+        for k in range(5):
+            values = expected[(np.arange(100) + 17) % 60] + np.arange(100)
+            expected = (values[99 - np.arange(60)] * 2 - values[:60] + k).astype(np.int32).astype(np.int64)
+        sums += 0 if n > 5 else expected.sum()
+        assert np.int32(kernel(n)) == np.int32(np.int64(values.max() if n > 5 else sums))
+        np.testing.assert_array_equal(y.to_numpy(), expected)
+
+
+def test_a_failed_check_in_a_small_loop_stops_those_in_the_same_launch(grid: Any) -> None:
+    grid(debug=True)
+    x, y = qd.field(qd.i32, 30), qd.field(qd.i32, 30)
+
+    @qd.kernel
+    def kernel(bad: qd.i32) -> None:
+        for i in x:
+            assert i != bad, "i is bad"
+        for i in y:
+            y[i] += 1
+
+    for bad in (7, -1, 29):
+        before = y.to_numpy().sum()
+        if bad < 0:
+            kernel(bad)
+        else:
+            with pytest.raises(AssertionError):
+                kernel(bad)
+        assert y.to_numpy().sum() - before == (30 if bad < 0 else 0)
+
+
 def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
     @qd.kernel
     def kernel(n: qd.i32) -> None:

@@ -88,6 +88,7 @@ def test_payloads_are_plain_and_those_without_layouts_are_read():
             make({**other, **broken})
 
 
+@pytest.mark.host_memory
 def test_structured_arrays_of_struct_fields():
     s = struct_field(qd.Layout.AOS)
     s[1, 2] = {"a": 1, "v": [1, 2, 3], "inner": {"mass": 4, "tag": 5}}
@@ -110,6 +111,7 @@ def test_numpy_saves_tensors(tmp_path):
     assert (np.load(tmp_path / "t.npy") == 3).all()
 
 
+@pytest.mark.host_memory
 def test_structured_arrays_of_structs_behind_another_member():
     first, s = qd.field(qd.f64), qd.Struct.field({"a": qd.f32, "b": qd.f32})
     qd.root.dense(qd.i, 3).place(first, s)

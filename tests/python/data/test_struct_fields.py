@@ -55,6 +55,7 @@ def test_cells_have_natural_alignment():
     assert len({leaf._buffer.address for leaf in leaves}) == 1
 
 
+@pytest.mark.host_memory
 def test_soa_makes_every_leaf_contiguous():
     s = particle().field(shape=(5,), layout=qd.Layout.SOA)
     assert all(leaf.view().flags.c_contiguous for leaf in (s.tag, s.position, s.inner.mass, s.inner.charge))

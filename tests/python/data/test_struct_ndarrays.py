@@ -63,6 +63,7 @@ def test_ndarrays_of_structs_are_members_of_dataclasses_and_looped_over_in_part(
     assert crowd.bodies.to_numpy()["mass"].tolist() == [0, 2 + 6, 4 + 6, 6 + 6, 0]
 
 
+@pytest.mark.host_memory
 def test_cells_of_struct_ndarrays_are_packed():
     bodies = qd.ndarray(BODY, (2, 3))
     bodies[1, 2].pos = [1, 2, 3]

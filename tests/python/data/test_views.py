@@ -309,6 +309,7 @@ def test_clamped_indices_stay_in_the_view(annotation):
     assert run(np.arange(5, dtype=np.int32), 100) == 3
 
 
+@pytest.mark.host_memory
 def test_views_leave_for_other_libraries_without_a_copy():
     torch = pytest.importorskip("torch")
     for container in (counted(), grid("field")[:, 2], grid("column-major")[1]):

@@ -125,7 +125,7 @@ def test_numpy_has_the_type_from_ml_dtypes():
     assert array.tolist() == [1.3359375, 2.328125]
     container = qd.ndarray(qd.bf16, 2)
     container.from_numpy(array)
-    assert container.to_numpy(copy=False).dtype == ml_dtypes.bfloat16 and container.to_numpy().tolist() == array.tolist()
+    assert container.to_numpy(copy=None).dtype == ml_dtypes.bfloat16 and container.to_numpy().tolist() == array.tolist()
 
 
 def test_numpy_alone_gets_a_copy(monkeypatch):
@@ -133,5 +133,5 @@ def test_numpy_alone_gets_a_copy(monkeypatch):
     container = qd.field(qd.bf16, shape=2)
     container.fill(1.01)
     assert container.to_numpy().dtype == np.float32 and container.to_numpy().tolist() == [1.0078125] * 2
-    with pytest.raises(ValueError, match="ml_dtypes"):
+    with pytest.raises(ValueError, match="ml_dtypes" if container._has_view else "Zero-copy not available"):
         container.to_numpy(copy=False)

@@ -81,8 +81,15 @@ EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { retur
 EXPORT int cuMemPoolTrimTo(void *pool, size_t bytes) { return ++fake.trims, SUCCESS; }
 
 static _Thread_local void *current;
-EXPORT int cuDevicePrimaryCtxRetain(void **out, int device) { return *out = (char *)&fake + device, SUCCESS; }
-EXPORT int cuDevicePrimaryCtxReset_v2(int device) { return sticky = 0, SUCCESS; }
+static int is_lost; /* where the current context is, every call fails that makes another */
+EXPORT int cuDevicePrimaryCtxRetain(void **out, int device) {
+  if (is_lost && current) return ILLEGAL_ADDRESS;
+  return is_lost = 0, *out = (char *)&fake + device, SUCCESS;
+}
+EXPORT int cuDevicePrimaryCtxReset_v2(int device) {
+  is_lost |= sticky != 0;
+  return sticky = 0, SUCCESS;
+}
 EXPORT int cuCtxGetCurrent(void **out) { return *out = current, SUCCESS; }
 EXPORT int cuCtxSetCurrent(void *context) { return current = context, SUCCESS; }
 EXPORT int cuCtxSetLimit(int limit, size_t value) { return SUCCESS; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -154,6 +155,23 @@ def test_fills_and_copies_stay_on_the_device(driver: Any) -> None:
     assert v[10].to_list() == [1, 2, 3]
 
 
+def test_containers_on_arrays_of_the_host_are_copied_for_a_launch(launching: Any) -> None:
+    array = np.zeros(30, np.float32)
+    shared = qd.from_dlpack(array)
+    for _ in range(3):
+        add(shared, 1)
+    assert array.tolist() == [3] * 30 and shared[29] == 3
+    add(shared[10:20], 1)
+    assert array.tolist() == [3] * 10 + [4] * 10 + [3] * 10
+
+
+def test_fills_convert_to_the_type_in_memory(driver: Any) -> None:
+    for dtype in (qd.bf16, qd.f16, qd.u1, qd.u8, qd.i64):
+        x = qd.ndarray(dtype, (5,))
+        x.fill(2.5)
+        assert x.to_numpy(dtype=qd.f32).tolist() == [{qd.bf16: 2.5, qd.f16: 2.5, qd.u1: 1}.get(dtype, 2)] * 5
+
+
 def test_results_of_several_tasks(launching: Any) -> None:
     for _ in range(3):
         assert compute(4) == 40 + 1
@@ -266,6 +284,21 @@ def test_a_fault_is_an_exception_and_init_starts_again(launching: Any) -> None:
     y = qd.ndarray(qd.f32, (3,))
     add(y, 4)
     assert y[2] == 4
+
+
+def test_a_lost_context_that_another_library_has_left_behind_is_put_away(launching: Any, driver_library: str) -> None:
+    library = ctypes.CDLL(driver_library)
+    context = ctypes.c_void_p()
+    library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    library.cuCtxSetCurrent(context)  # as torch does
+    launching.fault = 700
+    with pytest.raises(qd.QuadrantsRuntimeError, match="a kernel has faulted"):
+        qd.sync()
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    y = qd.ndarray(qd.f32, (3,))
+    add(y, 4)
+    assert y[2] == 4
+    library.cuCtxSetCurrent(None)
 
 
 def test_a_fault_in_a_launch_that_waits_on_a_thread_of_its_own(launching: Any) -> None:

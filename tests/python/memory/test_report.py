@@ -2,6 +2,8 @@
 
 import inspect
 
+import pytest
+
 import quadrants as qd
 
 
@@ -21,6 +23,7 @@ def test_blocks_are_named_with_size_and_place():
     assert [block.nbytes for block in qd.memory.blocks()] == [4000]
 
 
+@pytest.mark.host_memory
 def test_views_without_containers_are_counted():
     qd.init(log_level="error")
     before = qd.memory.report()  # views that other tests of the process keep

@@ -1,0 +1,122 @@
+// merged_tasks.cpp: tasks that a single block of threads does anyway, one after the other in one launch
+//
+// A launch costs a device more than the few iterations of such a task take. The entries are put together: where one ends, all threads of
+// the block wait for each other, and go on with the next.
+#include "codegen/llvm/grid.h"
+#include "ir/attributes.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace mlir;
+
+namespace qd::codegen {
+
+namespace {
+/// Loops of more iterations take more than a block.
+constexpr int64_t kMostIterations = 1024 * 4;
+
+/// Whether the task may turn out to be of one block.
+bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
+  if (task->hasAttr(ir::kStreamBlock)) return false;
+  if (!task.getParallel()) return true;
+  ir::ForOp loop = findLoop(module, task);
+  if (!loop || module.isOfBlock(loop)) return false;
+  int64_t count = 1;
+  for (unsigned axis = 0; axis < loop.getRank() && count <= kMostIterations; ++axis)
+    count *= std::clamp<int64_t>(findRounds(loop, axis).value_or(INT32_MAX), 0, INT32_MAX);
+  return count <= kMostIterations;
+}
+
+/// Whether one block of the task's size has all iterations in its first round.
+bool isOneBlock(const artifact::DeviceTask &plan) {
+  using Step = artifact::HostNumber::Step;
+  if (plan.sharedBytes.isKnown() || plan.branch || !plan.iterations.isKnown()) return false;
+  if (llvm::any_of(plan.iterations.steps, [](const Step &step) { return step.kind == Step::Kind::Argument; })) return false;
+  return plan.iterations.evaluate(nullptr) <= int64_t(plan.blockSize) * plan.perThread;
+}
+
+/// Several entries as one.
+class Merger {
+public:
+  Merger(ModuleEmitter &module, llvm::Function *first)
+      : module(module), whole(first), at(module.ctx), start(llvm::BasicBlock::Create(module.ctx, "start", first, &first->getEntryBlock())) {
+    at.SetInsertPoint(start);
+    thread = at.CreateIntrinsic(at.getInt32Ty(), llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+  }
+
+  void add(llvm::Function *part, bool isSerial) {
+    if (part != whole) at.CreateIntrinsic(at.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {at.getInt32(0)});
+    std::vector<llvm::BasicBlock *> blocks;
+    for (llvm::BasicBlock &block : *part)
+      if (&block != start) blocks.push_back(&block);
+    if (part != whole) {
+      part->getArg(0)->replaceAllUsesWith(whole->getArg(0));
+      whole->splice(whole->end(), part);
+      part->eraseFromParent();
+    }
+    // Only in the first block of a function are they registers in the end.
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(*blocks.front()))
+      if (isa<llvm::AllocaInst>(instruction)) instruction.moveBefore(*start, start->begin());
+    llvm::BasicBlock *next = llvm::BasicBlock::Create(module.ctx, "next", whole);
+    for (llvm::BasicBlock *block : blocks) {
+      if (!isa<llvm::ReturnInst>(block->getTerminator())) continue;
+      block->getTerminator()->eraseFromParent();
+      llvm::BranchInst::Create(next, block);
+    }
+    isSerial ? at.CreateCondBr(at.CreateIsNull(thread), blocks.front(), next) : at.CreateBr(blocks.front());
+    at.SetInsertPoint(next);
+  }
+
+  void finish(unsigned blockSize) {
+    at.CreateRetVoid();
+    whole->addFnAttr("nvvm.maxntid", std::to_string(blockSize));
+  }
+
+private:
+  ModuleEmitter &module;
+  llvm::Function *whole;
+  llvm::IRBuilder<> at;
+  llvm::BasicBlock *start;
+  llvm::Value *thread;
+};
+} // namespace
+
+llvm::SmallVector<ir::TaskOp> findSmallTasks(ModuleEmitter &module, ir::TaskOp first) {
+  llvm::SmallVector<ir::TaskOp> tasks{first};
+  if (!isSmall(module, first)) return tasks;
+  for (Operation *op = first->getNextNode(); op; op = op->getNextNode()) {
+    if (isa<ir::ScratchOp>(op)) continue;
+    auto task = dyn_cast<ir::TaskOp>(op);
+    if (!task || !isSmall(module, task)) break;
+    tasks.push_back(task);
+  }
+  return tasks;
+}
+
+void mergeTasks(ModuleEmitter &module, size_t first) {
+  std::vector<artifact::DeviceTask> &tasks = module.artifact.tasks;
+  std::vector<artifact::DeviceTask> kept(tasks.begin(), tasks.begin() + ptrdiff_t(first));
+  auto getEntry = [&](const artifact::DeviceTask &task) { return module.module->getFunction(task.entry); };
+  auto isMergeable = [&](const artifact::DeviceTask &task) { return isOneBlock(task) && !module.pieces.contains(getEntry(task)); };
+  for (size_t begin = first, end; begin < tasks.size(); begin = end) {
+    artifact::DeviceTask merged = tasks[begin];
+    end = begin + 1;
+    // The threads of a block divide its iterations among them: all loops must agree about how many these are.
+    auto fits = [&](const artifact::DeviceTask &task) {
+      return isMergeable(task) && (task.blockSize == 1 || merged.blockSize == 1 || task.blockSize == merged.blockSize);
+    };
+    if (isMergeable(merged))
+      for (; end < tasks.size() && fits(tasks[end]); ++end) merged.blockSize = std::max(merged.blockSize, tasks[end].blockSize);
+    if (end > begin + 1) {
+      Merger merger(module, getEntry(merged));
+      for (size_t i = begin; i < end; ++i) merger.add(getEntry(tasks[i]), tasks[i].blockSize == 1);
+      merger.finish(merged.blockSize);
+      merged.iterations = {{{artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1}}};
+      merged.perThread = merged.mostBlocks = 1;
+    }
+    kept.push_back(std::move(merged));
+  }
+  tasks = std::move(kept);
+}
+
+} // namespace qd::codegen
