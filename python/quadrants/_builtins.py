@@ -167,8 +167,8 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
 ]
 
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
-_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 floor ceil round trunc isnan isinf popcnt clz ffs pow
-    atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
+_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc floor ceil round trunc isnan isinf
+    popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
 
 TABLE: dict[str, Builtin] = {
     **{name: Builtin(name, OPERATORS[name].doc, _SPECIAL.get(name, _elementwise)(OPERATORS[name].compute)) for name in _NAMED.split()},

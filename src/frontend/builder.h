@@ -274,6 +274,7 @@ private:
   Value matmul(const Value &lhs, const Value &rhs);
   [[noreturn]] void failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs);
   Value select(const Value &condition, const Value &first, const Value &second);
+  Value fuseMultiplyAdd(const Value &x, const Value &y, const Value &z);
   Value mapStructs(ir::BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol);
   Value negate(const Value &operand);
   Value logicalNot(const Value &operand);

@@ -80,7 +80,7 @@ void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), inlinedCalls));
   llvm::TypeSwitch<Operation *>(op)
-      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
+      .Case<ir::UnaryOp, ir::BinaryOp, ir::FmaOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
           [&](Operation *) { give(emitElementwise(op)); })
       .Case([&](ir::ConstantOp constant) { give(emitConstant(constant.getValue())); })
       .Case([&](ir::ArgumentOp argument) {

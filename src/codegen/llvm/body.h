@@ -196,6 +196,7 @@ private:
   Component apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute);
   llvm::Value *callDevlib(llvm::StringRef name, mlir::Type type, llvm::ArrayRef<llvm::Value *> operands);
   llvm::Value *emitMath(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
+  llvm::Value *emitFma(mlir::Type type, llvm::Value *x, llvm::Value *y, llvm::Value *z);
   llvm::Value *emitDivision(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitPower(mlir::Type type, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   Component emitRandom(mlir::Type type);
