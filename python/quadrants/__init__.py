@@ -70,6 +70,7 @@ _MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memo
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config", "graph_do_while"}
+_PUBLIC -= {"graph_parallel", "graph_parallel_context"}  # former spellings of what is in qd.graph
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 

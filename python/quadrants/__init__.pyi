@@ -160,10 +160,6 @@ cfg: Config | None
 abs: Builtin
 sqrt: Builtin
 rsqrt: Builtin
-fma: Builtin
-erf: Builtin
-erfc: Builtin
-ldexp: Builtin
 sin: Builtin
 cos: Builtin
 tan: Builtin
@@ -177,11 +173,15 @@ exp: Builtin
 exp2: Builtin
 log: Builtin
 log2: Builtin
+erf: Builtin
+erfc: Builtin
 floor: Builtin
 ceil: Builtin
 round: Builtin
 trunc: Builtin
 pow: Builtin
+ldexp: Builtin
+fma: Builtin
 atan2: Builtin
 max: Builtin
 min: Builtin
@@ -221,4 +221,6 @@ stop_grad: Builtin
 atomic_cas: Builtin
 volatile_load: Builtin
 graph_do_while: Builtin
+graph_parallel_context: Builtin
+graph_parallel: Builtin
 global_thread_idx: Builtin

@@ -163,6 +163,8 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
     ("volatile_load", None, "Reads a place, never from a register."),
     ("graph_do_while", None, "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
+    ("graph_parallel_context", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
+    ("graph_parallel", _stream_parallel, "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
     ("global_thread_idx", None, "Number of the thread that runs."),
 ]
 
