@@ -57,11 +57,12 @@ x86_64 = x64
 
 globals().update(_axes)
 
-_ELSEWHERE = frozenset("atan sinh cosh exp2 log2 trunc isnan isinf popcnt clz ffs is_differentiated".split())
+_ELSEWHERE = frozenset("isnan isinf popcnt clz ffs is_differentiated".split())
 globals().update({name: builtin for name, builtin in _builtins.items() if name not in _ELSEWHERE})
 
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
-_LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
+_LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
+_LAZY |= {name: "_math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
 _LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
@@ -69,6 +70,7 @@ _MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memo
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
 _PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config", "graph_do_while"}
+_PUBLIC -= {"graph_parallel", "graph_parallel_context"}  # former spellings of what is in qd.graph
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 

@@ -104,18 +104,31 @@ from . import sparse as sparse
 from . import tools as tools
 from ._streams import Event as Event
 from ._streams import Stream as Stream
+from ._math_functions import acosh as acosh
+from ._math_functions import asinh as asinh
+from ._math_functions import atanh as atanh
+from ._math_functions import cbrt as cbrt
+from .linalg import cholesky as cholesky
 from ._reports import compile_report as compile_report
+from ._math_functions import copysign as copysign
 from ._streams import create_event as create_event
 from ._streams import create_stream as create_stream
 from .linalg import eig as eig
 from ._reports import explain_recompiles as explain_recompiles
+from ._math_functions import expm1 as expm1
 from ._indices import get_addr as get_addr
+from ._math_functions import hypot as hypot
+from ._math_functions import log10 as log10
+from ._math_functions import log1p as log1p
+from .linalg import lu as lu
 from .linalg import make_spd as make_spd
 from ._perf_dispatch import perf_dispatch as perf_dispatch
 from .linalg import polar_decompose as polar_decompose
+from .linalg import qr as qr
 from .linalg import randn as randn
 from ._indices import rescale_index as rescale_index
 from .linalg import solve as solve
+from .linalg import solve_spd as solve_spd
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
 from ._streams import use_stream as use_stream
@@ -152,13 +165,23 @@ cos: Builtin
 tan: Builtin
 asin: Builtin
 acos: Builtin
+atan: Builtin
+sinh: Builtin
+cosh: Builtin
 tanh: Builtin
 exp: Builtin
+exp2: Builtin
 log: Builtin
+log2: Builtin
+erf: Builtin
+erfc: Builtin
 floor: Builtin
 ceil: Builtin
 round: Builtin
+trunc: Builtin
 pow: Builtin
+ldexp: Builtin
+fma: Builtin
 atan2: Builtin
 max: Builtin
 min: Builtin
@@ -198,4 +221,6 @@ stop_grad: Builtin
 atomic_cas: Builtin
 volatile_load: Builtin
 graph_do_while: Builtin
+graph_parallel_context: Builtin
+graph_parallel: Builtin
 global_thread_idx: Builtin

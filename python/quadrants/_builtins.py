@@ -163,12 +163,14 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
     ("volatile_load", None, "Reads a place, never from a register."),
     ("graph_do_while", None, "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
+    ("graph_parallel_context", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
+    ("graph_parallel", _stream_parallel, "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
     ("global_thread_idx", None, "Number of the thread that runs."),
 ]
 
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
-_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 floor ceil round trunc isnan isinf popcnt clz ffs pow
-    atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
+_NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc floor ceil round trunc isnan isinf
+    popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
 
 TABLE: dict[str, Builtin] = {
     **{name: Builtin(name, OPERATORS[name].doc, _SPECIAL.get(name, _elementwise)(OPERATORS[name].compute)) for name in _NAMED.split()},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,8 +71,45 @@ def _bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
     return apply
 
 
+def _in_double(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """`function` of Python's own numbers, element by element."""
+    return lambda x: np.vectorize(function, otypes=[np.float64])(x).astype(x.dtype)[()]
+
+
+def _fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once: in a type in which products are exact, with a sum that is rounded to odd; in fractions for f64."""
+    dtype = np.result_type(x, y, z)
+    dtype = dtype if dtype.kind == "f" else np.dtype(float)
+    with np.errstate(all="ignore"):
+        if dtype == np.float64:
+            return np.vectorize(_fuse_doubles, otypes=[np.float64])(x, y, z)[()]
+        product, addend = np.multiply(x, y, dtype=np.float64), np.float64(z)
+        total = np.asarray(product + addend)
+        part = total - product
+        error = (product - (total - part)) + (addend - part)
+        toward_error = np.nextafter(total, np.copysign(np.inf, error))
+        is_even = total.view(np.uint64) & np.uint64(1) == 0
+        odd = np.where((error != 0) & np.isfinite(error) & is_even, toward_error, total)
+        return odd.astype(dtype)[()]
+
+
+def _fuse_doubles(x: float, y: float, z: float) -> float:
+    if not all(map(math.isfinite, (x, y, z))):
+        return x * y + z
+    total = Fraction(x) * Fraction(y) + Fraction(z)
+    if total == 0:
+        return x * y + z  # with the sign that the zero has
+    try:
+        return float(total)
+    except OverflowError:
+        return math.copysign(math.inf, total)
+
+
 # Where NumPy has no function, or one that differs at some operands.
 _COMPUTE: dict[str, Callable[..., Any]] = {
+    "erf": _in_double(math.erf),
+    "erfc": _in_double(math.erfc),
+    "ldexp": lambda x, n: np.ldexp(x, np.clip(n, -20000, 20000).astype(np.int32)).astype(np.asarray(x).dtype)[()],
     "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),
     "mod": _in_float(lambda x, y: x - y * np.floor(x / y), np.remainder),
     "raw_div": _raw_div,
@@ -95,4 +134,5 @@ def _read(line: str) -> Operator:
 
 ROWS: list[Operator] = [_read(line) for line in _runtime.OPERATORS.splitlines()]
 OPERATORS: dict[str, Operator] = {row.name: row for row in ROWS if row.kind != "atomic"}
+OPERATORS["fma"] = Operator("ternary", "fma", "Real", "Promoted", _fuse_multiply_add, "x * y + z, rounded once.")
 ATOMICS: dict[str, Operator] = {f"atomic_{row.name.removeprefix('bit_')}": row for row in ROWS if row.kind == "atomic"}

@@ -11,19 +11,17 @@ from typing import Any
 import quadrants as qd
 
 from ._builtins import TABLE
-from ._dtypes import find_dtype
-from ._errors import QuadrantsCompilationError
+from ._factorisations import cholesky as cholesky
+from ._factorisations import lu as lu
+from ._factorisations import qr as qr
+from ._factorisations import solve_spd as solve_spd
+from ._linalg_basics import compute_type as _compute_type
+from ._linalg_basics import identity as _identity
+from ._linalg_basics import require as _require
 
 _is_differentiated = TABLE["is_differentiated"]
 
 _TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
-
-
-def _compute_type(dtype: Any, dt: Any) -> Any:
-    """Data type to compute in: `dt`, else the operand's own, else default_fp."""
-    if dt is not None:
-        return find_dtype(dt)
-    return dtype if dtype is not None and dtype.is_real else find_dtype(float)
 
 
 def _sweeps(dtype: Any, size: int) -> int:
@@ -34,11 +32,6 @@ def _sweeps(dtype: Any, size: int) -> int:
 def _rounding(dtype: Any) -> float:
     """Of a difference, relative to the numbers: below it they are equal."""
     return 1e-13 if dtype.size > 4 else 1e-6 if dtype.size == 4 else 1e-2
-
-
-def _require(condition: bool, text: str) -> None:
-    if not condition:
-        raise QuadrantsCompilationError(text)
 
 
 # --- Derivatives
@@ -231,11 +224,6 @@ def polar_decompose(A, dt: qd.template() = None):
 
 
 # --- Eigenvalues
-
-
-@qd.pyfunc
-def _identity(n: qd.template(), dt: qd.template()):
-    return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)
 
 
 @qd.pyfunc
@@ -526,49 +514,6 @@ def _eliminated_inverse(A):
         for j in range(qd.static(A.n)):
             R[k, j] /= M[k, k]
     return R
-
-
-@qd.pyfunc
-def cholesky(A, dt: qd.template() = None):
-    """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 12x12; not finite for others."""
-    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
-    T = qd.static(_compute_type(A.dtype, dt))
-    n = qd.static(A.n)
-    M = qd.cast(A, T)
-    L = qd.Matrix.zero(T, n, n)
-    qd.loop_config(serialize=True)
-    for j in range(n):
-        pivot = M[j, j]
-        for k in range(j):
-            pivot -= L[j, k] * L[j, k]
-        L[j, j] = qd.sqrt(pivot)
-        for i in range(j + 1, n):
-            rest = M[i, j]
-            for k in range(j):
-                rest -= L[i, k] * L[j, k]
-            L[i, j] = rest / L[j, j]
-    return L
-
-
-@qd.pyfunc
-def solve_spd(A, b, dt: qd.template() = None):
-    """The vector x with A x = b, for a symmetric positive definite matrix up to 12x12, by Cholesky; not finite for others."""
-    qd.static(_require(A.m == b.n, "Matrix and Vector dimension dismatch"))
-    L = cholesky(A, dt)
-    x = qd.cast(b, qd.static(_compute_type(A.dtype, dt)))
-    n = qd.static(A.n)
-    qd.loop_config(serialize=True)
-    for i in range(n):
-        for k in range(i):
-            x[i] -= L[i, k] * x[k]
-        x[i] /= L[i, i]
-    qd.loop_config(serialize=True)
-    for step in range(n):
-        i = n - 1 - step
-        for k in range(i + 1, n):
-            x[i] -= L[k, i] * x[k]
-        x[i] /= L[i, i]
-    return x
 
 
 @qd.pyfunc

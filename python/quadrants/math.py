@@ -14,7 +14,7 @@ from ._types import vector as _vector
 acos, asin, atan, atan2, ceil, clz, cos, cosh = (_TABLE[name] for name in "acos asin atan atan2 ceil clz cos cosh".split())
 exp, exp2, ffs, floor, isinf, isnan, log, log2 = (_TABLE[name] for name in "exp exp2 ffs floor isinf isnan log log2".split())
 max, min, popcnt, pow, round, rsqrt, sin, sinh = (_TABLE[name] for name in "max min popcnt pow round rsqrt sin sinh".split())
-sqrt, tan, tanh, trunc = (_TABLE[name] for name in "sqrt tan tanh trunc".split())
+sqrt, tan, tanh, trunc, fma, erf, erfc, ldexp = (_TABLE[name] for name in "sqrt tan tanh trunc fma erf erfc ldexp".split())
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 
 vec2, vec3, vec4 = (_vector(n, float) for n in (2, 3, 4))
@@ -92,6 +92,24 @@ def dot(x, y):
 def cross(x, y):
     """Cross product."""
     return x.cross(y)
+
+
+@qd.pyfunc
+def outer(x, y):
+    """The matrix of the products of the components of two vectors."""
+    return x.outer_product(y)
+
+
+@qd.pyfunc
+def any(x):
+    """Whether a component is not zero, u1."""
+    return x.any()
+
+
+@qd.pyfunc
+def all(x):
+    """Whether no component is zero, u1."""
+    return x.all()
 
 
 @qd.pyfunc

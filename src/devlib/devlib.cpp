@@ -1,6 +1,7 @@
 // devlib.cpp: exports the routines of exports.def for QD_DEVLIB_LANES lanes
 //
 // Where to begin: vector.h says how everything here is written. One header holds one family of functions.
+#include "devlib/error_function.h"
 #include "devlib/exponential.h"
 #include "devlib/integer.h"
 #include "devlib/inverse_trigonometric.h"

@@ -36,6 +36,22 @@ template <class F> QD_INLINE Pair<F> splitExponent(F x) {
 template <class F> QD_INLINE F mantissa(F x) { return splitExponent(x).high; }
 template <class F> QD_INLINE F exponent(F x) { return splitExponent(x).low; }
 
+/// ldexp: steps of a whole range of exponents, and the rest. A step down stops above the denormal numbers, so that only the rest rounds.
+template <class F> QD_INLINE F scaleByPower(F x, F power) {
+  constexpr int bias = Format<F>::kBias, most = 4 * bias, down = Format<F>::kFractionBits + 2 - bias;
+  power = select(power > most, F{} + most, power);
+  power = select(power < -most, F{} - most, power);
+  BitsOf<F> left = convert<BitsOf<F>>(power);
+  const BitsOf<F> none{};
+  for (int round = 0; round < 3; ++round) {
+    BitsOf<F> step = select(left > bias, none + bias, select(left < 1 - bias, none + down, none));
+    x *= powerOfTwo<F>(step);
+    left -= step;
+  }
+  left = select(left > bias, none + bias, select(left < 1 - bias, none + (1 - bias), left));
+  return x * powerOfTwo<F>(left);
+}
+
 template <class F> QD_INLINE F floorDivide(F x, F y) { return floor(x / y); }
 template <class F> QD_INLINE F modulo(F x, F y) { return x - y * floor(x / y); }
 

@@ -150,7 +150,16 @@ private:
   void visitExpressionStatement(nb::handle node);
   [[noreturn]] void failUnsupported(nb::handle node);
   void visitDelete(nb::handle node);
+  void visitWith(nb::handle node);
   void visitStreamBlock(nb::handle node);
+  /// What the contexts of graphs want of the call that makes them.
+  void requirePlainContext(nb::handle call, llvm::StringRef name);
+  void visitSections(nb::handle node, nb::handle call);
+  void visitSection(nb::handle node, nb::handle call);
+  /// A statement among sections that may run at the same time is one of them, or a static loop or branch around some.
+  void requireSection(nb::handle statement);
+  /// The body of a `with` statement; its tasks need not wait for those of its neighbours.
+  void visitBranch(nb::handle node);
   struct Branch {
     std::vector<std::pair<PyObject *, Binding>> bindings; ///< what the branch declared
     bool isTerminated = false;
@@ -274,6 +283,7 @@ private:
   Value matmul(const Value &lhs, const Value &rhs);
   [[noreturn]] void failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs);
   Value select(const Value &condition, const Value &first, const Value &second);
+  Value fuseMultiplyAdd(const Value &x, const Value &y, const Value &z);
   Value mapStructs(ir::BinaryKind kind, const Value &lhs, const Value &rhs, llvm::StringRef symbol);
   Value negate(const Value &operand);
   Value logicalNot(const Value &operand);
@@ -561,6 +571,8 @@ private:
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
   unsigned repeatDepth = 0;  ///< qd.graph.do_while around it
   bool isInStreamBlock = false;
+  /// Where the statement stands: directly in a qd.graph.parallel_context(), in one of its sections, or in neither.
+  enum class Sections { None, Around, Inside } sections = Sections::None;
   int streamBlockCount = 0;
   unsigned expressionDepth = 0;
   Value inlinedResult = makeObject(nb::none()); ///< of an inlined func

@@ -200,6 +200,15 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
           return makeComputed(builder.template create<ir::ThreadIndexOp>(builder.session.types.i32));
         }}},
       {"grouped", {"x", [](auto &builder, auto, auto &given) { return builder.makeGrouped(given[0]); }}},
+      {"ldexp",
+       {"x n",
+        [](auto &builder, auto name, auto &given) {
+          mlir::Value x = builder.emit(given[0]), n = builder.emit(given[1]);
+          if (ir::isFloatScalar(ir::getScalar(n.getType()))) builder.fail(error::kType, "qd.ldexp takes an integer as its second argument");
+          Type scalar = ir::getScalar(x.getType());
+          return makeComputed(builder.binaryTyped(BinaryKind::ldexp, x, ir::isFloatScalar(scalar) ? builder.cast(n, scalar) : n, name));
+        }}},
+      {"fma", {"x y z", [](auto &builder, auto, auto &given) { return builder.fuseMultiplyAdd(given[0], given[1], given[2]); }}},
       {"select", {"cond x1 x2", [](auto &builder, auto, auto &given) { return builder.select(given[0], given[1], given[2]); }}},
       {"static_assert",
        {"condition msg?",

@@ -542,6 +542,7 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
     fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
   if (!isTopLevel() || isInsideParallel || !guards.empty())
     fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
+  if (sections == Sections::Inside) fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
   Arguments arguments = visitArguments(call);
   Value flag = bind(kName.drop_back(2), arguments, "flag")[0];
   if (!isTensor(flag))

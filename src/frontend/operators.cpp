@@ -283,6 +283,20 @@ Value FunctionBuilder::select(const Value &condition, const Value &first, const 
   return makeComputed(create<ir::SelectOp>(left.getType(), test, left, right));
 }
 
+Value FunctionBuilder::fuseMultiplyAdd(const Value &x, const Value &y, const Value &z) {
+  mlir::Value operands[3] = {emit(x), emit(y), emit(z)};
+  auto toFloat = [&](mlir::Value value) {
+    Type scalar = ir::getScalar(value.getType());
+    return ir::isFloatScalar(scalar) ? scalar : session.types.defaultFloat;
+  };
+  Type scalar = promote(promote(toFloat(operands[0]), toFloat(operands[1])), toFloat(operands[2]));
+  for (mlir::Value &operand : operands) operand = cast(operand, scalar);
+  // Twice: the shape of the third may be that of the first.
+  for (int round = 0; round < 2; ++round)
+    for (int other : {1, 2}) unifyShapes(operands[0], operands[other], "fma");
+  return makeComputed(create<ir::FmaOp>(operands[0], operands[1], operands[2]));
+}
+
 mlir::Value FunctionBuilder::truth(const Value &value, llvm::StringRef construct) {
   mlir::Value condition = emit(value);
   Type type = condition.getType();

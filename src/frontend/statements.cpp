@@ -26,7 +26,7 @@ void FunctionBuilder::visitBody(nb::handle statements) {
 void FunctionBuilder::visitRecovering(nb::handle statement) {
   OpBuilder::InsertPoint place = builder.saveInsertionPoint();
   unsigned depth = scopes.depth(), calls = session.callDepth;
-  std::tuple state(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock);
+  std::tuple state(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock, sections);
   size_t loopCount = loops.size(), guardCount = guards.size();
   try {
     visitStatement(statement);
@@ -35,7 +35,7 @@ void FunctionBuilder::visitRecovering(nb::handle statement) {
     while (scopes.depth() > depth) scopes.pop();
     loops.resize(loopCount);
     guards.resize(guardCount);
-    std::tie(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock) = state;
+    std::tie(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock, sections) = state;
     nextLoop = {};
     terminated = false;
     session.callDepth = calls;
@@ -68,6 +68,7 @@ void FunctionBuilder::visitStatement(nb::handle statement) {
 }
 
 void FunctionBuilder::visitStatementNode(nb::handle statement) {
+  if (sections == Sections::Around) requireSection(statement);
   switch (kindOf(statement)) {
   case NodeKind::Assign: return visitAssign(statement);
   case NodeKind::AugAssign: return visitAugmentedAssign(statement);
@@ -94,34 +95,9 @@ void FunctionBuilder::visitStatementNode(nb::handle statement) {
     scopes.bind(name.ptr(), std::move(binding));
     return;
   }
-  case NodeKind::With: {
-    nb::object items = getAttribute(statement, names().items);
-    if (nb::len(items) != 1) fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
-    if (!getAttribute(nb::object(items[0]), nb::str("optional_vars")).is_none())
-      fail(error::kSyntax, "'with ... as ...' is not supported in Quadrants kernels");
-    nb::object context = getAttribute(nb::object(items[0]), nb::str("context_expr"));
-    At here(*this, context);
-    if (kindOf(context) != NodeKind::Call) fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
-    if (builtinName(resolveCallee(getAttribute(context, names().func))) != "stream_parallel")
-      fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel()");
-    return visitStreamBlock(statement);
-  }
+  case NodeKind::With: return visitWith(statement);
   default: failUnsupported(statement);
   }
-}
-
-/// Numbers what stands in the block, so that its tasks need not wait for those of its neighbours.
-void FunctionBuilder::visitStreamBlock(nb::handle at) {
-  if (!isInKernel()) fail(error::kSyntax, "qd.stream_parallel() can only be used inside @qd.kernel");
-  if (runtimeDepth != 0) fail(error::kSyntax, "qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'");
-  if (isInStreamBlock) fail(error::kCompilation, "Nested stream_parallel blocks are not supported");
-  isInStreamBlock = true;
-  mlir::Block &block = *builder.getInsertionBlock();
-  Operation *before = block.empty() ? nullptr : &block.back();
-  visitBlock(getAttribute(at, names().body));
-  isInStreamBlock = false;
-  IntegerAttr number = builder.getI32IntegerAttr(++streamBlockCount);
-  for (auto op = before ? std::next(before->getIterator()) : block.begin(); op != block.end(); ++op) op->setAttr(ir::kStreamBlock, number);
 }
 
 void FunctionBuilder::visitExpressionStatement(nb::handle at) {

@@ -152,6 +152,13 @@ def SelectOp : PureOp<"select", [AllTypesMatch<["trueValue", "falseValue", "resu
   let assemblyFormat = "$condition `,` $trueValue `,` $falseValue attr-dict `:` type($condition) `,` type($result)";
 }
 
+// x * y + z, rounded once.
+def FmaOp : PureOp<"fma", [AllTypesMatch<["x", "y", "z", "result"]>]> {
+  let arguments = (ins ValueTypeConstraint:$x, ValueTypeConstraint:$y, ValueTypeConstraint:$z);
+  let results = (outs ValueTypeConstraint:$result);
+  let assemblyFormat = "$x `,` $y `,` $z attr-dict `:` type($result)";
+}
+
 // Converts the scalar type as the language says (spec 1 S2.5); the shape stays.
 def CastOp : ConversionOp<"cast", ValueTypeConstraint, ValueTypeConstraint>;
 

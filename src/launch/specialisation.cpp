@@ -4,9 +4,11 @@
 #include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/numpy.h"
+#include "launch/sole_launch.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "runtime/thread_pool.h"
 #include "support/error.h"
 
 #include <chrono>
@@ -264,9 +266,12 @@ Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject 
 
 Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
+  SoleLaunch sole;
   Observer observer(*this, frame.plan);
   KernelRun run(artifact, state.device->getApi(), &observer);
   observer.run = &run;
+  run.isSole = sole.isSole();
+  run.context.alone = run.isSole && runtime::getThreadCount() == 1;
   run.context.arguments = frame.plan.block;
   run.context.result = frame.get(frame.result, sizeof frame.result, artifact.resultBytes);
   if (artifact.scratchBytes && artifact.tasks.empty()) {

@@ -238,7 +238,7 @@ void AdjointBuilder::emitBackwardValue(Operation *op, Value adjoint, Run &run) {
   Code code = at(op);
   auto isActive = [&](Value value) { return activity.isActive(value); };
   llvm::TypeSwitch<Operation *>(op)
-      .Case<UnaryOp, BinaryOp>([&](Operation *) {
+      .Case<UnaryOp, BinaryOp, FmaOp>([&](Operation *) {
         SmallVector<Partial, 2> partials = computePartials(builder, op, useAll(op->getOperands(), run), use(op->getResult(0), run));
         for (auto [operand, partial] : llvm::zip(op->getOperands(), partials))
           if (isActive(operand)) accumulate(operand, scale(builder, code.loc, partial, adjoint), run);

@@ -53,7 +53,8 @@ struct CheckNansPass : impl::CheckNansBase<CheckNansPass> {
   void runOnOperation() override {
     SmallVector<Operation *> found;
     getOperation().walk([&](Operation *op) {
-      if (isa<BinaryOp, UnaryOp, ReduceOp, MatmulOp>(op) && isFloatScalar(getScalar(op->getResult(0).getType()))) found.push_back(op);
+      if (isa<BinaryOp, UnaryOp, FmaOp, ReduceOp, MatmulOp>(op) && isFloatScalar(getScalar(op->getResult(0).getType())))
+        found.push_back(op);
     });
     OpBuilder builder(&getContext());
     for (Operation *op : found) {

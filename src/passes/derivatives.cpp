@@ -79,6 +79,11 @@ Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
   case UnaryKind::exp2: return unbounded(f.mul(y, f.constant(std::numbers::ln2)));
   case UnaryKind::log: return unbounded(f.reciprocal(x));
   case UnaryKind::log2: return unbounded(f.div(f.constant(std::numbers::log2e), x));
+  case UnaryKind::erf:
+  case UnaryKind::erfc: {
+    double slope = kind == UnaryKind::erf ? 2 * std::numbers::inv_sqrtpi : -2 * std::numbers::inv_sqrtpi;
+    return bounded(f.mul(f.constant(slope), f.unary(UnaryKind::exp, f.neg(f.mul(x, x)))));
+  }
   case UnaryKind::mantissa: {
     // x = mantissa * 2^exponent
     Value scaled = f.div(y, x);
@@ -128,6 +133,7 @@ SmallVector<Partial, 2> deriveBinary(OpBuilder &builder, BinaryOp op, Formula f,
   }
   case BinaryKind::mod: return {one, bounded(f.neg(f.unary(UnaryKind::floor, f.div(x, y))))};
   case BinaryKind::raw_mod: return {one, bounded(f.neg(f.unary(UnaryKind::trunc, f.div(x, y))))};
+  case BinaryKind::ldexp: return {unbounded(f.binary(BinaryKind::ldexp, f.constant(1), y)), {}};
   case BinaryKind::pow: return derivePower(builder, op.getLoc(), f, x, y, z);
   case BinaryKind::atan2: {
     Value square = f.add(f.mul(x, x), f.mul(y, y));
@@ -167,13 +173,14 @@ bool isDifferentiable(Operation *op) {
   if (auto unary = dyn_cast<UnaryOp>(op))
     return !llvm::is_contained({UnaryKind::floor, UnaryKind::ceil, UnaryKind::round, UnaryKind::trunc}, unary.getUnaryKind());
   if (auto binary = dyn_cast<BinaryOp>(op)) return binary.getBinaryKind() != BinaryKind::floor_div;
-  return isa<CastOp, SelectOp, VectorOp, BroadcastOp, ExtractOp, ExtractAtOp, ReduceOp, MatmulOp, TransposeOp>(op);
+  return isa<CastOp, FmaOp, SelectOp, VectorOp, BroadcastOp, ExtractOp, ExtractAtOp, ReduceOp, MatmulOp, TransposeOp>(op);
 }
 
 SmallVector<Partial, 2> computePartials(OpBuilder &builder, Operation *op, ValueRange operands, Value result) {
   Formula formula(builder, op->getLoc(), result.getType());
   if (auto unary = dyn_cast<UnaryOp>(op)) return {deriveUnary(unary.getUnaryKind(), formula, operands[0], result)};
   if (auto binary = dyn_cast<BinaryOp>(op)) return deriveBinary(builder, binary, formula, operands[0], operands[1], result);
+  if (isa<FmaOp>(op)) return {bounded(operands[1]), bounded(operands[0]), {Partial::Kind::One, {}, false}};
   return {{Partial::Kind::One, {}, false}};
 }
 

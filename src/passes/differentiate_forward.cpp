@@ -158,7 +158,7 @@ private:
     Location loc = code.loc;
     Type type = op->getResult(0).getType();
     return llvm::TypeSwitch<Operation *, Value>(op)
-        .Case<UnaryOp, BinaryOp>([&](Operation *) {
+        .Case<UnaryOp, BinaryOp, FmaOp>([&](Operation *) {
           SmallVector<Value, 2> changes =
               llvm::map_to_vector<2>(op->getOperands(), [&](Value operand) { return tangents.lookup(operand); });
           return sum(code, computePartials(builder, op, op->getOperands(), op->getResult(0)), changes);

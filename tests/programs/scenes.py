@@ -78,8 +78,7 @@ def _particle_run(scene: Any, entity: Any) -> Run:
     scene.build()
 
     def read() -> dict[str, np.ndarray]:
-        state = entity.get_state()
-        return {"pos": _to_numpy(state.pos), "vel": _to_numpy(state.vel)}
+        return {"pos": _to_numpy(entity.get_particles_pos()), "vel": _to_numpy(entity.get_particles_vel())}
 
     return Run(scene.step, read)
 

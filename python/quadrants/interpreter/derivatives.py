@@ -118,6 +118,9 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "exp2": (lambda r, x: r * math.log(2.0),),
     "log": (lambda r, x: 1.0 / x,),
     "log2": (lambda r, x: 1.0 / (x * math.log(2.0)),),
+    "erf": (lambda r, x: 2.0 / math.sqrt(math.pi) * apply("exp", -(x * x)),),
+    "erfc": (lambda r, x: -2.0 / math.sqrt(math.pi) * apply("exp", -(x * x)),),
+    "fma": (lambda r, x, y, z: y, lambda r, x, y, z: x, _one),
     "mantissa": (lambda r, x: np.exp2(-1.0 * OPERATORS["exponent"].compute(np.asarray(value_of(x)))),),
     "add": (_one, _one),
     "sub": (_one, lambda r, x, y: -1.0),
@@ -128,6 +131,7 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "raw_mod": (_one, lambda r, x, y: -np.trunc(value_of(x) / value_of(y))),
     "pow": (_power_of_base, _power_of_exponent),
     "atan2": (lambda r, x, y: y / (x * x + y * y), lambda r, x, y: -x / (x * x + y * y)),
+    "ldexp": (lambda r, x, y: np.ldexp(1.0, np.asarray(value_of(y)).astype(np.int32)), lambda r, x, y: 0.0),
     "min": (lambda r, x, y: 1.0 * _follows_min(x, y), lambda r, x, y: 1.0 * ~_follows_min(x, y)),
     "max": (lambda r, x, y: 1.0 * _follows_max(x, y), lambda r, x, y: 1.0 * ~_follows_max(x, y)),
 }

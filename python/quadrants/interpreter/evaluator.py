@@ -365,6 +365,11 @@ class Evaluator:
         """The condition of `while`."""
         return truth(value) and not self.dry
 
+    def require_graph(self, name: str) -> None:
+        """Raises unless the kernel was declared with graph=True."""
+        if not self.is_graph:
+            raise QuadrantsSyntaxError(f"{name} requires @qd.kernel(graph=True)")
+
     def rounds(self, flag: Any) -> Iterator[None]:
         """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""
         if not self.is_graph:

@@ -77,6 +77,19 @@ def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
     return elementwise(choose, "select", condition, first, second)
 
 
+def _fma(_: Any, x: Any, y: Any, z: Any) -> Any:
+    return elementwise(scalars.fuse_multiply_add, "fma", x, y, z)
+
+
+def _ldexp(_: Any, x: Any, n: Any) -> Any:
+    def compute(value: Any, power: Any) -> Any:
+        if power.dtype.kind == "f":
+            raise QuadrantsTypeError("qd.ldexp takes an integer as its second argument")
+        return scalars.binary("ldexp", value, cast(power, scalars.as_float(value.dtype)))
+
+    return elementwise(compute, "ldexp", x, n)
+
+
 def _fold(name: str) -> Callable[..., Any]:
     def fold(_: Any, *operands: Any) -> Any:
         if len(operands) == 1:
@@ -340,7 +353,8 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _rounding(name) for name in ("floor", "ceil", "round")},
     **{name: _binary(name) for name in ("pow", "atan2", "raw_div", "raw_mod", "bit_shr")},
     **{name: _as_in_python(name) for name in _AS_IN_PYTHON.split()},
-    "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "volatile_load": lambda _, value: value,
+    "max": _fold("max"), "min": _fold("min"), "bit_cast": _bit_cast, "select": _select, "fma": _fma, "ldexp": _ldexp,
+    "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: hosts.convert(value, kind if hosts.check_dtype(kind) else None),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,

@@ -34,6 +34,7 @@ class Rewriter(ExpressionRewriter):
         super().__init__(*given)
         self.loops: list[tuple[str, int]] = []  # around: the kind of each, and the nesting where it stands
         self.is_in_stream_block = False
+        self.sections = ""  # "around": directly in a qd.graph.parallel_context(); "inside": in one of its sections
         self.is_serial = False  # what loop_config says of the next loop
 
     def store(self, target: ast.expr, value: ast.expr, static: bool = False) -> list[ast.stmt]:
@@ -228,6 +229,8 @@ class Rewriter(ExpressionRewriter):
         if self.nesting:
             name = "qd.graph.do_while()"
             self.fail(f"{name} must be at the kernel top level or directly in the body of another {name}", call)
+        if self.sections == "inside":
+            self.fail("qd.graph.do_while() cannot appear inside a qd.graph.parallel() section", call)
         if getattr(call.func, "attr", getattr(call.func, "id", "")) == "graph_do_while":
             text = "qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead."
             warnings.warn_explicit(text, DeprecationWarning, self.file, call.lineno)
@@ -277,26 +280,65 @@ class Rewriter(ExpressionRewriter):
 
     def visit_With(self, node: ast.With) -> ast.stmt:
         call = node.items[0].context_expr
-        is_known = isinstance(call, ast.Call) and self.builtin_name(call.func) == "stream_parallel"
-        if len(node.items) == 1 and node.items[0].optional_vars is None and is_known:
-            if not self.is_kernel:
-                self.fail("qd.stream_parallel() can only be used inside @qd.kernel", node)
-            if self.is_in_stream_block:
-                self.fail("Nested stream_parallel blocks are not supported", node)
-            if self.nesting:
-                self.fail("qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'", node)
-            self.is_in_stream_block = True
-            body = self.block(node.body)[0]
-            self.is_in_stream_block = False
-            return place(ast.If(literal(True), body, []), node)
-        text = "'with' in Quadrants kernels only supports qd.stream_parallel()"
+        name = self.builtin_name(call.func) if isinstance(call, ast.Call) else None
+        text = "'with' in Quadrants kernels only supports qd.stream_parallel(), qd.graph.parallel_context() and qd.graph.parallel()"
         if len(node.items) != 1:
             text = "'with' in Quadrants kernels only supports a single context manager"
         elif node.items[0].optional_vars is not None:
             text = "'with ... as ...' is not supported in Quadrants kernels"
-        elif not isinstance(node.items[0].context_expr, ast.Call):
+        elif not isinstance(call, ast.Call):
             text = "'with' in Quadrants kernels requires a call expression"
+        elif name == "stream_parallel":
+            return self.visit_stream_block(node)
+        elif name in ("graph_parallel_context", "graph_parallel"):
+            return self.visit_sections(node, call, f"qd.graph.{name.removeprefix('graph_')}()")
         self.fail(text, node)
+
+    def visit_stream_block(self, node: ast.With) -> ast.stmt:
+        if not self.is_kernel:
+            self.fail("qd.stream_parallel() can only be used inside @qd.kernel", node)
+        if self.is_in_stream_block or self.sections:
+            self.fail("Nested stream_parallel blocks are not supported", node)
+        if self.nesting:
+            self.fail("qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'", node)
+        self.is_in_stream_block = True
+        body = self.block(node.body)[0]
+        self.is_in_stream_block = False
+        return place(ast.If(literal(True), body, []), node)
+
+    def visit_sections(self, node: ast.With, call: ast.Call, name: str) -> ast.stmt:
+        """`with qd.graph.parallel_context():` and `with qd.graph.parallel():`, one after the other."""
+        if not self.is_kernel:
+            self.fail(f"{name} can only be used inside @qd.kernel, not @qd.func", call)
+        if call.args or call.keywords:
+            self.fail(f"{name} takes no arguments", call)
+        spelled = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if spelled.startswith("graph_"):
+            text = f"qd.{spelled}() is deprecated and will be removed; use {name} instead."
+            warnings.warn_explicit(text, DeprecationWarning, self.file, call.lineno)
+        before = self.sections
+        if name == "qd.graph.parallel()":
+            if before != "around":
+                text = "sections cannot be nested" if before else "can only be used directly inside a qd.graph.parallel_context() block"
+                self.fail(f"{name} {text}", node)
+            self.sections = "inside"
+            body = self.block(node.body)[0]
+        else:
+            if before or self.is_in_stream_block:
+                self.fail(f"{name} regions cannot be nested", node)
+            if self.nesting:
+                where = "at the kernel top level or directly in the body of qd.graph.do_while()"
+                self.fail(f"{name} must be {where}, not inside of 'if', 'for' or 'while'", node)
+            self.sections = "around"
+            body = [place(ast.Expr(self.helper("require_graph", literal(name), at=call)), node), *self.block(node.body)[0]]
+        self.sections = before
+        return place(ast.If(literal(True), body, []), node)
+
+    def is_section(self, node: ast.stmt) -> bool:
+        """Whether a statement is a section, or a static loop or branch around some."""
+        if isinstance(node, (ast.For, ast.If)):
+            return self.is_static_call(node.iter if isinstance(node, ast.For) else node.test)
+        return isinstance(node, (ast.Pass, ast.With)) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if any(kind == "parallel" for kind, _ in self.loops) and not self.function_depth:
@@ -337,6 +379,9 @@ class Rewriter(ExpressionRewriter):
         return place(ast.FunctionDef(node.name, node.args, body, [], None), node)
 
     def visit(self, node: ast.AST) -> Any:
+        if self.sections == "around" and isinstance(node, ast.stmt) and not self.is_section(node):
+            text = "may contain only 'with qd.graph.parallel():' blocks, and static loops and branches around them"
+            self.fail(f"qd.graph.parallel_context() {text}", node)
         if isinstance(node, _REFUSED):
             self.fail(f'Unsupported node "{type(node).__name__}"', node)
         return super().visit(node)

@@ -6,6 +6,7 @@ Every function works alike on scalars and on arrays of components, so vectors ne
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -201,6 +202,12 @@ def unary(name: str, value: Any) -> Any:
     elif row.operand == "Numeric":
         value = cast(value, without_u1(value.dtype))
     return _compute(row, value)
+
+
+def fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z of NumPy scalars or arrays, rounded once."""
+    common = functools.reduce(promote, (as_float(operand.dtype) for operand in (x, y, z)))
+    return _compute(OPERATORS["fma"], *np.broadcast_arrays(*(cast(operand, common) for operand in (x, y, z))))
 
 
 def _compute(row: Operator, *operands: Any) -> Any:

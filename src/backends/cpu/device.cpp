@@ -57,14 +57,31 @@ struct Loop {
   }
 };
 
+/// Tells code that runs on the launching thread only that nobody else works on its memory.
+class Alone {
+public:
+  Alone(QdKernelContext *context, bool isAlone) : context(context), before(context->alone) {
+    if (isAlone && KernelRun::from(context).isSole) context->alone = 1;
+  }
+  ~Alone() { context->alone = before; }
+
+private:
+  QdKernelContext *context;
+  int32_t before;
+};
+
 void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunkSize, int32_t maxThreads) {
   if (iterations <= 0) return;
   Loop loop{context, task, iterations, chunkSize > 0 ? chunkSize : iterations};
   int64_t chunks = (iterations - 1) / loop.chunkSize + 1;
-  if (chunks == 1) return loop.run(0);
+  if (chunks == 1) {
+    Alone alone(context, true);
+    return loop.run(0);
+  }
   ChunkCost &cost = getChunkCost(task);
   bool isKnown = cost.task.load(std::memory_order_relaxed) == task;
   if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking) maxThreads = 1;
+  Alone alone(context, maxThreads == 1);
   runtime::ChunkedWork work;
   work.run = [](void *data, int64_t chunk) { static_cast<Loop *>(data)->run(chunk); };
   work.data = &loop;

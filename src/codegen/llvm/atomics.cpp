@@ -76,14 +76,45 @@ llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Valu
   return builder.CreateExtractElement(vector, uint64_t(0));
 }
 
+llvm::Value *BodyEmitter::isAlone() {
+  if (alone) return alone;
+  llvm::IRBuilder<>::InsertPointGuard guard(builder);
+  llvm::BasicBlock &entry = function->getEntryBlock();
+  auto *made = dyn_cast<llvm::Instruction>(context);
+  builder.SetInsertPoint(&entry, made ? std::next(made->getIterator()) : entry.begin());
+  return alone = builder.CreateIsNotNull(getContextField(kAlone), "alone");
+}
+
+llvm::Value *BodyEmitter::emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain,
+                                     llvm::function_ref<llvm::Value *()> atomic) {
+  // The threads of a block take turns on one thread of the processor.
+  if (place.isPrivate || (place.isShared && !module.traits.hasGrids)) return plain();
+  if (module.traits.hasGrids) return atomic();
+  // An instruction that locks takes some 20 cycles, whether anybody else is there or not.
+  std::pair<llvm::Value *, llvm::BasicBlock *> ways[2];
+  auto note = [&](int way, llvm::function_ref<llvm::Value *()> emit) {
+    llvm::Value *old = emit();
+    ways[way] = {old, builder.GetInsertBlock()};
+  };
+  emitWhen(isAlone(), "alone", [&] { note(0, plain); }, [&] { note(1, atomic); });
+  llvm::PHINode *old = builder.CreatePHI(ways[0].first->getType(), 2);
+  for (auto [value, block] : ways) old->addIncoming(value, block);
+  return old;
+}
+
 llvm::Value *BodyEmitter::emitAtomicAt(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value, const Place &place) {
-  llvm::Type *memoryType = module.getMemoryType(type);
   llvm::Align align(uint64_t(module.getByteSize(type)));
-  if (place.isPrivate) {
-    llvm::Value *old = fromMemory(type, builder.CreateAlignedLoad(memoryType, pointer, align));
+  auto plain = [&] {
+    llvm::Value *old = fromMemory(type, builder.CreateAlignedLoad(module.getMemoryType(type), pointer, align));
     builder.CreateAlignedStore(toMemory(type, emitAtomicCombine(kind, type, old, value)), pointer, align);
     return old;
-  }
+  };
+  return emitUpdate(place, plain, [&] { return emitLocked(kind, type, pointer, value); });
+}
+
+llvm::Value *BodyEmitter::emitLocked(ir::AtomicKind kind, Type type, llvm::Value *pointer, llvm::Value *value) {
+  llvm::Type *memoryType = module.getMemoryType(type);
+  llvm::Align align(uint64_t(module.getByteSize(type)));
   llvm::AtomicRMWInst::BinOp instruction = getRule(kind, type).instruction;
   if (instruction != llvm::AtomicRMWInst::BAD_BINOP && module.getMemoryType(type) == module.getType(type))
     return builder.CreateAtomicRMW(instruction, pointer, value, align, llvm::AtomicOrdering::Monotonic, module.atomicScope);
@@ -265,10 +296,17 @@ Component BodyEmitter::emitCompareExchange(ir::CompareExchangeOp op) {
       return builder.CreateBitCast(toMemory(type, lanes == 1 ? part.value : getLane(part, lane)), bits);
     };
     llvm::Value *wanted = toBits(expected), *stored = toBits(value);
-    llvm::Value *pair = builder.CreateAtomicCmpXchg(pointer, wanted, stored, llvm::Align(uint64_t(module.getByteSize(type))),
-                                                    llvm::AtomicOrdering::SequentiallyConsistent,
-                                                    llvm::AtomicOrdering::SequentiallyConsistent, module.atomicScope);
-    return fromMemory(type, builder.CreateBitCast(builder.CreateExtractValue(pair, 0), memoryType));
+    llvm::Align align(uint64_t(module.getByteSize(type)));
+    auto plain = [&]() -> llvm::Value * {
+      llvm::Value *old = builder.CreateAlignedLoad(bits, pointer, align);
+      builder.CreateAlignedStore(builder.CreateSelect(builder.CreateICmpEQ(old, wanted), stored, old), pointer, align);
+      return old;
+    };
+    llvm::Value *old = emitUpdate(place, plain, [&] {
+      constexpr auto kOrder = llvm::AtomicOrdering::SequentiallyConsistent;
+      return builder.CreateExtractValue(builder.CreateAtomicCmpXchg(pointer, wanted, stored, align, kOrder, kOrder, module.atomicScope), 0);
+    });
+    return fromMemory(type, builder.CreateBitCast(old, memoryType));
   };
   if (lanes == 1) return {exchange(place.base, nullptr)};
   return updateLanes(place, type, /*wantsOld=*/true, exchange);

@@ -80,7 +80,7 @@ void BodyEmitter::emitOp(Operation *op) {
   auto give = [&](Components components) { setValue(op->getResult(0), std::move(components)); };
   if (module.lines) builder.SetCurrentDebugLocation(module.lines->find(op->getLoc(), inlinedCalls));
   llvm::TypeSwitch<Operation *>(op)
-      .Case<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
+      .Case<ir::UnaryOp, ir::BinaryOp, ir::FmaOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::OverflowsOp>(
           [&](Operation *) { give(emitElementwise(op)); })
       .Case([&](ir::ConstantOp constant) { give(emitConstant(constant.getValue())); })
       .Case([&](ir::ArgumentOp argument) {
@@ -231,6 +231,8 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
   // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
   llvm::Value *pointer = offsetBy(context, int64_t(field) * 8);
   if (field == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
+  if (field == kAlone)
+    return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(context, offsetof(QdKernelContext, alone)), llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
   return loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
 }
@@ -254,7 +256,8 @@ llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
     return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(state, offsetof(QdGpuState, failed)), llvm::Align(4),
                                      /*isVolatile=*/true, "failed");
   }
-  case kApi: break;
+  case kApi:
+  case kAlone: break;
   }
   llvm_unreachable("a grid has no runtime to call");
 }

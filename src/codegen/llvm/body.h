@@ -67,6 +67,8 @@ public:
   Components loadPacked(mlir::Type type, llvm::Value *pointer, bool invariant);
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
   llvm::Value *getContextField(ContextField field);
+  /// Whether no other thread works on what this function changes: a bit, read once.
+  llvm::Value *isAlone();
   llvm::Value *getLaunchField(ContextField field);
   llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
   /// An address in memory that all threads share.
@@ -79,7 +81,10 @@ public:
   llvm::Value *emitOverflows(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitCast(mlir::Type from, mlir::Type to, llvm::Value *value);
   llvm::Value *emitDoubleToHalf(llvm::Value *value, llvm::Type *target);
+  /// What one thread alone does where there is nobody else, else what is atomic. Both give the old value.
+  llvm::Value *emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain, llvm::function_ref<llvm::Value *()> atomic);
   llvm::Value *emitAtomicAt(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value, const Place &place);
+  llvm::Value *emitLocked(ir::AtomicKind kind, mlir::Type type, llvm::Value *pointer, llvm::Value *value);
   llvm::Value *emitAtomicCombine(ir::AtomicKind kind, mlir::Type type, llvm::Value *old, llvm::Value *value);
   Components combineAll(ir::AtomicKind kind, mlir::Type type, const Components &old, const Components &value);
   llvm::Constant *getIdentity(ir::AtomicKind kind, mlir::Type type);
@@ -128,6 +133,7 @@ public:
   /// The flattened index of the iteration in lane 0, or null in serial code; with random numbers only.
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
+  llvm::Value *alone = nullptr; ///< see isAlone
   int task = 0;
   llvm::Value *thread = nullptr; ///< QdThread, where threads of a block run on the processor
   bool isInBlock = false;        ///< the function is that of one thread of a block
@@ -196,6 +202,7 @@ private:
   Component apply(const Component &operand, llvm::function_ref<llvm::Value *(llvm::Value *)> compute);
   llvm::Value *callDevlib(llvm::StringRef name, mlir::Type type, llvm::ArrayRef<llvm::Value *> operands);
   llvm::Value *emitMath(ir::UnaryKind kind, mlir::Type type, llvm::Value *value);
+  llvm::Value *emitFma(mlir::Type type, llvm::Value *x, llvm::Value *y, llvm::Value *z);
   llvm::Value *emitDivision(ir::BinaryKind kind, mlir::Type type, llvm::Value *lhs, llvm::Value *rhs);
   llvm::Value *emitPower(mlir::Type type, mlir::Type rhsType, llvm::Value *lhs, llvm::Value *rhs);
   Component emitRandom(mlir::Type type);

@@ -129,11 +129,11 @@ bool BodyEmitter::isCheap(Region &region) {
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       auto place = places.find(op.getOperand(op.getNumOperands() - 1));
       if (place == places.end() || !place->second.local || place->second.chosen.value) return false;
-    } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp, ir::YieldOp,
-                    ir::BreakOp, ir::ContinueOp>(op)) {
+    } else if (!isa<ir::ConstantOp, ir::CastOp, ir::BitCastOp, ir::FmaOp, ir::SelectOp, ir::VectorOp, ir::BroadcastOp, ir::ExtractOp,
+                    ir::YieldOp, ir::BreakOp, ir::ContinueOp>(op)) {
       return false;
     }
-    if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::SelectOp>(op))
+    if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::BitCastOp, ir::FmaOp, ir::SelectOp>(op))
       cost += ir::getComponentCount(op.getResult(0).getType());
   }
   return cost <= kCheapComponents;

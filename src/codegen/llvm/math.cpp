@@ -23,6 +23,16 @@ llvm::Value *BodyEmitter::callDevlib(llvm::StringRef name, Type type, ArrayRef<l
   return builder.CreateCall(module.getDevlib(name, type, vector ? vector->getNumElements() : 1, result, types), operands);
 }
 
+llvm::Value *BodyEmitter::emitFma(Type type, llvm::Value *x, llvm::Value *y, llvm::Value *z) {
+  if (type.isF16()) {
+    // The product of two halves is exact in f64, and no processor here has the instruction for halves.
+    Type wide = Float64Type::get(type.getContext());
+    llvm::Value *product = builder.CreateFMul(emitCast(type, wide, x), emitCast(type, wide, y));
+    return emitCast(wide, type, builder.CreateFAdd(product, emitCast(type, wide, z)));
+  }
+  return builder.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+}
+
 llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *value) {
   auto intrinsic = [&](llvm::Intrinsic::ID id) { return builder.CreateUnaryIntrinsic(id, value); };
   bool fast = module.options.fastMath;

@@ -20,7 +20,7 @@
 namespace qd::codegen {
 
 /// Members of QdKernelContext (runtime/kernel_abi.h) in order.
-enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed };
+enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed, kAlone };
 /// Members of QdRuntimeApi in order.
 enum ApiField : unsigned {
   kParallelFor,

@@ -85,6 +85,12 @@ Components BodyEmitter::emitElementwise(Operation *op) {
         result.push_back(makeVarying(emitBinary(binary.getBinaryKind(), types[0], types[1], toVector(first), toVector(second))));
     } else if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
       result.push_back(apply(first, [&](llvm::Value *value) { return emitUnary(unary.getUnaryKind(), types[0], value); }));
+    } else if (isa<ir::FmaOp>(op)) {
+      Component second = at(1), third = at(2);
+      bool isUniform = first.kind.isUniform() && second.kind.isUniform() && third.kind.isUniform();
+      auto get = [&](const Component &component) { return isUniform ? component.value : toVector(component); };
+      llvm::Value *value = emitFma(resultType, get(first), get(second), get(third));
+      result.push_back(isUniform ? Component{value} : makeVarying(value));
     } else if (auto overflows = dyn_cast<ir::OverflowsOp>(op)) {
       Component second = at(1);
       bool isUniform = first.kind.isUniform() && second.kind.isUniform();
@@ -176,7 +182,8 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::raw_mod:
     return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: return emitPower(type, rhsType, lhs, rhs);
-  case ir::BinaryKind::atan2: return callDevlib("atan2", type, {lhs, rhs});
+  case ir::BinaryKind::atan2:
+  case ir::BinaryKind::ldexp: return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
   case ir::BinaryKind::min: return builder.CreateBinaryIntrinsic(isFloat ? I::minnum : isSigned ? I::smin : I::umin, lhs, rhs);
   case ir::BinaryKind::max: return builder.CreateBinaryIntrinsic(isFloat ? I::maxnum : isSigned ? I::smax : I::umax, lhs, rhs);
   case ir::BinaryKind::bit_and: return builder.CreateAnd(lhs, rhs);

@@ -76,7 +76,7 @@ private:
     if (auto matmul = dyn_cast<ir::MatmulOp>(op))
       return 2 * components * double(cast<VectorType>(matmul.getLhs().getType()).getShape().back());
     if (isa<ir::RandomOp>(op)) return 60;
-    return isa<ir::CastOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
+    return isa<ir::CastOp, ir::FmaOp, ir::SelectOp, ir::ReduceOp>(op) ? components : 0;
   }
 
   ModuleEmitter &module;
@@ -109,7 +109,7 @@ bool isScatter(ir::ForOp loop) {
       updates += element && !element.getIndices().empty();
     } else if (auto store = dyn_cast<ir::StoreOp>(op)) {
       others += 4;
-    } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::SelectOp, ir::CallOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
+    } else if (isa<ir::UnaryOp, ir::BinaryOp, ir::CastOp, ir::FmaOp, ir::SelectOp, ir::CallOp, ir::ForOp, ir::WhileOp, ir::MatmulOp>(op)) {
       ++others;
     }
   });

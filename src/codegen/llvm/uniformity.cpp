@@ -373,6 +373,9 @@ private:
         })
         .Case<ir::ReduceOp, ir::MatmulOp>(
             [&](Operation *) { give(LaneKinds(count, areUniform(op->getOperands()) ? LaneKind::uniform() : LaneKind::varying())); })
+        .Case([&](ir::FmaOp) {
+          give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(getPlainKind(kinds[0], kinds[1]), kinds[2]); }));
+        })
         .Case<ir::UnaryOp, ir::BitCastOp, ir::OverflowsOp>(
             [&](Operation *) { give(combine(op, [](ArrayRef<LaneKind> kinds) { return getPlainKind(kinds.front(), kinds.back()); })); });
   }

@@ -20,7 +20,7 @@ _SYMBOLS = {
 _SPECIAL = {"pow": qd.pow, "atan2": qd.atan2, "max": qd.max, "min": qd.min, "raw_div": qd.raw_div, "raw_mod": qd.raw_mod}
 _OF_REALS = [row for row in OPERATORS.values() if row.operand != "Integer" and row.result not in ("Compare", "U1", "I32")]
 UNARY = [row.name for row in _OF_REALS if row.kind == "unary" and row.name not in ("mantissa", "bit_not")]
-BINARY = [row.name for row in _OF_REALS if row.kind == "binary" and row.operand != "Integer"]
+BINARY = [row.name for row in _OF_REALS if row.kind == "binary" and row.operand != "Integer" and row.name != "ldexp"]
 KINDS = [(qd.f64, (3,)), (qd.f32, ()), (qd.f16, (2, 2))]
 
 
@@ -115,6 +115,9 @@ def test_row(name: str, dtype: Any, shape: tuple[int, ...]):
         ("qd.random(float) * 0.0 + x[None]", 2.0, 1.0),
         ("x[None] if x[None] > 1.0 else 3.0 * x[None]", 0.5, 3.0),
         ("qd.frexp(x[None])[0]", 3.0, 0.25),
+        ("qd.fma(x[None], 2.0 * x[None], 3.0 * x[None])", 2.0, 11.0),
+        ("qd.fma(1.0, 2.0, x[None])", 2.0, 1.0),
+        ("qd.ldexp(x[None] * x[None], 3)", 2.0, 32.0),
     ],
 )
 def test_convention(text: str, at: float, slopes: float):

@@ -17,8 +17,8 @@ def strict(on_every_backend):
 TABLE = Path(__file__).parents[3] / "src" / "ir" / "builtins.def"
 ROW = re.compile(r'^QD_(UNARY|BINARY)\(\s*(\w+),\s*(\w+),\s*(\w+),\s*"([^"]*)"', re.MULTILINE)
 ROWS = ROW.findall(TABLE.read_text())
-UNARY = [row[1:] for row in ROWS if row[0] == "UNARY" and row[1] not in ("mantissa", "exponent")]
-BINARY = [row[1:] for row in ROWS if row[0] == "BINARY"]
+UNARY = [row[1:] for row in ROWS if row[0] == "UNARY" and row[1] not in ("mantissa", "exponent", "erf", "erfc")]
+BINARY = [row[1:] for row in ROWS if row[0] == "BINARY" and row[1] != "ldexp"]
 SYMBOLS = {
     "add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y", "floor_div": "x // y", "mod": "x % y", "pow": "x ** y",
     "bit_and": "x & y", "bit_or": "x | y", "bit_xor": "x ^ y", "shl": "x << y", "shr": "x >> y", "lt": "x < y", "le": "x <= y",

@@ -130,7 +130,7 @@ def _task(task: Task) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 11) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out = struct.pack("<II", 0x41445131, 12) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
     out += struct.pack("<Q", len(binary)) + binary + _text("")  # no folder for debuggers
     out += struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
     out += struct.pack("<Q", 0)  # no tasks are repeated

@@ -1,0 +1,29 @@
+"""What the modules of small linear algebra share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import quadrants as qd
+
+from ._dtypes import find_dtype
+from ._errors import QuadrantsCompilationError
+
+
+def compute_type(dtype: Any, dt: Any) -> Any:
+    """Data type to compute in: `dt`, else the operand's own, else default_fp."""
+    if dt is not None:
+        return find_dtype(dt)
+    return dtype if dtype is not None and dtype.is_real else find_dtype(float)
+
+
+def require(condition: bool, text: str) -> None:
+    """Raises QuadrantsCompilationError with the text unless the condition holds."""
+    if not condition:
+        raise QuadrantsCompilationError(text)
+
+
+@qd.pyfunc
+def identity(n: qd.template(), dt: qd.template()):
+    """The n x n identity matrix."""
+    return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)

@@ -1,0 +1,100 @@
+// with_statements.cpp: `with` in kernels: parts that need not wait for each other
+//
+// Blocks of qd.stream_parallel() and sections of qd.graph.parallel_context() become tasks with a number each. What stands before and after
+// them is in order with all of them.
+#include "frontend/builder.h"
+#include "ir/attributes.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+static constexpr llvm::StringLiteral kContext = "qd.graph.parallel_context()", kSection = "qd.graph.parallel()";
+
+void FunctionBuilder::visitWith(nb::handle at) {
+  nb::object items = getAttribute(at, names().items);
+  if (nb::len(items) != 1) fail(error::kSyntax, "'with' in Quadrants kernels only supports a single context manager");
+  if (!getAttribute(nb::object(items[0]), nb::str("optional_vars")).is_none())
+    fail(error::kSyntax, "'with ... as ...' is not supported in Quadrants kernels");
+  nb::object call = getAttribute(nb::object(items[0]), nb::str("context_expr"));
+  At here(*this, call);
+  if (kindOf(call) != NodeKind::Call) fail(error::kSyntax, "'with' in Quadrants kernels requires a call expression");
+  nb::object callee = resolveCallee(getAttribute(call, names().func));
+  std::string name = builtinName(callee);
+  if (name == "stream_parallel") return visitStreamBlock(at);
+  if (name == "graph_parallel_context") return visitSections(at, call);
+  if (name == "graph_parallel") return visitSection(at, call);
+  fail(error::kSyntax, "'with' in Quadrants kernels only supports qd.stream_parallel(), " + kContext + " and " + kSection);
+}
+
+void FunctionBuilder::visitBranch(nb::handle at) {
+  mlir::Block &block = *builder.getInsertionBlock();
+  Operation *before = block.empty() ? nullptr : &block.back();
+  visitBlock(getAttribute(at, names().body));
+  IntegerAttr number = builder.getI32IntegerAttr(++streamBlockCount);
+  for (auto op = before ? std::next(before->getIterator()) : block.begin(); op != block.end(); ++op) op->setAttr(ir::kStreamBlock, number);
+}
+
+void FunctionBuilder::visitStreamBlock(nb::handle at) {
+  if (!isInKernel()) fail(error::kSyntax, "qd.stream_parallel() can only be used inside @qd.kernel");
+  if (runtimeDepth != 0) fail(error::kSyntax, "qd.stream_parallel() stands at the top of a kernel, not inside of 'if', 'for' or 'while'");
+  if (isInStreamBlock || sections != Sections::None) fail(error::kCompilation, "Nested stream_parallel blocks are not supported");
+  isInStreamBlock = true;
+  visitBranch(at);
+  isInStreamBlock = false;
+}
+
+void FunctionBuilder::requirePlainContext(nb::handle call, llvm::StringRef name) {
+  if (!isInKernel()) fail(error::kSyntax, name + " can only be used inside @qd.kernel, not @qd.func");
+  if (nb::len(getAttribute(call, names().args)) + nb::len(getAttribute(call, names().keywords)) != 0)
+    fail(error::kSyntax, name + " takes no arguments");
+  nb::object callee = getAttribute(call, names().func);
+  std::string spelled = toText(getAttribute(callee, kindOf(callee) == NodeKind::Name ? names().id : names().attr)).str();
+  if (llvm::StringRef(spelled).starts_with("graph_"))
+    session.warn("qd." + spelled + "() is deprecated and will be removed; use " + name + " instead.", PyExc_DeprecationWarning);
+}
+
+void FunctionBuilder::visitSections(nb::handle at, nb::handle call) {
+  requirePlainContext(call, kContext);
+  if (!nb::cast<bool>(getAttribute(nb::borrow(session.request.source), names().is_graph)))
+    fail(error::kSyntax, kContext + " requires @qd.kernel(graph=True)");
+  if (sections != Sections::None || isInStreamBlock) fail(error::kSyntax, kContext + " regions cannot be nested");
+  if (runtimeDepth != 0)
+    fail(error::kSyntax, kContext + " must be at the kernel top level or directly in the body of qd.graph.do_while(), not inside of 'if', "
+                                    "'for' or 'while'");
+  sections = Sections::Around;
+  visitBlock(getAttribute(at, names().body));
+  sections = Sections::None;
+}
+
+void FunctionBuilder::visitSection(nb::handle at, nb::handle call) {
+  requirePlainContext(call, kSection);
+  if (sections == Sections::Inside) fail(error::kSyntax, kSection + " sections cannot be nested");
+  if (sections == Sections::None) fail(error::kSyntax, kSection + " can only be used directly inside a qd.graph.parallel_context() block");
+  sections = Sections::Inside;
+  visitBranch(at);
+  sections = Sections::Around;
+}
+
+void FunctionBuilder::requireSection(nb::handle statement) {
+  auto isCallOf = [&](nb::object call, llvm::StringRef name) {
+    return kindOf(call) == NodeKind::Call && builtinName(resolveCallee(getAttribute(call, names().func))) == name;
+  };
+  switch (kindOf(statement)) {
+  case NodeKind::Pass:
+  case NodeKind::With: return;
+  case NodeKind::For:
+    if (isCallOf(getAttribute(statement, names().iter), "static")) return;
+    break;
+  case NodeKind::If:
+    if (isCallOf(getAttribute(statement, names().test), "static")) return;
+    break;
+  case NodeKind::Expr:
+    if (kindOf(getAttribute(statement, names().value)) == NodeKind::Constant) return;
+    break;
+  default: break;
+  }
+  fail(error::kSyntax, kContext + " may contain only 'with " + kSection + ":' blocks, and static loops and branches around them");
+}
+
+} // namespace qd::frontend

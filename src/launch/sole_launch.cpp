@@ -1,0 +1,48 @@
+#include "launch/sole_launch.h"
+
+#include "launch/python.h"
+
+#include <atomic>
+#include <chrono>
+#include <pthread.h>
+#include <thread>
+
+namespace qd::launch {
+
+// The GIL orders what different threads see; without one the counter and the flag have to.
+#ifdef Py_GIL_DISABLED
+static constexpr auto kOrder = std::memory_order_seq_cst;
+#else
+static constexpr auto kOrder = std::memory_order_relaxed;
+#endif
+
+static thread_local char identity;
+static std::atomic<const void *> launcher{nullptr}; ///< the `identity` of the thread that all launches came from
+static std::atomic<bool> areMany{false};
+static std::atomic<int> running{0}; ///< sole launches; changed by the launcher only
+// In a forked child no other thread goes on.
+static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
+
+SoleLaunch::SoleLaunch() {
+  if (areMany.load(kOrder)) return;
+  const void *nobody = nullptr;
+  if (launcher.load(kOrder) == &identity || launcher.compare_exchange_strong(nobody, &identity)) {
+    running.store(running.load(std::memory_order_relaxed) + 1, kOrder);
+    sole = !areMany.load(kOrder);
+    if (!sole) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
+    return;
+  }
+  (void)registered;
+  areMany.store(true, kOrder);
+  while (running.load(kOrder) > 0) {
+    PyThreadState *thread = PyEval_SaveThread();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    PyEval_RestoreThread(thread);
+  }
+}
+
+SoleLaunch::~SoleLaunch() {
+  if (sole) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
+}
+
+} // namespace qd::launch

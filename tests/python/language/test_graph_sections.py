@@ -1,0 +1,132 @@
+"""`with qd.graph.parallel_context()` and its sections: what they compute does not depend on their order (spec 3 S23)."""
+
+import numpy as np
+import pytest
+from language_support import define
+
+import quadrants as qd
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+SYNTAX = qd.QuadrantsSyntaxError
+
+
+def test_sections_see_what_stands_before_them_and_are_seen_by_what_follows():
+    x, y, out = (qd.ndarray(qd.i32, shape=n) for n in (100, 50, 3))
+
+    @qd.kernel(graph=True)
+    def work(x: qd.types.NDArray[qd.i32, 1], y: qd.types.NDArray[qd.i32, 1], out: qd.types.NDArray[qd.i32, 1], extra: qd.template()):
+        for i in x:
+            x[i] = i
+        with qd.graph.parallel_context():
+            """Sections, whatever makes them."""
+            with qd.graph.parallel():
+                for i in x:
+                    x[i] += 1
+                for i in x:
+                    out[0] += x[i]
+            for k in qd.static(range(2)):
+                with qd.graph.parallel():
+                    for i in range(25):
+                        y[25 * k + i] = k + 1
+            if qd.static(extra):
+                with qd.graph.parallel():
+                    out[1] = 7
+        for i in y:
+            out[2] += y[i]
+
+    for rounds, extra in ((1, False), (2, True)):
+        work(x, y, out, extra)
+        assert out.to_numpy().tolist() == [5050 * rounds, 7 * extra, 75 * rounds]
+
+
+def test_sections_stand_in_repeated_rounds():
+    total, left = qd.ndarray(qd.i32, shape=2), qd.ndarray(qd.i32, shape=())
+
+    @qd.kernel(graph=True)
+    def work(total: qd.types.NDArray[qd.i32, 1], left: qd.types.NDArray[qd.i32, 0]):
+        while qd.graph.do_while(left):
+            with qd.graph.parallel_context():
+                with qd.graph.parallel():
+                    for i in range(10):
+                        total[0] += 1
+                with qd.graph.parallel():
+                    for i in range(10):
+                        total[1] += 2
+            left[None] -= 1
+
+    left[None] = 4
+    work(total, left)
+    assert total.to_numpy().tolist() == [40, 80]
+
+
+def test_contexts_do_nothing_outside_of_kernels():
+    with qd.graph.parallel_context(), qd.graph.parallel():
+        values = np.ones(3)
+    assert values.sum() == 3
+
+
+CONTEXT, SECTION = "with qd.graph.parallel_context():\n    ", "with qd.graph.parallel():\n"
+MISTAKES = [
+    (CONTEXT + "x[0] = 1", r"may contain only 'with qd\.graph\.parallel"),
+    (CONTEXT + "for i in range(x[0]):\n        " + SECTION + "            pass", r"may contain only 'with qd\.graph\.parallel"),
+    (SECTION + "    pass", r"can only be used directly inside a qd\.graph\.parallel_context"),
+    (CONTEXT + "with qd.graph.parallel_context():\n        pass", "regions cannot be nested"),
+    (CONTEXT + SECTION + "        " + SECTION + "            pass", "sections cannot be nested"),
+    (
+        CONTEXT + SECTION + "        while qd.graph.do_while(flag):\n            pass",
+        r"do_while\(\) cannot appear inside a qd\.graph\.parallel",
+    ),
+    ("with qd.graph.parallel_context(1):\n    pass", r"parallel_context\(\) takes no arguments"),
+    (CONTEXT + "with qd.graph.parallel(n=1):\n        pass", r"parallel\(\) takes no arguments"),
+    ("for i in range(2):\n    with qd.graph.parallel_context():\n        pass", "must be at the kernel top level"),
+    (CONTEXT + SECTION + "        with qd.stream_parallel():\n            pass", "Nested stream_parallel"),
+]
+
+
+def make_kernel(body, x, flag):
+    text = "@qd.kernel(graph=True)\ndef run():\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    return define(text, x=x, flag=flag)["run"]
+
+
+@pytest.mark.parametrize("body, message", MISTAKES)
+def test_mistakes(body, message):
+    x, flag = qd.field(qd.i32, shape=3), qd.field(qd.i32, shape=())
+    with pytest.raises(qd.QuadrantsCompilationError, match=message):
+        make_kernel(body, x, flag)()
+
+
+def test_the_kernel_is_a_graph():
+    @qd.kernel
+    def work():
+        with qd.graph.parallel_context():
+            pass
+
+    with pytest.raises(SYNTAX, match=r"requires @qd\.kernel\(graph=True\)"):
+        work()
+
+
+def test_funcs_have_no_sections():
+    @qd.func
+    def inner():
+        with qd.graph.parallel_context():
+            pass
+
+    @qd.kernel(graph=True)
+    def work():
+        inner()
+
+    with pytest.raises(SYNTAX, match=r"can only be used inside @qd\.kernel, not @qd\.func"):
+        work()
+
+
+def test_former_spellings_warn():
+    @qd.kernel(graph=True)
+    def work(x: qd.types.NDArray[qd.i32, 1]):
+        with qd.graph_parallel_context():
+            with qd.graph_parallel():
+                x[0] = 3
+
+    x = np.zeros(1, np.int32)
+    with pytest.warns(DeprecationWarning, match=r"qd\.graph_parallel_context\(\) is deprecated"):
+        work(x)
+    assert x[0] == 3
