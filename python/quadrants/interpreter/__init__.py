@@ -9,6 +9,7 @@ breakpoints, coverage and prints, because the rewritten code keeps the lines of 
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import sys
 import threading
@@ -62,6 +63,9 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
         try:
             pairs = enumerate(zip(kernel.parameters, arguments, strict=False))
             given = [hosts.argument(parameter, position, value) for position, (parameter, value) in pairs]
+            for parameter, argument in zip(kernel.parameters, given, strict=True):
+                if parameter.kind != "template" and dataclasses.is_dataclass(argument):
+                    _evaluator.owners[id(argument)] = (argument, "annotated")
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
             if recorder is not None:
                 recorder.finish()

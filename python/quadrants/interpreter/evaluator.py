@@ -7,6 +7,7 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 from __future__ import annotations
 
 import builtins
+import enum
 import functools
 import inspect
 import itertools
@@ -51,6 +52,7 @@ class Evaluator:
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
+        self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
         self.nested = 0  # calls under way that stand in run-time branches and loops
         self.random = np.random.Generator(np.random.Philox(0))
 
@@ -58,6 +60,7 @@ class Evaluator:
         """Forgets what an interrupted launch left behind."""
         self.dry, self.nested, self.skipped = 0, 0, []
         self.tensors.clear()
+        self.owners.clear()
         self.results.clear()
 
     def skips_assertions(self) -> bool:
@@ -112,8 +115,8 @@ class Evaluator:
             known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
         return known[1] if known else None
 
-    def member(self, base: Any, name: str) -> Any:
-        """The place of a member or component, or the attribute of a compile-time object."""
+    def member(self, base: Any, name: str, is_static: bool = False) -> Any:
+        """The place of a member or component, or the attribute of a compile-time object; `is_static` inside `qd.static`."""
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else meanings.vector_attribute(self, base, name)
@@ -144,7 +147,15 @@ class Evaluator:
         getter = getattr(getattr(type(base), name, None), "fget", None)
         if hosts.is_func(getter):
             return hosts.call_func(self, getter, (base,), {})
-        value = hosts.member(base, name)
+        rule = self.owners[id(base)][1] if id(base) in self.owners else hosts.members_rule(base)
+        value = hosts.member(base, name, rule)
+        if rule is not None and hosts.has_members(value):
+            self.owners[id(value)] = (value, rule)
+        if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
+            if is_static:
+                text = f"'{name}' is a primitive member of a @qd.data_oriented(template_primitives=False) object: "
+                raise QuadrantsSyntaxError(text + "it is a runtime kernel argument and cannot be used inside qd.static()")
+            return np.array(hosts.cast_argument(value, options.default_fp if isinstance(value, float) else options.default_ip))
         if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
             return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)

@@ -254,7 +254,7 @@ def _get_attribute(evaluator: Any, base: Any, name: str, *default: Any) -> Any:
 def _is_of_host(function: Any) -> bool:
     """Whether it is a method of a container, or a function of the package that neither makes types nor asks the runtime for options."""
     if isinstance(getattr(function, "__self__", None), hosts.CONTAINERS):
-        return function.__name__ != "parent"
+        return function.__name__ not in ("parent", "get_scalar_field", "get_member_field")
     owner = getattr(function, "__module__", None) or ""
     is_allowed = owner in ("quadrants._types", "quadrants._struct", "quadrants._matrix") or owner.startswith("quadrants.lang.")
     return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not is_allowed
