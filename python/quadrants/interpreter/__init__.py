@@ -20,7 +20,7 @@ import numpy as np
 
 from quadrants import _compile, _errors, _options, _parameters
 
-from . import hosts, scalars
+from . import hosts, notices, scalars
 from .checks import Checks
 from .evaluator import Evaluator
 from .recorder import Recorder
@@ -84,7 +84,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
 
 
 def seed(number: int) -> None:
-    """Restarts the random numbers."""
+    """Restarts the random numbers, and forgets which warnings were given."""
+    notices.restart()
     _evaluator.random = np.random.Generator(np.random.Philox(number))
 
 

@@ -30,7 +30,7 @@ from quadrants._errors import (
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
 
-from . import hosts, meanings, scalars, values
+from . import hosts, meanings, notices, scalars, values
 from .scalars import I32, I64, PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
 
@@ -392,6 +392,8 @@ class Evaluator:
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
         """The values of a loop variable, or tuples of them for `count` targets."""
+        bounds = [(items.start, items.stop, items.step)] if isinstance(items, range) else getattr(getattr(items, "r", items), "bounds", ())
+        notices.check_direction(bounds)
         iterator = self._loop_values(items, count)
         if options.recorder is not None:
             iterator = options.recorder.loop(iterator)
@@ -455,6 +457,7 @@ class Evaluator:
         """The items of an unrolled loop."""
         if isinstance(items, values.RuntimeRange):
             raise QuadrantsTypeError("TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.")
+        notices.check_count(items)
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
     def returned(self, value: Any) -> Any:
