@@ -64,7 +64,7 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 _LAZY = {name: "linalg" for name in ("eig", "make_spd", "polar_decompose", "randn", "solve", "svd", "sym_eig")}
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
-_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
+_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports", "cache_info": "_disk_cache", "clear_cache": "_disk_cache"}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memory", "simt", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 

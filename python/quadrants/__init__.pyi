@@ -104,6 +104,8 @@ from . import sparse as sparse
 from . import tools as tools
 from ._streams import Event as Event
 from ._streams import Stream as Stream
+from ._disk_cache import cache_info as cache_info
+from ._disk_cache import clear_cache as clear_cache
 from ._reports import compile_report as compile_report
 from ._streams import create_event as create_event
 from ._streams import create_stream as create_stream

@@ -24,6 +24,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
+    _may_run_backwards = False
     vars: tuple[ScalarField, ...]
 
     def _companion(self, which: str) -> Any:
@@ -104,13 +105,17 @@ class MatrixField(Field):
 
     _squeezes_columns = True
 
-    def to_numpy(self, keep_dims: bool = False, dtype: Any = None, **options: Any) -> np.ndarray:  # type: ignore[override]
+    def to_numpy(  # type: ignore[override]
+        self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """Elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
-        return super().to_numpy(dtype, keep_dims=keep_dims, **options)
+        return self._export(keep_dims, dtype, copy, out)
 
-    def to_torch(self, device: Any = None, keep_dims: bool = False, **options: Any) -> Any:  # type: ignore[override]
+    def to_torch(  # type: ignore[override]
+        self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True, dtype: Any = None, out: Any = None
+    ) -> Any:
         """Elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
-        return super().to_torch(device, keep_dims=keep_dims, **options)
+        return self._export_torch(device, copy, keep_dims, dtype, out)
 
     @functools.cached_property
     def vars(self) -> tuple[ScalarField, ...]:

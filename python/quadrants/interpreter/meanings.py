@@ -274,7 +274,8 @@ def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, An
         raise QuadrantsTypeError(
             f"TypeError when calling `{name}`: Did you mean to use `qd.{name}` instead of `{function.__module__}.{name}`?"
         )
-    if isinstance(function, FunctionType) and any(map(is_runtime, (*arguments, *keywords.values()))):
+    is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # of the kernel itself
+    if isinstance(function, FunctionType) and not is_local and any(map(is_runtime, (*arguments, *keywords.values()))):
         text = f'Calling non-quadrants function "{name}". Its body is compiled as if it were decorated with @qd.func.'
         notices.warn(text, SyntaxWarning)
     try:

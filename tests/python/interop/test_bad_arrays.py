@@ -54,6 +54,8 @@ BAD = {
     "read-only": (lambda: np.broadcast_to(np.float32(1), (3,)), ValueError, "read-only"),
     "expanded": (lambda: torch.zeros(1).expand(3), ValueError, "read-only"),
     "meta": (lambda: torch.zeros(3, device="meta"), ValueError, "got one on meta"),
+    "negated": (lambda: torch.ones(3, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
+    "one negated": (lambda: torch.ones(1, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
     "sparse": (lambda: torch.ones(3).to_sparse(), TypeError, "sparse_coo tensor"),
 }
 

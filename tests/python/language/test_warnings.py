@@ -27,7 +27,11 @@ def doubtful(a: qd.i32, f: qd.f32) -> qd.i32:
         total += 1
     for _ in range(3):
         total += plain(a)
-    return total
+
+    def own(x):
+        return (lambda y: y)(x)
+
+    return own(total)
 
 
 def messages(kernel, *arguments):

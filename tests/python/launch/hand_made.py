@@ -140,6 +140,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
         out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
         out += struct.pack("<qQQ????", item.component_stride, 0, 0, item.is_field, item.is_written, item.is_updated, item.may_alias)
+        out += struct.pack("<?Q?Q", True, 0, True, 0)  # no elements are known to be read or written
     out += struct.pack("<Q", len(made.dependencies))
     for kind, path in made.dependencies:
         out += struct.pack("<B", _DEPENDENCIES[kind]) + _path(path) + struct.pack("<Q", 0)
