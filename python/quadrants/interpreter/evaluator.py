@@ -171,6 +171,8 @@ class Evaluator:
             values.check_slice(index)
         if isinstance(base, dict):
             self.known("the keys of a dict", index)
+        if isinstance(base, np.ndarray) and base.ndim and any(map(is_runtime, index if isinstance(index, tuple) else (index,))):
+            raise QuadrantsTypeError(f"list indices must be integers or slices known while compiling, got {scalars.type_name(read(index))}")
         if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
