@@ -3,6 +3,7 @@
 #include "launch/dlpack.h"
 #include "launch/numpy.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace qd::launch {
