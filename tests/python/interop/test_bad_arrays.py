@@ -95,3 +95,13 @@ def test_bad_shapes_are_refused(make, shape):
     with pytest.raises((TypeError, ValueError, qd.QuadrantsRuntimeError, MemoryError)):
         make(qd.f32, shape)
     assert make(qd.f32, 3).shape == (3,)
+
+
+def test_negated_tensors_are_refused_after_others_of_their_shape():
+    strided = np.zeros(6, np.float32)[::2]
+    of_array(strided)
+    negated = torch.ones(3, dtype=torch.complex64).conj().imag
+    with pytest.raises(TypeError, match="resolve_neg"):
+        of_array(negated)
+    of_array(torch.zeros(6)[::2])
+    assert strided.tolist() == [1, 1, 1]
