@@ -32,7 +32,7 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 # A root that is a mount of its own can have mount namespaces inside, which the test of the wheel makes.
 mount --bind "$root" "$root"
-for folder in proc sys dev; do mount --bind "/$folder" "$root/$folder"; done
+for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
 mount -t tmpfs tmpfs "$root/dev/shm"
 
 git clone -q --no-hardlinks . "$root/quadrants"

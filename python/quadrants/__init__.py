@@ -65,7 +65,7 @@ _LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr
 _LAZY |= {name: "_math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
 _LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch"}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
-_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports"}
+_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports", "cache_info": "_disk_cache", "clear_cache": "_disk_cache"}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "linalg", "math", "memory", "simt", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 

@@ -83,6 +83,21 @@ class Companions:
         return self._has("dual")
 
 
+class HostAccess:
+    """Element access of one container as two functions: `getter(*index)` and `setter(value, *index)`."""
+
+    def __init__(self, container: Any):
+        self._container = container
+
+    def getter(self, *index: int) -> Any:
+        """The element at `index`."""
+        return self._container[index or None]
+
+    def setter(self, value: Any, *index: int) -> None:
+        """Makes `value` the element at `index`."""
+        self._container[index or None] = value
+
+
 class ContainerMethods(InteropMethods, Companions):
     """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
 

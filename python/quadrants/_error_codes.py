@@ -116,7 +116,7 @@ FAMILIES = tuple(
          "compare numbers with ==, and test membership with or"),
         ("QD601", "A run-time value where a constant is needed",
          r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|"
-         r"non-static condition",
+         r"non-static condition|cannot be used inside qd.static",
          "pass it as qd.template(), take it from a global, or do without qd.static"),
         # calls
         ("QD701", "Arguments that do not fit the parameters",

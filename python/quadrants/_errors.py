@@ -140,14 +140,15 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
     further mistakes of the same kernel: the text has a line for each, and the attribute ``others`` has them all.
     """
     of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
-    family = find_family(message)
+    kind = _CLASSES.get(class_name, QuadrantsCompilationError)
+    family = None if issubclass(kind, AssertionError) else find_family(message)
     summary = message.split("\n", 1)[0] + (f" [{family.code}]" if family else "")
     if family is not None:
         message += f"\nhelp: {family.remedy} [{family.code}]"
     text = _format(message, of_user)
     for other in others:
         text += f"\nalso line {other.line}: {other.summary}"  # type: ignore[attr-defined]
-    error: Any = _with_place(_CLASSES.get(class_name, QuadrantsCompilationError)(text), of_user)
+    error: Any = _with_place(kind(text), of_user)
     error.code, error.summary, error.others = family.code if family else None, summary, list(others)
     return error
 

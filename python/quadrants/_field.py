@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _snode, _types
-from ._container import ContainerMethods, attach, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, HostAccess, attach, element_shape_of, scalar_dtype
 from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
@@ -23,6 +24,8 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
+    _may_run_backwards = False
+    vars: tuple[ScalarField, ...]
 
     def _companion(self, which: str) -> Any:
         is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient
@@ -33,6 +36,11 @@ class Field(ContainerMethods, _runtime.FieldBase):
         )
         attach(self, which, made)
         return made
+
+    @property
+    def host_accessors(self) -> list[HostAccess]:
+        """Element access as functions, for each component."""
+        return [HostAccess(component) for component in self.vars]
 
     def _unplaced_shape(self) -> tuple[int, ...]:
         """What `shape` is before the tree is finalised: asking does not end the building of the tree."""
@@ -68,6 +76,11 @@ class Field(ContainerMethods, _runtime.FieldBase):
 class ScalarField(Field):
     """A field of scalars."""
 
+    @property
+    def vars(self) -> tuple[ScalarField]:
+        """The field itself, as the one component that it has."""
+        return (self,)
+
     def __repr__(self) -> str:
         return "<qd.field>"
 
@@ -92,25 +105,37 @@ class MatrixField(Field):
 
     _squeezes_columns = True
 
-    def to_numpy(self, keep_dims: bool = False, dtype: Any = None, **options: Any) -> np.ndarray:  # type: ignore[override]
+    def to_numpy(  # type: ignore[override]
+        self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """Elements as a NumPy array; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
-        return super().to_numpy(dtype, keep_dims=keep_dims, **options)
+        return self._export(keep_dims, dtype, copy, out)
 
-    def to_torch(self, device: Any = None, keep_dims: bool = False, **options: Any) -> Any:  # type: ignore[override]
+    def to_torch(  # type: ignore[override]
+        self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True, dtype: Any = None, out: Any = None
+    ) -> Any:
         """Elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
-        return super().to_torch(device, keep_dims=keep_dims, **options)
+        return self._export_torch(device, copy, keep_dims, dtype, out)
+
+    @functools.cached_property
+    def vars(self) -> tuple[ScalarField, ...]:
+        """The fields of the components, row by row, on the same memory."""
+        return tuple(self._make_component(row, column) for row in range(self.n) for column in range(self.m))
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
-        """The field of one component, on the same memory."""
+        """The field of one component, on the same memory; in kernels too. Raises `IndexError` for a component that there is not."""
         row, column = (*indices, 0)[:2]
         if not (0 <= row < self.n and 0 <= column < self.m):
             raise IndexError(f"component {indices} is out of range for elements of shape {self.element_shape}")
+        return self.vars[row * self.m + column]
+
+    def _make_component(self, row: int, column: int) -> ScalarField:
         _, _, _, extents, strides, component_stride, _, tilings = self._qd_layout
         place = self._byte_offset + (row * self.m + column) * component_stride
         made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
         if self.has_grad():
-            made.grad = self.grad.get_scalar_field(*indices)  # type: ignore[union-attr]
+            made.grad = self.grad.vars[row * self.m + column]  # type: ignore[union-attr]
         return made
 
     def __repr__(self) -> str:

@@ -68,7 +68,8 @@ class LocalFunc(Func):
         self.parameters = parse_parameters(shell, "functions", 1, typed=False)
         self.parameters += [Parameter(name, "template", None) for name in captured]
         self.results = parse_results(shell, 1)[0]
-        arguments = ast.arguments([], [*node.args.posonlyargs, *node.args.args, *map(ast.arg, captured)], None, [], [], None, [])
+        own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        arguments = ast.arguments([], [*own, *map(ast.arg, captured)], None, [], [], None, [])
         tree = ast.copy_location(ast.FunctionDef(self.name, arguments, body, [], None), node)
         self.source = FunctionSource(outer.function, tree, outer.file, outer.lines, self.name)
 

@@ -173,6 +173,7 @@ class InteropMethods:
 
     _noun = "container"
     _squeezes_columns = False  # matrices of one column leave as vectors
+    _may_run_backwards = True  # strides below zero, which torch has not
     shape: tuple[int, ...]
     element_shape: tuple[int, ...]
     dtype: DataType
@@ -243,13 +244,16 @@ class InteropMethods:
 
         A view lies on the CPU; a copy lies on `device`, or on torch's default device when that is None.
         """
-        torch = import_torch()
-        if self._device is not None and out is None:
-            return self._torch_on_device(torch, device, copy, keep_dims, dtype)
+        return self._export_torch(device, copy, keep_dims, dtype, out)
+
+    def _export_torch(self, device: Any, copy: bool | None, keep_dims: bool, dtype: Any, out: Any) -> Any:
+        torch = sys.modules.get("torch") or import_torch()
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims, is_kept=True)
-            if min(view.strides, default=0) >= 0:
-                return _as_tensor(torch, view)
+            if not self._may_run_backwards or min(view.strides, default=0) >= 0:
+                return torch.from_numpy(view) if self.dtype is not bf16 else _as_tensor(torch, view)
+        if self._device is not None and out is None:
+            return self._torch_on_device(torch, device, copy, keep_dims, dtype)
         target = torch.device(device) if device is not None else torch.get_default_device() if copy is True else None
         if target is not None and target.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy to")

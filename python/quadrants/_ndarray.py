@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _types
-from ._container import ContainerMethods, attach, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, HostAccess, attach, element_shape_of, scalar_dtype
 from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
@@ -29,6 +29,16 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     def element_type(self) -> Any:
         """Data type, or vector or matrix type, of an element."""
         return self._element_type
+
+    @property
+    def arr(self) -> Ndarray | None:
+        """The array itself as long as it has its memory, None after `qd.reset()`."""
+        return self if self._state == "alive" else None
+
+    @property
+    def host_accessor(self) -> HostAccess:
+        """Element access as functions."""
+        return HostAccess(self)
 
     def _allocate(self, element: Any, shape: Any, layout: tuple[int, ...] | None = None, is_soa: bool = False, offset: Any = None) -> None:
         _options.check_runtime()

@@ -25,12 +25,14 @@ class Parameter:
     """One parameter.
 
     `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or of a func "ref" or "value" (plain).
+    Arguments for it are given by name only (`is_named`), by position only (`is_placed`), or either way.
     """
 
-    __slots__ = ("annotation", "default", "has_default", "kind", "name", "optional")
+    __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional")
 
     def __init__(self, name: str, kind: str, annotation: Any, default: Any = EMPTY, optional: bool = False):
         self.name, self.kind, self.annotation, self.optional = name, kind, annotation, optional
+        self.is_named = self.is_placed = False
         self.has_default = default is not EMPTY
         self.default = default if self.has_default else None
 
@@ -69,8 +71,6 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
             raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable positional parameters (i.e., *args)")
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)")
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not typed:
-            raise QuadrantsSyntaxError(f"Quadrants {what} do not support keyword parameters: {parameter.name!r} must be positional")
         annotation = annotations.resolve(parameter.annotation)
         if annotation is EMPTY:
             if typed and not (position == 0 and is_method(function)):
@@ -78,13 +78,16 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
                     f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
                 )
             kind = "template" if position == 0 and is_method(function) else "value"
-            parameters.append(Parameter(parameter.name, kind, None, parameter.default))
-            continue
-        kind, annotation, optional = _classify(annotation)
-        if kind is None or (kind == "ref" and what == "kernels"):
-            where = f"{function.__qualname__}, parameter {parameter.name!r}"
-            raise QuadrantsSyntaxError(f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})")
-        parameters.append(Parameter(parameter.name, kind, annotation, parameter.default, optional))
+            made = Parameter(parameter.name, kind, None, parameter.default)
+        else:
+            kind, annotation, optional = _classify(annotation)
+            if kind is None or (kind == "ref" and what == "kernels"):
+                where = f"{function.__qualname__}, parameter {parameter.name!r}"
+                raise QuadrantsSyntaxError(f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})")
+            made = Parameter(parameter.name, kind, annotation, parameter.default, optional)
+        made.is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        made.is_placed = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        parameters.append(made)
     return parameters
 
 
@@ -106,14 +109,20 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
 
 def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """The values of all parameters in order; raises one error that lists everything wrong with a call, missing arguments first."""
-    values = dict(zip((parameter.name for parameter in parameters), arguments, strict=False))
-    missing = [p.name for p in parameters[len(arguments) :] if p.name not in keywords and not p.has_default]
+    placed = [parameter for parameter in parameters if not parameter.is_named]
+    values = {parameter.name: value for parameter, value in zip(placed, arguments, strict=False)}
+    named = {parameter.name for parameter in parameters if not parameter.is_placed}
+    missing = [p.name for p in parameters if p.name not in values and not p.has_default and not (p.name in keywords and p.name in named)]
     problems = [f"Missing argument '{name}'." for name in missing]
-    known = {parameter.name for parameter in parameters}
-    problems += [f"Unexpected argument '{name}'." for name in keywords if name not in known]
-    problems += [f"Multiple values for argument '{name}'." for name in keywords if name in values]
-    if len(arguments) > len(parameters):
-        expected = ", ".join(map(repr, parameters))
+    only_placed = {parameter.name for parameter in parameters} - named
+    problems += [
+        f"Unexpected argument '{name}'." + " It is given by position, without its name." * (name in only_placed)
+        for name in keywords
+        if name not in named
+    ]
+    problems += [f"Multiple values for argument '{name}'." for name in keywords if name in values and name in named]
+    if len(arguments) > len(placed):
+        expected = ", ".join(map(repr, placed))
         problems.append(f"Too many arguments. Expected ({expected}), got ({', '.join(map(repr, arguments))}).")
     if problems:
         raise QuadrantsSyntaxError("\n".join(problems))

@@ -123,6 +123,10 @@ class Tensor(Companions, _runtime.TensorBase):
         """Copy the elements of a torch tensor; as `from_numpy`."""
         self._impl.from_torch(arr)
 
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """A DLPack capsule of the memory; `versioned` asks for one of version 1."""
+        return self._impl.to_dlpack(versioned)
+
     def __getattr__(self, name: str) -> Any:
         if name in _PROTOCOLS:
             return getattr(self._impl, name)
@@ -159,7 +163,7 @@ class Tensor(Companions, _runtime.TensorBase):
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, backend={self.backend.name}{layout})"
 
 
-_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dlpack_device__", "to_dlpack")
+_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dlpack_device__")
 
 
 class VectorTensor(Tensor):

@@ -90,7 +90,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   if (text == "size") return productOf(tensorShape(toTensor(base)).aggregate->items);
   if (text == "offset") return viewOffset(toTensor(base));
   if (text == "strides") return viewStrides(toTensor(base));
-  if (text == "subview") return makeMethod(base, name);
+  if (text == "subview" || (text == "get_scalar_field" && findAttribute(base.object, name))) return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {
     auto type = mlir::cast<ir::TensorType>(toTensor(base).type);
     if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
@@ -110,6 +110,23 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
     return makeExternalArray(found, path, size_t(ir::getAxisCount(mlir::cast<ir::TensorType>(toTensor(base).type).getElement())));
   session.reader.read(path, found);
   return makeObject(found, path);
+}
+
+Value FunctionBuilder::partOfField(const Value &field, llvm::StringRef method, Arguments &arguments) {
+  bool isMember = method == "get_member_field";
+  std::vector<Value> given = bind(method, arguments, isMember ? "key" : "row column?");
+  nb::list keys;
+  for (const Value &value : given)
+    if (!value.isNone()) keys.append(known(value));
+  const char *parts = isMember ? "field_dict" : "vars";
+  const PathNode *path = session.reader.getStep(field.path, PathStep::Kind::Attribute, parts);
+  try {
+    nb::object part = field.object.attr(method.str().c_str())(*keys), list = field.object.attr(parts);
+    int64_t position = isMember ? 0 : nb::cast<int64_t>(list.attr("index")(part));
+    path = session.reader.getStep(path, PathStep::Kind::Item, isMember ? toText(nb::object(keys[0])) : "", position);
+    session.reader.read(path, part);
+    return makeObject(part, path);
+  } catch (nb::python_error &problem) { session.failFromPython(problem); }
 }
 
 void FunctionBuilder::failHostMethod(llvm::StringRef name) {
@@ -221,7 +238,10 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     fail(error::kCompilation,
          who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
-  if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) failHostMethod(text);
+  if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) {
+    if (text != "get_member_field") failHostMethod(text);
+    return makeMethod(base, name);
+  }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return makeMethod(base, name);
@@ -235,13 +255,20 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     session.reader.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }
-  if (!isPackage) session.reader.read(path, found);
-  nb::object bakes = findAttribute(type, names()._qd_template_primitives);
-  bool isBaked = !bakes || PyObject_IsTrue(bakes.ptr()) == 1;
-  if (!isBaked && path && (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass)) {
+  Value::Members members = base.members;
+  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Value::Members::Unsaid)
+    members = PyObject_IsTrue(bakes.ptr()) == 1 ? Value::Members::Baked : Value::Members::ReadAtLaunch;
+  bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass);
+  if (members == Value::Members::ReadAtLaunch && path && isNumber) {
+    if (staticDepth > 0)
+      fail(error::kSyntax, "'" + text +
+                               "' is a primitive member of a @qd.data_oriented(template_primitives=False) object: it is a "
+                               "runtime kernel argument and cannot be used inside qd.static()");
     return makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
+  if (!isPackage) session.reader.read(path, found);
   Value value = makeObject(found, path);
+  value.members = members;
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);
   return value;
 }

@@ -433,6 +433,7 @@ private:
   Value shapeOf(nb::handle annotation);
   Value buildFunction(ir::FuncOp op, const std::vector<Value> &values);
   void emitBody(const std::vector<Value> &values);
+  std::vector<nb::object> listParameterNames();
   void bindParameters(const std::vector<Value> &values);
   Value unifyReturns(ir::FuncOp op);
   /// The type that holds both; null when their shapes differ.
@@ -518,6 +519,8 @@ private:
   Value structFieldMember(const Value &structField, nb::handle name, nb::handle field);
   Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
   [[noreturn]] void failHostMethod(llvm::StringRef name);
+  /// A component of a field of vectors, or a member of a field of structs: `get_scalar_field`, `get_member_field`.
+  Value partOfField(const Value &field, llvm::StringRef method, Arguments &arguments);
   const Value *findMember(const Value &structure, nb::handle name);
 
   //--- printing.cpp ---
@@ -569,6 +572,7 @@ private:
   bool isInlined = false;
   bool isReal = false;       ///< a real_func
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
+  unsigned staticDepth = 0;  ///< calls of qd.static around the expression
   unsigned repeatDepth = 0;  ///< qd.graph.do_while around it
   bool isInStreamBlock = false;
   /// Where the statement stands: directly in a qd.graph.parallel_context(), in one of its sections, or in neither.

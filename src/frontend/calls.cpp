@@ -1,6 +1,8 @@
 // calls.cpp: what a callee is, and its arguments
 #include "frontend/builder.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -30,6 +32,8 @@ Value FunctionBuilder::visitCall(nb::handle at) {
     print(at);
     return makeObject(nb::none());
   }
+  bool isStatic = callee.isObject() && builtinName(callee.object) == "static";
+  llvm::SaveAndRestore depth(staticDepth, staticDepth + isStatic);
   Arguments arguments = visitArguments(at);
   return call(callee, arguments, at);
 }
@@ -178,6 +182,7 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
     return callFunc(func, &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
+  if (name == "get_scalar_field" || name == "get_member_field") return partOfField(receiver, name, arguments);
   if (receiver.is(Kind::View) || isTensor(receiver)) {
     std::vector<Value> given = bind(name, arguments, "offset size");
     return subview(toView(receiver), load(given[0]), load(given[1]));

@@ -102,7 +102,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     }
     session.kept.push_back(value.object);
     note('o', value.object.ptr());
-    return note(value.hasRuntimeMembers ? 'P' : 'p', value.path);
+    return note(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
   case Kind::Tensor:
     if (key) *key += (value.isClamped ? "c" : "i") + std::to_string(value.input) + ";";
@@ -181,8 +181,8 @@ bool FunctionBuilder::isSuperCall(nb::handle at) {
 }
 
 Value FunctionBuilder::superAttribute(nb::handle name) {
-  nb::object parameters = getAttribute(getAttribute(tree, names().args), names().args);
-  Binding *self = nb::len(parameters) != 0 ? scopes.find(getAttribute(nb::object(parameters[0]), names().arg).ptr()) : nullptr;
+  std::vector<nb::object> parameters = listParameterNames();
+  Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
   if (!self || !self->value.isObject()) fail(error::kSyntax, "super() stands in methods of classes only");
   Value owner = lookUpGlobal(names().__class__);
   const PathNode *type = session.reader.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
@@ -237,14 +237,20 @@ Value FunctionBuilder::inlineCall(const Callee &callee, const std::vector<Value>
   return inner.inlinedResult;
 }
 
+std::vector<nb::object> FunctionBuilder::listParameterNames() {
+  std::vector<nb::object> found;
+  nb::object parameters = getAttribute(tree, names().args);
+  for (const nb::object &part : {names().posonlyargs, names().args, names().kwonlyargs})
+    for (nb::handle parameter : getAttribute(parameters, part)) found.push_back(getAttribute(parameter, names().arg));
+  return found;
+}
+
 void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
   std::function<bool(const Value &)> isByReference = [&](const Value &value) {
     if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
-  nb::object parameters = getAttribute(getAttribute(tree, names().args), names().args);
-  for (auto [index, given] : llvm::enumerate(values)) {
-    nb::object name = getAttribute(nb::object(parameters[index]), names().arg);
+  for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
     bool isAssigned = uses->lookup(name.ptr()) != 0;

@@ -119,6 +119,8 @@ bool FunctionBuilder::isContainer(const Value &value) {
 
 std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
   At here(*this, iterNode);
+  // A name that stands for a container is looped over as the container is.
+  if (kindOf(iterNode) == NodeKind::Name && isContainer(iterable)) iterable.isStatic = false;
   if (iterable.isStatic) {
     if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1)
       fail(error::kSyntax, "Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.");

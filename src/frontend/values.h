@@ -28,6 +28,8 @@ struct Value {
     Method, ///< items[0].name, to be called; or a func with its self
     Range   ///< range or ndrange with bounds that are known at run time
   };
+  /// What numbers among the members of an object are: the outermost object of a data_oriented class says it for all that it reaches.
+  enum class Members : uint8_t { Unsaid, Baked, ReadAtLaunch };
   Kind kind = Kind::Object;
   bool isStatic = false;          ///< came out of qd.static
   bool isElement = false;         ///< place inside a container: augmented assignment is atomic
@@ -35,8 +37,9 @@ struct Value {
   bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
   bool isClamped = false;         ///< container: indices are moved into it
   bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
-  uint32_t input = 0;             ///< Argument, Tensor: number of the artifact's input
-  nb::object object;              ///< Object: itself. Tensor: the container. Method: the func or the name
+  Members members = Members::Unsaid;
+  uint32_t input = 0; ///< Argument, Tensor: number of the artifact's input
+  nb::object object;  ///< Object: itself. Tensor: the container. Method: the func or the name
   const PathNode *path = nullptr;
   mlir::Value ir;
   mlir::Type type; ///< Computed, Argument: its type. Place: what it holds. Components: of the whole

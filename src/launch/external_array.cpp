@@ -3,6 +3,7 @@
 #include "launch/dlpack.h"
 #include "launch/numpy.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace qd::launch {
@@ -77,6 +78,18 @@ std::pair<unsigned char *, unsigned char *> ExternalArray::getRange() const {
   return {begin, end};
 }
 
+/// Whether a tensor of torch stands for the negative of its memory, as the imaginary part of a conjugate does. Such a tensor is every other
+/// number of an array: only those that are not packed, or have one element, are asked.
+static bool isNegated(PyObject *object, const ExternalArray &array) {
+  static PyObject *name = PyUnicode_InternFromString("is_neg");
+  bool isMany = std::any_of(array.extents, array.extents + array.rank, [](int64_t extent) { return extent != 1; });
+  if (array.isPacked && isMany) return false;
+  PyObject *answer = PyObject_CallMethodNoArgs(object, name);
+  PyErr_Clear(); // another library's
+  Py_XDECREF(answer);
+  return answer == Py_True;
+}
+
 bool readExternal(PyObject *object, ExternalArray &out) {
   if (PyArray_Check(object)) {
     auto *array = reinterpret_cast<PyArrayObject *>(object);
@@ -117,7 +130,7 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   for (int axis = 0; axis < out.rank; ++axis) out.isWritable &= out.ownStrides[axis] != 0 || out.extents[axis] <= 1;
   out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;
   out.isPacked = isPacked(out, bytes);
-  return true;
+  return !isNegated(object, out);
 }
 
 } // namespace qd::launch

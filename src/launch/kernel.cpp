@@ -41,10 +41,12 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
     if (isTensor(items[i])) requireAlive(items[i]);
   PyObject *result;
   if (kernel.specialisations->launch(kernel, items, result)) return result;
+  kernel.specialisations->raiseRefusal();
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specialisations->add(made);
   if (kernel.specialisations->launch(kernel, items, result)) return result;
+  kernel.specialisations->raiseRefusal();
   throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
                                                         " was compiled for other arguments than it was called with: '" + made->getMisfit() +
                                                         "' does not fit");
@@ -63,7 +65,7 @@ static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *
 /// The arguments as a tuple in the order of the parameters. Python fills in defaults, and lists all that is wrong with a call.
 static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Ref positional = makeTuple(arguments, count);
-  if (!names && count == kernel.parameterCount) return positional;
+  if (!names && count == kernel.plainCount) return positional;
   Ref keywords = makeKeywords(arguments, count, names);
   return call("quadrants._parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
@@ -134,7 +136,7 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
     KernelObject &kernel = kernelObject(self);
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
     if (watcher) return callWatched(self, arguments, count, names);
-    if (!names && count == kernel.parameterCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
+    if (!names && count == kernel.plainCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialisation> latest = kernel.specialisations->latest();
       PyObject *result;
@@ -163,6 +165,11 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
     kernel.parameterCount = PyList_GET_SIZE(list.get());
+    kernel.plainCount = kernel.parameterCount;
+    for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i) {
+      Ref named = findAttribute(PyList_GET_ITEM(list.get(), i), "is_named");
+      if (named && PyObject_IsTrue(named.get()) == 1) kernel.plainCount = -1;
+    }
     kernel.parameters = list.release();
     kernel.results = Py_NewRef(results);
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);

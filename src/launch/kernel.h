@@ -16,7 +16,8 @@ struct KernelObject {
   PyObject *reverse, *forward, *replay; ///< kernels derived from this one, made when they are asked for
   support::AutodiffMode mode;           ///< what this one is of its function
   Py_ssize_t parameterCount;
-  uint64_t epoch; ///< of the runtime that the specialisations belong to
+  Py_ssize_t plainCount; ///< arguments of a call that gives all by position; -1: some must be given by name
+  uint64_t epoch;        ///< of the runtime that the specialisations belong to
   Specialisations *specialisations;
   KernelObject *previous, *next; ///< all kernels, so that reset reaches them
 };

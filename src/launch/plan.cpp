@@ -128,7 +128,9 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     }
     case StepKind::Value: {
       ValueInput &input = values[size_t(step.index)];
-      if (!readValue(input, slots[step.slot], frame.block)) {
+      bool isRead = input.isMember ? readMember(input, slots[step.slot], frame) : readValue(input, slots[step.slot], frame);
+      if (!isRead) {
+        refuseFloat(input, slots[step.slot]);
         misfit = {input.input->name, nullptr};
         return Fit::No;
       }
@@ -181,6 +183,7 @@ Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
     for (const Watch &watch : watches) isCurrent &= getVersion(watch.dict.get()) == watch.version;
     if (!isCurrent && !refreshCaptures()) return Fit::No;
   }
+  refusal.reset();
   if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   if (Fit fit = walk(steps, arguments, frame); fit != Fit::Yes) return fit;
   if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
@@ -316,27 +319,62 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   return true;
 }
 
-bool Plan::readValue(ValueInput &input, PyObject *object, unsigned char *block) {
+bool Plan::readValue(ValueInput &input, PyObject *object, PlanFrame &frame) {
   const layout::ValueType &type = input.input->type;
-  if (type.rank == 0) return tryWriteExact(type.scalar, block + input.offset, object);
-  return readComponents(type, object, block + input.offset);
+  if (type.rank == 0) return tryWriteExact(type.scalar, frame.block + input.offset, object);
+  return readComponents(type, object, frame.block + input.offset);
 }
 
-static bool refersTo(PyObject *weak, PyObject *object) {
+/// Borrowed: to be compared only. Null when the object is gone.
+static PyObject *getReferent(PyObject *weak) {
 #if PY_VERSION_HEX < 0x030d0000
-  return PyWeakref_GetObject(weak) == object;
+  PyObject *referent = PyWeakref_GetObject(weak);
+  return referent == Py_None ? nullptr : referent;
 #else
   PyObject *referent = nullptr;
   PyWeakref_GetRef(weak, &referent);
-  Py_XDECREF(referent); // the caller holds the object that it is compared with
-  return referent == object;
+  Py_XDECREF(referent);
+  return referent;
 #endif
+}
+
+/// Remembers whose member was read. Costs a compare while it is the same object.
+bool Plan::readMember(ValueInput &input, PyObject *object, PlanFrame &frame) {
+  PyObject *owner = frame.slots[input.ownerSlot];
+  bool fits = readValue(input, object, frame);
+  if (fits && owner == input.lastOwner) return true;
+  auto known = input.owners.find(owner);
+  input.isOfKnown = known != input.owners.end() && getReferent(known->second.get()) == owner;
+  if (!fits) return false;
+  input.lastOwner = owner;
+  if (input.isOfKnown) return true;
+  if (size_t count = input.owners.size(); count >= 64 && (count & (count - 1)) == 0) // objects that are gone
+    std::erase_if(input.owners, [](const auto &item) { return !getReferent(item.second.get()); });
+  if (PyObject *weak = PyWeakref_NewRef(owner, nullptr)) input.owners[owner] = Ref::adopt(weak);
+  PyErr_Clear(); // an object without weak references is not remembered
+  return true;
+}
+
+void Plan::refuseFloat(const ValueInput &input, PyObject *object) {
+  const layout::ValueType &type = input.input->type;
+  if (type.rank != 0 || !support::isInteger(type.scalar) || !PyFloat_Check(object)) return;
+  const std::string &name = input.input->name;
+  if (!input.isMember)
+    refusal.emplace(support::ErrorKind::RuntimeType, "Argument " + name +
+                                                         " (type=<class 'float'>) cannot be converted into required type " +
+                                                         std::string(support::getName(type.scalar)));
+  else if (input.isOfKnown)
+    refusal.emplace(support::ErrorKind::Type,
+                    "'" + name +
+                        "' of a data_oriented(template_primitives=False) object was an integer when it was launched first and is a "
+                        "float now: to coerce it would truncate. Keep the type of the member, or use the default "
+                        "template_primitives=True");
 }
 
 bool Plan::holds(Check &check, PyObject *object) {
   if (!object) return check.kind == Dependency::Kind::Absent;
   if (check.kind == Dependency::Kind::Absent) return false;
-  if (check.weak) return refersTo(check.weak.get(), object);
+  if (check.weak) return getReferent(check.weak.get()) == object;
   if (PyObject *held = check.held.get()) {
     if (object == held) return true;
     if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;

@@ -11,6 +11,7 @@
 #include "launch/path.h"
 #include "launch/python.h"
 #include "launch/transfer.h"
+#include "support/error.h"
 #include "support/hash.h"
 
 #include <memory>
@@ -66,6 +67,9 @@ public:
   /// The input that did not fit at the last read, for messages.
   std::string getMisfit() const { return misfit.second ? describe(*misfit.second) : std::string(misfit.first); }
 
+  /// Why no other version would do either: at the last read a number was a float that has to be an integer.
+  const std::optional<support::Error> &getRefusal() const { return refusal; }
+
 private:
   enum class StepKind : uint8_t { Argument, Captured, Attribute, Item, Global, Cell, Tensor, Value, Check };
   struct TensorInput;
@@ -100,7 +104,9 @@ private:
   static QdTensorArgument &getArgument(const TensorInput &input, PlanFrame &frame);
   /// Puts address, extents and strides into the block.
   void store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides);
-  bool readValue(ValueInput &input, PyObject *object, unsigned char *block);
+  bool readValue(ValueInput &input, PyObject *object, PlanFrame &frame);
+  bool readMember(ValueInput &input, PyObject *object, PlanFrame &frame);
+  void refuseFloat(const ValueInput &input, PyObject *object);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);
   bool refreshCaptures();
@@ -117,9 +123,10 @@ private:
   std::vector<uint16_t> tensorSlots;
   size_t slotCount = 0;
   bool usesDicts = false;
-  bool hasExclusive = false;                                  ///< some input may not overlap others
-  int updatedArrays = 0;                                      ///< that may not overlap each other
-  bool hasMoved = true;                                       ///< an address is not the one of the last launch: look for overlaps
+  bool hasExclusive = false; ///< some input may not overlap others
+  int updatedArrays = 0;     ///< that may not overlap each other
+  bool hasMoved = true;      ///< an address is not the one of the last launch: look for overlaps
+  std::optional<support::Error> refusal;
   std::pair<std::string_view, const artifact::Path *> misfit; ///< a name or a path; made text when it is asked for
 };
 

@@ -37,6 +37,7 @@ public:
   void useInLaunch(Node &node);
   bool check(Dependency &dependency, bool isFresh);
   void input(const Input &input);
+  bool isReadThroughObject(const Path &path, uint16_t &ownerSlot);
   /// The kernel's own function is where captured names start.
   void finish() {
     if (auto found = tops.find(kKernel); found != tops.end()) plan.captured[found->second.slot] = roots.function;
@@ -150,13 +151,29 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
   return true;
 }
 
+/// Whether a value is a member of an object whose class says that members are read at each launch, or of something that it reaches;
+/// `ownerSlot` is where that object is found.
+bool Plan::Builder::isReadThroughObject(const Path &path, uint16_t &ownerSlot) {
+  Path owner = path;
+  for (owner.steps.clear(); owner.steps.size() < path.steps.size(); owner.steps.push_back(path.steps[owner.steps.size()])) {
+    Node *node = find(owner, false);
+    if (!node) return false;
+    ownerSlot = node->slot;
+    Ref says = findAttribute(reinterpret_cast<PyObject *>(Py_TYPE(node->object.get())), "_qd_template_primitives");
+    if (says) return PyObject_IsTrue(says.get()) == 0;
+  }
+  return false;
+}
+
 void Plan::Builder::input(const Input &input) {
   Node *node = find(input.path, false);
   if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
     plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(plan.values.size())});
-    plan.values.push_back({&input, input.offset});
+    ValueInput value{.input = &input, .offset = input.offset};
+    value.isMember = support::isInteger(input.type.scalar) && input.type.rank == 0 && isReadThroughObject(input.path, value.ownerSlot);
+    plan.values.push_back(std::move(value));
     return;
   }
   const layout::TensorLayout &layout = input.layout;

@@ -5,6 +5,8 @@
 #include "launch/numpy.h"
 #include "launch/plan.h"
 
+#include <unordered_map>
+
 namespace qd::launch {
 
 struct Plan::TensorInput {
@@ -24,6 +26,13 @@ struct Plan::TensorInput {
 struct Plan::ValueInput {
   const artifact::Input *input;
   uint32_t offset;
+  /// Of an integer member that is read at each launch though its class says no type (`template_primitives=False`): where its object is
+  /// found, and the objects that were read. A member that was an integer stays one.
+  bool isMember = false;
+  uint16_t ownerSlot = 0;
+  PyObject *lastOwner = nullptr; ///< compared only
+  bool isOfKnown = false;        ///< the object that did not fit was read before
+  std::unordered_map<PyObject *, Ref> owners{};
 };
 
 struct Plan::Check {

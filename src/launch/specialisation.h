@@ -27,6 +27,7 @@ public:
   size_t position = 0; ///< in the kernel's list
   Ref record;          ///< quadrants._reports.Version: what is told about it; texts and numbers only
   std::string getMisfit() const { return plan->getMisfit(); }
+  const std::optional<support::Error> &getRefusal() const { return plan->getRefusal(); }
 
 private:
   struct Frame;

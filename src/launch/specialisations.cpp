@@ -75,6 +75,11 @@ bool Specialisations::tryOne(KernelObject &kernel, std::shared_ptr<Specialisatio
   return true;
 }
 
+void Specialisations::raiseRefusal() const {
+  for (const std::shared_ptr<Specialisation> &version : list)
+    if (version->getRefusal()) throw support::Error(*version->getRefusal());
+}
+
 bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   uint64_t hash = 0;
   if (!tellers.empty()) {

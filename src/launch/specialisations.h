@@ -22,6 +22,8 @@ public:
   void clear();
   /// Launches the one that fits; false when none does. Throws when one fits but for a read-only array.
   bool launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+  /// Throws if the last call fits no version for a reason that no other one would mend.
+  void raiseRefusal() const;
   auto begin() const { return list.begin(); }
   auto end() const { return list.end(); }
 

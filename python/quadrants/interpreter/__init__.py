@@ -9,6 +9,7 @@ breakpoints, coverage and prints, because the rewritten code keeps the lines of 
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import sys
 import threading
@@ -19,7 +20,7 @@ import numpy as np
 
 from quadrants import _compile, _errors, _options, _parameters
 
-from . import hosts, scalars
+from . import hosts, notices, scalars
 from .checks import Checks
 from .evaluator import Evaluator
 from .recorder import Recorder
@@ -62,6 +63,9 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
         try:
             pairs = enumerate(zip(kernel.parameters, arguments, strict=False))
             given = [hosts.argument(parameter, position, value) for position, (parameter, value) in pairs]
+            for parameter, argument in zip(kernel.parameters, given, strict=True):
+                if parameter.kind != "template" and dataclasses.is_dataclass(argument):
+                    _evaluator.owners[id(argument)] = (argument, "annotated")
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
             if recorder is not None:
                 recorder.finish()
@@ -80,7 +84,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
 
 
 def seed(number: int) -> None:
-    """Restarts the random numbers."""
+    """Restarts the random numbers, and forgets which warnings were given."""
+    notices.restart()
     _evaluator.random = np.random.Generator(np.random.Philox(number))
 
 

@@ -7,6 +7,7 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 from __future__ import annotations
 
 import builtins
+import enum
 import functools
 import inspect
 import itertools
@@ -29,7 +30,7 @@ from quadrants._errors import (
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
 
-from . import hosts, meanings, scalars, values
+from . import hosts, meanings, notices, scalars, values
 from .scalars import I32, I64, PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
 
@@ -51,6 +52,7 @@ class Evaluator:
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
+        self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
         self.nested = 0  # calls under way that stand in run-time branches and loops
         self.random = np.random.Generator(np.random.Philox(0))
 
@@ -58,6 +60,7 @@ class Evaluator:
         """Forgets what an interrupted launch left behind."""
         self.dry, self.nested, self.skipped = 0, 0, []
         self.tensors.clear()
+        self.owners.clear()
         self.results.clear()
 
     def skips_assertions(self) -> bool:
@@ -112,8 +115,8 @@ class Evaluator:
             known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
         return known[1] if known else None
 
-    def member(self, base: Any, name: str) -> Any:
-        """The place of a member or component, or the attribute of a compile-time object."""
+    def member(self, base: Any, name: str, is_static: bool = False) -> Any:
+        """The place of a member or component, or the attribute of a compile-time object; `is_static` inside `qd.static`."""
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else meanings.vector_attribute(self, base, name)
@@ -144,7 +147,15 @@ class Evaluator:
         getter = getattr(getattr(type(base), name, None), "fget", None)
         if hosts.is_func(getter):
             return hosts.call_func(self, getter, (base,), {})
-        value = hosts.member(base, name)
+        rule = self.owners[id(base)][1] if id(base) in self.owners else hosts.members_rule(base)
+        value = hosts.member(base, name, rule)
+        if rule is not None and hosts.has_members(value):
+            self.owners[id(value)] = (value, rule)
+        if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
+            if is_static:
+                text = f"'{name}' is a primitive member of a @qd.data_oriented(template_primitives=False) object: "
+                raise QuadrantsSyntaxError(text + "it is a runtime kernel argument and cannot be used inside qd.static()")
+            return np.array(hosts.cast_argument(value, options.default_fp if isinstance(value, float) else options.default_ip))
         if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
             return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)
@@ -160,6 +171,8 @@ class Evaluator:
             values.check_slice(index)
         if isinstance(base, dict):
             self.known("the keys of a dict", index)
+        if isinstance(base, np.ndarray) and base.ndim and any(map(is_runtime, index if isinstance(index, tuple) else (index,))):
+            raise QuadrantsTypeError(f"list indices must be integers or slices known while compiling, got {scalars.type_name(read(index))}")
         if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
@@ -386,6 +399,8 @@ class Evaluator:
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:
         """The values of a loop variable, or tuples of them for `count` targets."""
+        bounds = [(items.start, items.stop, items.step)] if isinstance(items, range) else getattr(getattr(items, "r", items), "bounds", ())
+        notices.check_direction(bounds)
         iterator = self._loop_values(items, count)
         if options.recorder is not None:
             iterator = options.recorder.loop(iterator)
@@ -449,6 +464,7 @@ class Evaluator:
         """The items of an unrolled loop."""
         if isinstance(items, values.RuntimeRange):
             raise QuadrantsTypeError("TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.")
+        notices.check_count(items)
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
     def returned(self, value: Any) -> Any:

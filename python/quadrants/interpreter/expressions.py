@@ -144,7 +144,8 @@ class ExpressionRewriter(ast.NodeTransformer):
         if isinstance(node, ast.Subscript):
             return self.helper("element", self.visit_place(node.value), self.index(node.slice), at=node)
         if isinstance(node, ast.Attribute) and self.resolve(node) is MISSING:
-            return self.helper("member", self.visit_place(node.value), literal(node.attr), at=node)
+            is_static = (literal(True),) * (self.static_depth > 0)
+            return self.helper("member", self.visit_place(node.value), literal(node.attr), *is_static, at=node)
         return self.visit(node)
 
     def index(self, node: ast.expr) -> ast.expr:

@@ -19,6 +19,7 @@ from quadrants._errors import (
     QuadrantsCompilationError,
     QuadrantsNameError,
     QuadrantsReturnTypeError,
+    QuadrantsRuntimeTypeError,
     QuadrantsSyntaxError,
     QuadrantsTypeError,
 )
@@ -101,8 +102,8 @@ def constant(value: Any) -> Any:
     return value
 
 
-def member(base: Any, name: str) -> Any:
-    """An attribute of a Python object; scalar members of dataclass arguments have their annotated type."""
+def member(base: Any, name: str, rule: str | None = None) -> Any:
+    """An attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
     base = base.owner if isinstance(base, Tensor) else base
     try:
         value = getattr(base, name)
@@ -111,15 +112,28 @@ def member(base: Any, name: str) -> Any:
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
         annotation = _annotations(type(base)).get(name)
         dtype = dtype_of(annotation)
-        if dtype is not None and scalars.is_number(value):
+        if dtype is not None and scalars.is_number(value) and (rule == "annotated" or not isinstance(value, (bool, int, float))):
+            if isinstance(value, float) and dtype.kind in "biu":
+                given = f"{type(base).__name__}.{name} (type={type(value)})"
+                raise QuadrantsRuntimeTypeError(f"Argument {given} cannot be converted into required type {NAMES[dtype]}")
             return np.array(cast_argument(value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
             return convert(constant(value), annotation)
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
             return with_known_extents(array_argument(value, annotation, name), annotation)
-    elif getattr(type(base), "_qd_template_primitives", True) is False and isinstance(value, (bool, int, float)):
-        return np.array(typed(int(value)) if isinstance(value, bool) else typed(value))
     return value
+
+
+def members_rule(base: Any) -> str | None:
+    """What numbers among the members of an object are, and of those that it reaches: "baked" or read at each "launch"; None: its class
+    does not say."""
+    bakes = getattr(type(base), "_qd_template_primitives", None)
+    return None if bakes is None else "baked" if bakes else "launch"
+
+
+def has_members(value: Any) -> bool:
+    """Whether a member is an object whose members follow the rule of its owner."""
+    return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(type(value), "_qd_template_primitives"))
 
 
 def _annotations(owner: Any) -> dict[str, Any]:
@@ -283,7 +297,7 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
         name = getattr(func, "__name__", func.name)
         raise QuadrantsSyntaxError(f"`{name}` is decorated with requires_top_level=True and must be called at the top level")
     given: Any = (*bound, *arguments)
-    if keywords or len(given) != len(func.parameters):
+    if keywords or len(given) != len(func.parameters) or any(parameter.is_named for parameter in func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
     passed = [_passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end

@@ -23,7 +23,7 @@ from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
 from quadrants._snode import SNode
 
-from . import hosts, scalars, values
+from . import hosts, notices, scalars, values
 from .scalars import I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, truth, unary
 
@@ -187,6 +187,7 @@ def _range(evaluator: Any, *bounds: Any, **named: Any) -> Any:
         raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds) + len(named)}")
     if not any(is_runtime(bound) for bound in bounds):
         return range(*(int(bound) for bound in bounds))
+    notices.check_bounds(bounds)
     wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
     plain = range(*(int(bound) for bound in bounds)) or range(evaluator.dry > 0)
     return values.RuntimeRange(map(I64.type, plain) if wide else plain)
@@ -267,7 +268,7 @@ def _get_attribute(evaluator: Any, base: Any, name: str, *default: Any) -> Any:
 def _is_of_host(function: Any) -> bool:
     """Whether it is a method of a container, or a function of the package that neither makes types nor asks the runtime for options."""
     if isinstance(getattr(function, "__self__", None), hosts.CONTAINERS):
-        return function.__name__ != "parent"
+        return function.__name__ not in ("parent", "get_scalar_field", "get_member_field")
     owner = getattr(function, "__module__", None) or ""
     is_allowed = owner in ("quadrants._types", "quadrants._struct", "quadrants._matrix") or owner.startswith("quadrants.lang.")
     return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not is_allowed
@@ -286,6 +287,10 @@ def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, An
         raise QuadrantsTypeError(
             f"TypeError when calling `{name}`: Did you mean to use `qd.{name}` instead of `{function.__module__}.{name}`?"
         )
+    is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # of the kernel itself
+    if isinstance(function, FunctionType) and not is_local and any(map(is_runtime, (*arguments, *keywords.values()))):
+        text = f'Calling non-quadrants function "{name}". Its body is compiled as if it were decorated with @qd.func.'
+        notices.warn(text, SyntaxWarning)
     try:
         return hosts.constant(function(*arguments, **keywords))
     except TypeError as error:

@@ -361,7 +361,8 @@ class Rewriter(ExpressionRewriter):
             self.fail(f"Function definition is not allowed in '{inside}' with decorators, *args or **kwargs.", node)
         if self.role(node.name):
             self.fail("Recreating variables is not allowed", node)
-        parameters = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        parameters = [argument.arg for argument in arguments]
         own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
         self.scopes[-1][node.name] = "object"
         outer, self.scopes = self.scopes, [{name: role for name, role in scope.items() if name not in own} for scope in self.scopes]
@@ -374,7 +375,7 @@ class Rewriter(ExpressionRewriter):
             value = self.helper("declare", ast.Name(name, ast.Load()), at=node)
             value = self.helper("place_of", value, at=node) if role == "place" else value
             body.insert(0, place(ast.Assign([ast.Name(name, ast.Store())], value), node))
-        for argument in (*node.args.posonlyargs, *node.args.args):
+        for argument in arguments:
             argument.annotation = None
         return place(ast.FunctionDef(node.name, node.args, body, [], None), node)
 

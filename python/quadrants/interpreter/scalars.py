@@ -23,7 +23,9 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 
 # The options of `qd.init` that change what a program means.
-options: Any = SimpleNamespace(default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None, recorder=None)
+options: Any = SimpleNamespace(
+    default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None, recorder=None, notes=False
+)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:

@@ -21,8 +21,8 @@ from quadrants._dtypes import BF16_BITS, from_bf16, to_bf16
 from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants._matrix import _swizzle as find_swizzle
 
-from . import scalars
-from .scalars import NAMES, cast, typed
+from . import notices, scalars
+from .scalars import NAMES, cast, options, typed
 
 
 class Vec:
@@ -418,6 +418,8 @@ def unary(name: str, value: Any) -> Any:
 
 def binary(name: str, left: Any, right: Any) -> Any:
     """A binary row of the operator table on any run-time values; structs member by member."""
+    if options.notes:
+        notices.note_signs(name, left, right)
     if isinstance(left, np.generic) and isinstance(right, np.generic):
         return scalars.binary(name, left, right)
     symbol = scalars.symbol_of(name)

@@ -149,13 +149,14 @@ FIELD = "copy_from dtype fill from_numpy from_torch has_dual has_grad layout par
 NODE = "bitmasked deactivate_all dense dynamic lazy_dual lazy_grad place pointer quant_array"
 NAMES = {
     "ScalarField": FIELD,
-    "MatrixField": FIELD + " get_scalar_field",
+    "MatrixField": FIELD + " get_scalar_field to_dlpack",
     "StructField": FIELD + " get_member_field keys to_dlpack",
     "Ndarray": "copy_from element_shape fill get_type has_dual has_grad layout shape from_numpy from_torch to_numpy to_torch",
     "SNode": NODE + " parent shape",
+    "BufferView": "get_ndarray shape subscript subview",
     "FieldsBuilder": NODE + " finalize",
     "Struct": "entries field items keys methods to_dict",
-    "Tensor": "copy_from dtype fill from_numpy from_torch grad has_dual has_grad layout shape to_numpy to_torch",
+    "Tensor": "copy_from dtype fill from_numpy from_torch grad has_dual has_grad layout shape to_dlpack to_numpy to_torch",
     "VectorTensor": "element_shape",
 }
 

@@ -54,6 +54,8 @@ BAD = {
     "read-only": (lambda: np.broadcast_to(np.float32(1), (3,)), ValueError, "read-only"),
     "expanded": (lambda: torch.zeros(1).expand(3), ValueError, "read-only"),
     "meta": (lambda: torch.zeros(3, device="meta"), ValueError, "got one on meta"),
+    "negated": (lambda: torch.ones(3, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
+    "one negated": (lambda: torch.ones(1, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
     "sparse": (lambda: torch.ones(3).to_sparse(), TypeError, "sparse_coo tensor"),
 }
 
@@ -93,3 +95,13 @@ def test_bad_shapes_are_refused(make, shape):
     with pytest.raises((TypeError, ValueError, qd.QuadrantsRuntimeError, MemoryError)):
         make(qd.f32, shape)
     assert make(qd.f32, 3).shape == (3,)
+
+
+def test_negated_tensors_are_refused_after_others_of_their_shape():
+    strided = np.zeros(6, np.float32)[::2]
+    of_array(strided)
+    negated = torch.ones(3, dtype=torch.complex64).conj().imag
+    with pytest.raises(TypeError, match="resolve_neg"):
+        of_array(negated)
+    of_array(torch.zeros(6)[::2])
+    assert strided.tolist() == [1, 1, 1]

@@ -285,3 +285,10 @@ def test_much_is_copied_to_the_last_byte(shift):
     assert np.array_equal(around[shift:-1], wanted) and around[-1] == 7 and (around[:shift] == 7).all()
     with pytest.raises(ValueError, match="read-only"):
         qd.from_dlpack(np.broadcast_to(np.uint8(0), count)).from_numpy(source)
+
+
+def test_reversed_arrays_leave_for_torch_as_copies():
+    x = qd.from_dlpack(np.arange(3, dtype=np.float32)[::-1])
+    assert x.to_torch(copy=None).tolist() == x.to_torch().tolist() == [2, 1, 0]
+    with pytest.raises(ValueError, match="Zero-copy not available"):
+        x.to_torch(copy=False)

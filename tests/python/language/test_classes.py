@@ -204,6 +204,19 @@ def test_captured_numpy_values_are_constants():
     assert work() == 3 + 10 + 21 + 0.5
 
 
+CAPTURED = np.ones(3, np.float32)
+
+
+@qd.kernel
+def read_captured_array(i: qd.i32) -> qd.f32:
+    return CAPTURED[i]
+
+
+def test_captured_arrays_are_indexed_by_constants():
+    with pytest.raises(qd.QuadrantsTypeError, match="indices must be integers or slices known while compiling, got i32"):
+        read_captured_array(1)
+
+
 @pytest.mark.parametrize("arguments, named", [((1, 2), {}), ((1,), {"b": 2}), ((), {"b": 2, "a": 1})])
 def test_arguments_bind_by_position_and_name(arguments, named):
     @qd.kernel

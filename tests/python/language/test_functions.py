@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from language_support import run
+from language_support import define, run
 
 import quadrants as qd
 
@@ -396,3 +396,36 @@ def f(v, n):
     body = "return f(qd.Vector([n, 1]), n)"
     assert run(body, preamble=preamble, n=("qd.i32", 4)) == 9
     assert run(body, preamble=preamble, n=("qd.i32", 1)) == -3
+
+
+@pytest.mark.parametrize("decorator", ["qd.func", "qd.real_func", "qd.pyfunc"])
+def test_parameters_that_are_given_by_name_or_by_position_only(decorator):
+    preamble = f"""
+@{decorator}
+def f(a: qd.i32, /, b: qd.i32, *, c: qd.i32, d: qd.i32 = 1) -> qd.i32:
+    return a * 1000 + b * 100 + c * 10 + d
+"""
+    body = "return f(n, 2, c=3) + f(n, c=5, b=4, d=2)"
+    assert run(body, preamble=preamble, n=("qd.i32", 1)) == 1231 + 1452
+    for call, text in [
+        ("f(n, 2, 3)", "Missing argument 'c'"),
+        ("f(n, 2, 3, c=4)", "Too many arguments"),
+        ("f(a=n, b=2, c=3)", "by position"),
+    ]:
+        with pytest.raises(qd.QuadrantsSyntaxError, match=text):
+            run(f"return {call}", preamble=preamble, n=("qd.i32", 1))
+
+
+def test_kernel_parameters_that_are_given_by_name_or_by_position_only():
+    k = define("@qd.kernel\ndef k(a: qd.i32, /, b: qd.i32, *, c: qd.i32) -> qd.i32:\n    return a * 100 + b * 10 + c\n")["k"]
+    for _ in range(2):
+        assert k(1, 2, c=3) == k(1, c=3, b=2) == 123
+        with pytest.raises(qd.QuadrantsSyntaxError, match=r"(?s)Missing argument 'c'.*Too many arguments. Expected \(a : i32, b : i32\)"):
+            k(1, 2, 3)
+        with pytest.raises(qd.QuadrantsSyntaxError, match="Unexpected argument 'a'. It is given by position"):
+            k(a=1, b=2, c=3)
+
+
+def test_local_functions_have_parameters_that_are_given_by_name_only():
+    body = "def f(a, *, b):\n    return a * 10 + b + n\nreturn f(1, b=2)"
+    assert run(body, n=("qd.i32", 100)) == 112

@@ -357,3 +357,8 @@ def test_arrays_may_begin_anywhere(dtype):
             part = memory[start : start + 150]
             add(part, part, begin, end)
             assert np.array_equal(memory, wanted), (start, begin, end)
+
+
+def test_loop_over_a_name_that_stands_for_a_container():
+    body = "c = qd.static(x)\nfor i in c:\n    c[i] = i * 2\nreturn x[3]"
+    assert run(body, preamble="x = qd.field(qd.i32, 4)") == 6

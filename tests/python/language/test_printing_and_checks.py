@@ -197,3 +197,10 @@ def test_two_iterations_that_write_one_element_raise_with_check_races(name):
 def test_writes_of_one_iteration_and_atomic_updates_are_no_races(body):
     qd.init(arch=qd.cpu, check_races=True)
     run_on_arrays(body)
+
+
+def test_checks_give_no_advice_about_compile_time_mistakes(on_every_backend):
+    on_every_backend(debug=True)
+    with pytest.raises(qd.QuadrantsAssertionError, match="Shift count out of range") as caught:
+        run("return 5 << n", n=("qd.i32", 40))
+    assert "help:" not in str(caught.value)

@@ -1,0 +1,77 @@
+"""Warnings of compilation, which interpreted kernels give too, each once for a place (spec 1 S5, S6.2.1, S8.7, B-2.7, B-5.9)."""
+
+import warnings
+
+import pytest
+
+import quadrants as qd
+
+CAST = "Casting range_for boundary values from f32 to i32, which may cause numerical issues"
+UNROLLED = "You are unrolling more than 32 iterations, so the compile time may be extremely long."
+
+
+def plain(x):
+    return x + 1
+
+
+@qd.kernel
+def doubtful(a: qd.i32, f: qd.f32) -> qd.i32:
+    total = 0
+    for _ in range(f):
+        total += 1
+    for _ in qd.static(range(33)):
+        total += 1
+    for _ in range(5, 2):
+        total += 1
+    for _ in qd.grouped(qd.ndrange((4, 1), 3)):
+        total += 1
+    for _ in range(3):
+        total += plain(a)
+
+    def own(x):
+        return (lambda y: y)(x)
+
+    return own(total)
+
+
+def messages(kernel, *arguments):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = kernel(*arguments)
+    line = doubtful.__wrapped__.__code__.co_firstlineno
+    return result, [(warning.lineno - line, str(warning.message)) for warning in caught]
+
+
+def test_warnings_name_the_line_and_are_given_once(on_every_backend):
+    on_every_backend(debug=True)
+    result, found = messages(doubtful, 1, 4.5)
+    assert result == 4 + 33 + 6
+    assert found == [
+        (3, CAST),
+        (5, UNROLLED),
+        (7, "the range from 5 to 2 is empty: a loop downwards has a step of -1"),
+        (9, "the range from 4 to 1 is empty: a loop downwards has a step of -1"),
+        (12, 'Calling non-quadrants function "plain". Its body is compiled as if it were decorated with @qd.func.'),
+    ]
+    assert messages(doubtful, 2, 1.5) == (1 + 33 + 9, [])
+    on_every_backend(unrolling_limit=0)
+    assert [text for _, text in messages(doubtful, 1, 4.5)[1]] == [CAST, found[-1][1]]
+
+
+@qd.kernel
+def mixed(a: qd.i32, b: qd.u32, c: qd.u16) -> qd.u32:
+    x = a // b + a % b
+    y = qd.max(a, b)
+    small = a < b
+    v = qd.Vector([a, a]) // qd.Vector([b, b])
+    return x + y + qd.cast(small, qd.u32) + a * b + b // 2 + a // c + b % b + v[0]
+
+
+@pytest.mark.parametrize("level, count", [("debug", 1), ("error", 0)])
+def test_operators_that_mixed_signs_change_are_noted(on_every_backend, capfd, level, count):
+    on_every_backend(log_level=level)
+    mixed(-7, 2, 1)
+    mixed(-7, 2, 1)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "taken as unsigned" in line]
+    assert [line.split("] '")[1].split("'")[0] for line in lines] == ["//", "%", "max", "<", "//"] * count
+    assert all("test_warnings.py:" in line and "'i32' and 'u32'" in line for line in lines)
