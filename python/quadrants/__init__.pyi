@@ -107,9 +107,9 @@ from ._streams import Stream as Stream
 from ._math_functions import acosh as acosh
 from ._math_functions import asinh as asinh
 from ._math_functions import atanh as atanh
+from ._disk_cache import cache_info as cache_info
 from ._math_functions import cbrt as cbrt
 from .linalg import cholesky as cholesky
-from ._disk_cache import cache_info as cache_info
 from ._disk_cache import clear_cache as clear_cache
 from ._reports import compile_report as compile_report
 from ._math_functions import copysign as copysign

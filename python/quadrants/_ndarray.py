@@ -169,7 +169,8 @@ def from_device(array: DeviceArray, element_shape: tuple[int, ...] = ()) -> Ndar
     """An ndarray on the memory of an array on the GPU, whose owner it keeps. The last axes are those of elements of `element_shape`."""
     element: Any = element_dtype(array.make_stand_in(), "obj")
     if element_shape:
-        element = (_types.vector, _types.matrix)[len(element_shape) - 1](*element_shape, element)
+        make: Any = (_types.vector, _types.matrix)[len(element_shape) - 1]
+        element = make(*element_shape, element)
     return _on_memory(array, element, *array.borrow())
 
 

@@ -124,4 +124,4 @@ def _array(buffer: Any) -> np.ndarray:
     if count == 0:
         return np.zeros(shape, dtype)
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(buffer.data)
-    return np.ndarray(shape, dtype, memory)
+    return np.frombuffer(memoryview(memory), dtype).reshape(shape)

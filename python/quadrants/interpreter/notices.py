@@ -42,11 +42,12 @@ def warn(text: str, category: type[Warning]) -> None:
 
 def note_signs(name: str, left: Any, right: Any) -> None:
     """A line of the log where two operands of one width differ in their signs. A literal says what it means."""
-    types = [getattr(value, "dtype", None) or getattr(getattr(value, "data", None), "dtype", None) for value in (left, right)]
-    if name not in _SIGNED or None in types or {dtype.kind for dtype in types} != {"i", "u"} or types[0].itemsize != types[1].itemsize:
+    found = [getattr(value, "dtype", None) or getattr(getattr(value, "data", None), "dtype", None) for value in (left, right)]
+    types = [dtype for dtype in found if dtype is not None]
+    if name not in _SIGNED or {dtype.kind for dtype in types} != {"i", "u"} or types[0].itemsize != types[1].itemsize:
         return
-    found = " and ".join(f"'{NAMES[dtype]}'" for dtype in types)
-    text = f"'{symbol_of(name)}' of {found}: both are taken as unsigned, so a negative operand counts as a large one"
+    both = " and ".join(f"'{NAMES[dtype]}'" for dtype in types)
+    text = f"'{symbol_of(name)}' of {both}: both are taken as unsigned, so a negative operand counts as a large one"
     if place := _is_new(text):
         _runtime.log("debug", text, f"{place[0]}:{place[1]}")
 
