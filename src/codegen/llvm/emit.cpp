@@ -166,7 +166,7 @@ void ModuleEmitter::emit() {
 static uint32_t getConditionSlot(ir::RepeatOp repeat) { return repeat.getCondition().getDefiningOp<ir::ScratchOp>().getOffset(); }
 
 void ModuleEmitter::emitGrids(Block &block, bool isRepeated) {
-  for (Operation *op = &block.front(); op; op = op->getNextNode()) {
+  for (Operation *op = block.empty() ? nullptr : &block.front(); op; op = op->getNextNode()) {
     auto index = uint32_t(artifact.tasks.size());
     if (auto repeat = dyn_cast<ir::RepeatOp>(op)) {
       size_t number = artifact.repeats.size();

@@ -153,6 +153,16 @@ def test_failed_assertions_stop_the_tasks_that_follow(grid: Any) -> None:
     assert y.to_numpy().sum() == 300
 
 
+def test_kernels_without_statements_do_nothing() -> None:
+    @qd.kernel
+    def kernel() -> None:
+        pass
+
+    for _ in range(3):
+        kernel()
+    qd.sync()
+
+
 def test_small_loops_in_one_launch_see_what_other_threads_wrote(grid: Any) -> None:
     x, y, total = qd.field(qd.i32, 100), qd.field(qd.i32, 60), qd.field(qd.i32, ())
 
