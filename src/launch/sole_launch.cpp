@@ -2,10 +2,10 @@
 
 #include "launch/python.h"
 
-#include <atomic>
 #include <chrono>
 #include <pthread.h>
 #include <thread>
+#include <utility>
 
 namespace qd::launch {
 
@@ -23,7 +23,19 @@ static std::atomic<int> running{0}; ///< sole launches; changed by the launcher 
 // In a forked child no other thread goes on.
 static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
 
+static thread_local const std::atomic<bool> *watched = nullptr;
+
+static void waitWithoutGil() {
+  PyThreadState *thread = PyEval_SaveThread();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  PyEval_RestoreThread(thread);
+}
+
 SoleLaunch::SoleLaunch() {
+  while (watched && !watched->load()) {
+    waitWithoutGil();
+    if (PyErr_CheckSignals() != 0) throw PythonError{};
+  }
   if (areMany.load(kOrder)) return;
   const void *nobody = nullptr;
   if (launcher.load(kOrder) == &identity || launcher.compare_exchange_strong(nobody, &identity)) {
@@ -34,15 +46,15 @@ SoleLaunch::SoleLaunch() {
   }
   (void)registered;
   areMany.store(true, kOrder);
-  while (running.load(kOrder) > 0) {
-    PyThreadState *thread = PyEval_SaveThread();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    PyEval_RestoreThread(thread);
-  }
+  while (running.load(kOrder) > 0) waitWithoutGil();
 }
 
 SoleLaunch::~SoleLaunch() {
   if (sole) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
 }
+
+WatchedLaunch::WatchedLaunch(const std::atomic<bool> &isDone) : before(std::exchange(watched, &isDone)) {}
+
+WatchedLaunch::~WatchedLaunch() { watched = before; }
 
 } // namespace qd::launch

@@ -4,9 +4,12 @@
 // launches a kernel, nobody is alone any more for the rest of the process.
 #pragma once
 
+#include <atomic>
+
 namespace qd::launch {
 
-/// Lives as long as a launch, and is made and ended with the GIL held. The first launch of a second thread waits here for those that run.
+/// Lives as long as a launch, and is made and ended with the GIL held. The first launch of a second thread waits here for those that run,
+/// and so does one that a handler of signals makes while its thread watches another. Throws PythonError when a signal ends the wait.
 class SoleLaunch {
 public:
   SoleLaunch();
@@ -19,6 +22,18 @@ public:
 
 private:
   bool sole = false;
+};
+
+/// While it lives, this thread watches a launch that runs on a thread of its own, and that is over once `isDone` is true.
+class WatchedLaunch {
+public:
+  explicit WatchedLaunch(const std::atomic<bool> &isDone);
+  ~WatchedLaunch();
+  WatchedLaunch(const WatchedLaunch &) = delete;
+  WatchedLaunch &operator=(const WatchedLaunch &) = delete;
+
+private:
+  const std::atomic<bool> *before;
 };
 
 } // namespace qd::launch

@@ -114,7 +114,8 @@ public:
     isWatched = true;
     std::mutex mutex;
     std::condition_variable finished;
-    bool isDone = false;
+    std::atomic<bool> isDone{false};
+    WatchedLaunch watched(isDone);
     std::exception_ptr problem;
     std::thread worker;
     try {
@@ -129,10 +130,11 @@ public:
     } catch (const std::system_error &) {
       // The system has no more threads.
       isWatched = false;
+      isDone = true;
       return code.run(*run);
     }
     std::unique_lock lock(mutex);
-    while (!finished.wait_for(lock, kSignalInterval, [&] { return isDone; })) {
+    while (!finished.wait_for(lock, kSignalInterval, [&] { return isDone.load(); })) {
       lock.unlock();
       lookForSignals();
       lock.lock();

@@ -51,6 +51,24 @@ def test_launches_of_two_threads_lose_no_update(threads, tmp_path):
     assert done.stdout == "True True\n", done.stderr
 
 
+SIGNAL = SCRIPT[: SCRIPT.index("def later")] + textwrap.dedent("""
+    import signal
+
+    signal.signal(signal.SIGALRM, lambda number, frame: add(x, total, 20))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)  # in the midst of the launch
+    add(x, total, 50)
+    print(int(total.sum()) == LENGTH * (2 + 50 + 20), total[:3].tolist() == [np.count_nonzero(x == k) * 72 for k in range(3)])
+""")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_launches_of_a_handler_of_signals_lose_no_update(threads, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SIGNAL)
+    done = subprocess.run([sys.executable, script, str(threads)], capture_output=True, text=True, check=False, timeout=100)
+    assert done.stdout == "True True\n", done.stderr
+
+
 @pytest.mark.parametrize("dtype", [qd.i32, qd.u8, qd.f32, qd.f64, qd.f16], ids=str)
 @pytest.mark.parametrize("length", [50, 100_000])
 def test_old_values_are_those_of_an_order(dtype, length):
