@@ -5,6 +5,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from ._linalg_basics import compute_type as _compute_type
+from ._linalg_basics import find_pivot as _find_pivot
 from ._linalg_basics import identity as _identity
 from ._linalg_basics import require as _require
 
@@ -117,10 +118,7 @@ def lu(A, dt: qd.template() = None):
     P, L = _identity(n, T), qd.Matrix.zero(T, n, n)
     qd.loop_config(serialize=True)
     for k in range(n):
-        best = k
-        for i in range(k + 1, n):
-            if qd.abs(U[i, k]) > qd.abs(U[best, k]):
-                best = i
+        best = _find_pivot(U, k)
         if best != k:
             for j in range(n):
                 U[k, j], U[best, j] = U[best, j], U[k, j]

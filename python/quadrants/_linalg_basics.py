@@ -27,3 +27,13 @@ def require(condition: bool, text: str) -> None:
 def identity(n: qd.template(), dt: qd.template()):
     """The n x n identity matrix."""
     return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)
+
+
+@qd.pyfunc
+def find_pivot(M: qd.template(), k):
+    """The row, from k on, whose entry in column k is the largest."""
+    best = k
+    for i in range(k + 1, qd.static(M.n)):
+        if qd.abs(M[i, k]) > qd.abs(M[best, k]):
+            best = i
+    return best

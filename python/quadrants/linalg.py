@@ -16,6 +16,7 @@ from ._factorisations import lu as lu
 from ._factorisations import qr as qr
 from ._factorisations import solve_spd as solve_spd
 from ._linalg_basics import compute_type as _compute_type
+from ._linalg_basics import find_pivot as _find_pivot
 from ._linalg_basics import identity as _identity
 from ._linalg_basics import require as _require
 
@@ -410,10 +411,7 @@ def _eliminate(M: qd.template(), R: qd.template()):
     sign = qd.one(M[0, 0])
     qd.loop_config(serialize=True)
     for k in range(n):
-        best = k
-        for r in range(k + 1, n):
-            if qd.abs(M[r, k]) > qd.abs(M[best, k]):
-                best = r
+        best = _find_pivot(M, k)
         if best != k:
             sign = -sign
             for j in range(n):
