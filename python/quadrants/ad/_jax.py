@@ -13,7 +13,7 @@ from .._dtypes import to_numpy_dtype
 from .._errors import QuadrantsTypeError
 from .._kernel import Kernel
 from .._ndarray import ndarray
-from ._torch import Operator
+from ._operator import Operator
 
 _numbers = itertools.count()
 
@@ -109,7 +109,7 @@ class _JaxOperator(Operator):
 
     def describe(self, jax: Any, inputs: tuple[Any, ...]) -> list[Any]:
         """Shapes and types of the outputs."""
-        known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+        known = self.name_inputs(inputs)
         return [
             source(*inputs) if callable(source) else jax.ShapeDtypeStruct(known[source].shape, known[source].dtype)
             for source in self.sources

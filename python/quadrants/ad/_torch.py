@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,9 +10,9 @@ from .._errors import QuadrantsTypeError
 from .._interop import import_torch
 from .._kernel import Kernel
 from .._parameters import Parameter
+from ._operator import ARRAY_KINDS, Operator
 
 _numbers = itertools.count()
-_ARRAYS = ("array", "tensor", "view")
 
 
 def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] | Mapping[str, Any]) -> Any:
@@ -47,57 +46,10 @@ def torch_op(kernel: Any = None, *, outputs: str | list[str] | tuple[str, ...] |
     return _TorchOperator(kernel, outputs).make()
 
 
-class Operator:
-    """A kernel as a function of some of its parameters, which gives the others."""
-
-    def __init__(self, kernel: Any, outputs: Any) -> None:
-        self.kernel, self.parameters = kernel, list(kernel.parameters)
-        names = [parameter.name for parameter in self.parameters]
-        given = {outputs: None} if isinstance(outputs, str) else dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
-        for name in given:
-            if name not in names or self.parameters[names.index(name)].kind not in _ARRAYS:
-                raise QuadrantsTypeError(f"{kernel.__name__} has no array {name!r} to return (parameters: {', '.join(names)})")
-        self.is_output = [name in given for name in names]
-        self.inputs = [parameter for parameter in self.parameters if parameter.name not in given]
-        self.arrays = [position for position, parameter in enumerate(self.inputs) if parameter.kind in _ARRAYS]
-        if not self.arrays and any(not callable(source) for source in given.values()):
-            raise QuadrantsTypeError(f"{kernel.__name__} has no array that its outputs are like: give a function that allocates them")
-        self.sources = [source if source is not None else self.inputs[self.arrays[0]].name for source in given.values()]
-        self.order = [list(given).index(name) for name in names if name in given]  # of the outputs among the parameters
-
-    def merge(self, inputs: Any, outputs: list[Any]) -> list[Any]:
-        """The arguments of the kernel."""
-        rest, made = iter(inputs), iter(outputs[position] for position in self.order)
-        return [next(made) if is_output else next(rest) for is_output in self.is_output]
-
-    def wrap(self, operator: Any) -> Callable[..., Any]:
-        """`operator`, with the signature that the kernel has without the outputs; of a single output the only result."""
-        count, single = len(self.inputs), len(self.sources) == 1
-        names = [parameter.name for parameter in self.inputs]
-        defaults = {parameter.name: parameter.default for parameter in self.inputs if parameter.has_default}
-
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            if keywords or len(arguments) != count:
-                known = {**defaults, **dict(zip(names, arguments, strict=False)), **keywords}
-                arguments = tuple(known[name] for name in names)
-            results = operator(*arguments)
-            return results[0] if single else tuple(results)
-
-        call.__name__, call.__doc__ = self.kernel.__name__, self.kernel.__doc__
-        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))
-                for name in names
-            ]
-        )
-        call.operator = operator  # type: ignore[attr-defined]
-        return call
-
-
 class _TorchOperator(Operator):
     def allocate(self, inputs: tuple[Any, ...]) -> list[Any]:
         """Empty outputs."""
-        known = {parameter.name: value for parameter, value in zip(self.inputs, inputs, strict=True)}
+        known = self.name_inputs(inputs)
         torch = import_torch()
         return [
             source(*inputs) if callable(source) else torch.empty_like(known[source], memory_format=torch.contiguous_format)
@@ -152,7 +104,7 @@ class _TorchOperator(Operator):
 
 
 def _schema_type(parameter: Parameter) -> str:
-    if parameter.kind in _ARRAYS:
+    if parameter.kind in ARRAY_KINDS:
         return "Tensor"
     dtype = parameter.dtype
     if dtype is None:
