@@ -6,6 +6,7 @@ import contextlib
 import operator
 import os
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -45,10 +46,25 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     """
     if _options.get("print_non_pure") and not kernel.is_pure:
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
-    source = get_source(kernel.__wrapped__)._replace(is_graph=kernel.use_graph)
     options = _options.plain(_options.current or {})
     place = _runtime.target(), _runtime.cache_scope()
-    return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
+    with _without_probes() if kernel.mode else contextlib.nullcontext():
+        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+        return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
+
+
+@contextlib.contextmanager
+def _without_probes() -> Iterator[None]:
+    """Lines of derivatives are those of their kernels, whose coverage is recorded."""
+    coverage: Any = sys.modules.get(f"{__package__}._coverage")
+    if coverage is None:
+        yield
+        return
+    before, coverage.paused.by = getattr(coverage.paused, "by", False), True
+    try:
+        yield
+    finally:
+        coverage.paused.by = before
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

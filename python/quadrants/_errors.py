@@ -31,6 +31,10 @@ class QuadrantsIndexError(QuadrantsCompilationError, IndexError):
     """A wrong number of indices, or a constant index out of range."""
 
 
+class QuadrantsAttributeError(QuadrantsCompilationError, AttributeError):
+    """A member that an object does not have."""
+
+
 class QuadrantsTypeError(QuadrantsCompilationError, TypeError):
     """An operation on types that do not have it."""
 

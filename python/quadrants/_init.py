@@ -8,6 +8,7 @@ import importlib
 import os
 import platform
 import re
+import sys
 import types
 from typing import Any
 
@@ -88,12 +89,17 @@ def init(
     reset()
     _runtime.set_log_level(values["log_level"])
     _options.warn_about_unknown_variables()
+    covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python  # whose kernels are Python to coverage.py
+    if covers:
+        values["offline_cache"] = False  # code without probes, and probes without the lines that they stand for
     # The interpreter is loaded on the one processor that needs it.
     interpreter = importlib.import_module(".interpreter", __package__) if chosen is Arch.python else None
     _runtime.init(_options.plain(values), interpreter and interpreter.run)
     _options.current = values
     if interpreter is not None:
         interpreter.seed(values["random_seed"])
+    if covers:
+        importlib.import_module("._coverage", __package__).begin()
     return None
 
 
@@ -104,6 +110,8 @@ def reset() -> None:
     """End the runtime: containers lose their memory (views keep theirs), kernels are compiled again after the next `init`."""
     if _options.current is None:
         return
+    if (coverage := sys.modules.get(f"{__package__}._coverage")) is not None:
+        coverage.harvest()
     _snode.program.clear()
 
 

@@ -103,7 +103,9 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
     items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
     for item in items:
         if not isinstance(item, (MatrixType, StructTypeBase)) and find_dtype(item) is None:
-            raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}")
+            is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
+            why = ": a kernel returns values of one type, to which what stands behind `return` is converted" * is_union
+            raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}")
     return items, is_tuple
 
 

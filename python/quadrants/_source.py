@@ -34,7 +34,7 @@ _texts = itertools.count(1)
 _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 
 
-def get_source(function: Callable[..., Any]) -> FunctionSource:
+def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
     """Source of a Python function; raises `OSError` when there is none (text given to ``exec``, a deleted file)."""
     code = function.__code__
     if code.co_name == "<lambda>":
@@ -46,7 +46,10 @@ def get_source(function: Callable[..., Any]) -> FunctionSource:
         _sources[key] = (weakref.ref(code, lambda _, key=key: _sources.pop(key, None)), source)
     else:
         source = found[1]
-    return FunctionSource(function, *source, function.__qualname__)
+    tree, file, lines = source
+    if (coverage := sys.modules.get(f"{__package__}._coverage")) is not None:
+        tree = coverage.with_probes(function, tree, file, is_kernel)
+    return FunctionSource(function, tree, file, lines, function.__qualname__)
 
 
 def get_text(code: CodeType) -> list[str]:

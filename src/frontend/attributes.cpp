@@ -34,7 +34,7 @@ Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
   case Kind::Dictionary: return makeMethod(base, name);
   default: break;
   }
-  fail(error::kCompilation, "'" + describe(base) + "' has no attribute '" + toText(name) + "'");
+  fail(error::kAttribute, "'" + describe(base) + "' has no attribute '" + toText(name) + "'");
 }
 
 Value FunctionBuilder::swizzle(const Value &base, llvm::StringRef letters) {
@@ -80,7 +80,7 @@ Value FunctionBuilder::vectorAttribute(const Value &base, nb::handle name) {
   if (Value found = typeAttribute(base.type, text); found.isGiven()) return found;
   if (text == "shape" && isa<VectorType>(base.type)) return makeShape(mlir::cast<VectorType>(base.type).getShape());
   if (text == "T" && isa<VectorType>(base.type)) return callMatrixMethod(base, "transpose", {});
-  if (!hasMethod(base.type, text)) fail(error::kCompilation, "'" + ir::describe(base.type) + "' has no attribute '" + text + "'");
+  if (!hasMethod(base.type, text)) fail(error::kAttribute, "'" + ir::describe(base.type) + "' has no attribute '" + text + "'");
   return makeMethod(base, name);
 }
 
@@ -98,7 +98,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   }
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
-  if (!found) fail(error::kCompilation, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
+  if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (text == "parent") { // nodes of trees say what to loop over
     session.reader.depend(base.path, artifact::Dependency::Kind::Identity);
@@ -162,7 +162,7 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   }
   std::string members;
   for (const nb::object &member : base.aggregate->names) members += (members.empty() ? "" : ", ") + toText(member).str();
-  fail(error::kCompilation, "struct has no attribute '" + text + "' (members: " + members + ")");
+  fail(error::kAttribute, "struct has no attribute '" + text + "' (members: " + members + ")");
 }
 
 Value FunctionBuilder::makeInput(const PathNode *path, Type type) {
@@ -183,10 +183,10 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(owner);
     annotation = hints[name];
   }
-  if (Type type = session.findValueType(annotation)) return makeInput(path, type);
   nb::object object = findAttribute(base.object, name);
   if (!object)
-    fail(error::kCompilation, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
+    fail(error::kAttribute, "type object '" + llvm::Twine(Py_TYPE(base.object.ptr())->tp_name) + "' has no attribute '" + text + "'");
+  if (Type type = session.findValueType(annotation)) return makeInput(path, type);
   bool isArray = session.python.isInstance(annotation, session.python.arrayType) || annotation.is(session.python.bufferView);
   if (isArray && !object.is_none() && !session.python.isInstance(object, session.python.structField))
     return withBoundary(makeArrayArgument(annotation, object, path), annotation);
@@ -235,8 +235,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     if (nb::object fields = findAttribute(type, names().__dataclass_fields__))
       for (nb::handle field : nb::list(fields)) members += (members.empty() ? " (members: " : ", ") + toText(field).str();
     if (!members.empty()) members += ")";
-    fail(error::kCompilation,
-         who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
+    fail(error::kAttribute, who + " has no attribute '" + text + "'" + members + (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
   if (python.isInstance(object, python.structField) && PyCallable_Check(found.ptr())) {
     if (text != "get_member_field") failHostMethod(text);

@@ -29,7 +29,8 @@ struct Binding {
   Value value;
   unsigned scope = 0;
   std::shared_ptr<struct Merge> merge;
-  int64_t line = 0; ///< Partial: of the `if` that misses it
+  int64_t line = 0;         ///< Partial: of the `if` that misses it
+  const char *missing = ""; ///< Partial: which branch does, in words
 };
 
 /// Where a variable of two branches comes together.
@@ -256,6 +257,7 @@ private:
   Value visitName(nb::handle node);
   Value lookUpGlobal(nb::handle name);
   Value visitCompare(nb::handle node);
+  Value compare(NodeKind kind, const Value &left, const Value &right);
   Value visitBoolean(nb::handle node);
   Value visitConditional(nb::handle node);
   Value visitDisplay(nb::handle node, bool isTuple);

@@ -203,10 +203,10 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
       fail(error::kSyntax, "format() with run-time values is supported in print and assert only");
     nb::object found = findAttribute(receiver.object, method.object);
     if (!found)
-      fail(error::kCompilation, "'" + llvm::Twine(Py_TYPE(receiver.object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
+      fail(error::kAttribute, "'" + llvm::Twine(Py_TYPE(receiver.object.ptr())->tp_name) + "' object has no attribute '" + name + "'");
     return callPython(makeObject(found, receiver.path), arguments);
   }
-  fail(error::kCompilation, "'" + describe(receiver) + "' has no attribute '" + name + "'");
+  fail(error::kAttribute, "'" + describe(receiver) + "' has no attribute '" + name + "'");
 }
 
 Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {

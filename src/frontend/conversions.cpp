@@ -19,6 +19,9 @@ bool FunctionBuilder::isConstant(const Value &value) {
 nb::object FunctionBuilder::toPython(const Value &value) {
   switch (value.kind) {
   case Kind::Object:
+    // Whoever looks at a container itself finds another kind of object there another time.
+    if (session.python.isTensor(value.object)) session.reader.depend(value.path, artifact::Dependency::Kind::Type);
+    return value.object;
   case Kind::Tensor: return value.object;
   case Kind::Sequence: {
     nb::list list;

@@ -75,7 +75,7 @@ Value FunctionBuilder::visitName(nb::handle at) {
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined: it was deleted");
   if (binding->kind == Binding::Kind::Partial)
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined on every path: the `if` in line " + std::to_string(binding->line) +
-                           " assigns it in one branch only");
+                           " assigns it in one branch only, " + binding->missing);
   return binding->value;
 }
 
@@ -98,6 +98,8 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
   bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
   if (PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr())) {
     if (!isPackageCode) reader.read(path, found);
+    if (!isPackageCode && session.options.raiseOnTemplatedFloats && PyFloat_Check(found))
+      fail(error::kCompilation, "Not permitted to access floats as global values: \"" + text + "\"");
     return makeObject(found, path);
   }
   if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);
@@ -137,44 +139,55 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
 Value FunctionBuilder::visitCompare(nb::handle at) {
   nb::object operators = getAttribute(at, names().ops), comparators = getAttribute(at, names().comparators);
   size_t count = nb::len(operators);
-  Value left = visit(getAttribute(at, names().left));
-  Value result;
-  for (size_t link = 0; link < count; ++link) {
-    NodeKind kind = kindOf(nb::object(operators[link]));
-    left = load(left);
+  auto isVector = [&](const Value &term) { return isa_and_nonnull<VectorType>(findType(term)); };
+  // As `and` has it: what stands behind a link that fails is not evaluated.
+  std::function<Value(size_t, const Value &)> compareFrom = [&](size_t link, const Value &left) -> Value {
     Value right = visit(nb::object(comparators[link]));
-    Value term;
-    if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
-      if ((!isConstant(left) && !isTensor(left)) || (!isConstant(right) && !isTensor(right)))
-        fail(error::kSyntax, "Operator \"" + llvm::Twine(kind == NodeKind::Is ? "is" : "is not") +
-                                 "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
-      nb::object first = toPython(left), second = toPython(right);
-      bool isSame = first && second && first.is(second);
-      term = makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
-    } else if (kind == NodeKind::In || kind == NodeKind::NotIn) {
-      nb::object item = toPython(left), container = right.is(Kind::Dictionary) ? nb::cast(right.aggregate->names) : toPython(right);
-      if (!item || !container)
-        fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
-                                 " is only supported inside `qd.static`. Both sides must be known while compiling");
-      int found = PySequence_Contains(container.ptr(), item.ptr());
-      if (found < 0) throw nb::python_error();
-      term = makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
-    } else {
-      const Operator &row = *findOperator(kind);
-      right = load(right);
-      term = binary(row.kind, left, right, row.symbol);
-    }
-    if (link == 0)
-      result = term;
-    else if (isConstant(result) && isConstant(term))
-      result = isTrue(result) ? term : result;
-    else if ((findType(result) && isa<VectorType>(findType(result))) || (findType(term) && isa<VectorType>(findType(term))))
-      fail(error::kType, "vectors cannot be compared in a chain");
-    else
-      result = makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, truth(result, "compare"), truth(term, "compare")));
-    left = right;
+    if (link + 1 < count) right = load(right);
+    Value term = compare(kindOf(nb::object(operators[link])), left, right);
+    if (link + 1 == count) return term;
+    if (isConstant(term)) return isTrue(term) ? compareFrom(link + 1, right) : term;
+    auto rest = [&] {
+      Value next = compareFrom(link + 1, right);
+      if (isVector(term) || isVector(next)) fail(error::kType, "vectors cannot be compared in a chain");
+      return makeComputed(truth(next, "compare"));
+    };
+    if (isVector(term)) rest();
+    mlir::Value condition = truth(term, "compare");
+    if (!session.options.shortCircuit) return makeComputed(create<ir::BinaryOp>(BinaryKind::bit_and, condition, rest().ir));
+    return chooseBranch(condition, rest, [&] { return makeObject(nb::bool_(false)); });
+  };
+  return compareFrom(0, load(visit(getAttribute(at, names().left))));
+}
+
+Value FunctionBuilder::compare(NodeKind kind, const Value &left, const Value &right) {
+  if (kind == NodeKind::Is || kind == NodeKind::IsNot) {
+    auto isKnown = [&](const Value &operand) { return isConstant(operand) || isTensor(operand); };
+    llvm::StringRef symbol = kind == NodeKind::Is ? "is" : "is not";
+    if ((!isKnown(left) || !isKnown(right)) && staticDepth > 0)
+      fail(error::kSyntax, "Operator \"" + symbol +
+                               "\" inside `qd.static` requires a direct `qd.template()` or `qd.Tensor` kernel argument and `None`, "
+                               "or other objects known while compiling");
+    if (!isKnown(left) || !isKnown(right))
+      fail(error::kSyntax,
+           "Operator \"" + symbol + "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
+    if (isTensor(left) && isTensor(right))
+      for (const Value *operand : {&left, &right}) session.reader.depend(operand->path, artifact::Dependency::Kind::Identity);
+    nb::object first = toPython(left), second = toPython(right);
+    bool isSame = first && second && first.is(second);
+    return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
   }
-  return result;
+  if (kind == NodeKind::In || kind == NodeKind::NotIn) {
+    nb::object item = toPython(left), container = right.is(Kind::Dictionary) ? nb::cast(right.aggregate->names) : toPython(right);
+    if (!item || !container)
+      fail(error::kSyntax, llvm::Twine(kind == NodeKind::In ? "\"In\"" : "\"NotIn\"") +
+                               " is only supported inside `qd.static`. Both sides must be known while compiling");
+    int found = PySequence_Contains(container.ptr(), item.ptr());
+    if (found < 0) throw nb::python_error();
+    return makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
+  }
+  const Operator &row = *findOperator(kind);
+  return binary(row.kind, left, load(right), row.symbol);
 }
 
 bool FunctionBuilder::isSpeculatable(Block &block) {

@@ -201,7 +201,7 @@ Value FunctionBuilder::superAttribute(nb::handle name) {
     }
     isPast |= candidate.is(owner.object);
   }
-  fail(error::kCompilation, "'super' object has no attribute '" + toText(name) + "'");
+  fail(error::kAttribute, "'super' object has no attribute '" + toText(name) + "'");
 }
 
 Value FunctionBuilder::makeLocalFunc(nb::handle at) {
@@ -360,7 +360,8 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
     for (auto [type, operand] : llvm::zip(types, at.getValues())) operands.push_back(convert(operand, type));
     at.getValuesMutable().assign(operands);
   }
-  if (!types.empty() && !terminated) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
+  bool isWanted = llvm::any_of(returns, [](const auto &made) { return !made.second.isNone(); });
+  if (isWanted && !terminated) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
   builder.setInsertionPointToEnd(body->entry);
   if (body->entry->empty() || !body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
     // Reached by no path when values are returned: every path has left before.

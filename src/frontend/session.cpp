@@ -83,7 +83,8 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   const char *className = error::kCompilation;
   if (problem.matches(PyExc_KeyboardInterrupt) || problem.matches(PyExc_MemoryError)) throw nb::python_error(problem);
   if (llvm::StringRef(name).starts_with("Quadrants")) {
-    static const char *const kKnown[] = {error::kSyntax, error::kType, error::kName, error::kIndex, error::kRuntime, error::kReturnType};
+    static const char *const kKnown[] = {error::kSyntax,    error::kType,    error::kName,      error::kIndex,
+                                         error::kAttribute, error::kRuntime, error::kReturnType};
     for (const char *known : kKnown) className = name == known ? known : className;
     fail(className, text);
   }
@@ -93,6 +94,8 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
     className = error::kIndex;
   else if (problem.matches(PyExc_NameError))
     className = error::kName;
+  else if (problem.matches(PyExc_AttributeError))
+    className = error::kAttribute;
   fail(className, name + context + ": " + text);
 }
 

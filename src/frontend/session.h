@@ -19,6 +19,7 @@ inline constexpr const char *kSyntax = "QuadrantsSyntaxError";
 inline constexpr const char *kType = "QuadrantsTypeError";
 inline constexpr const char *kName = "QuadrantsNameError";
 inline constexpr const char *kIndex = "QuadrantsIndexError";
+inline constexpr const char *kAttribute = "QuadrantsAttributeError";
 inline constexpr const char *kCompilation = "QuadrantsCompilationError";
 inline constexpr const char *kRuntime = "QuadrantsRuntimeError";
 inline constexpr const char *kReturnType = "QuadrantsReturnTypeError";

@@ -164,6 +164,7 @@ void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
     Binding binding;
     binding.kind = areMet[0] && areMet[1] && isAny && areAlike ? Binding::Kind::Merged : Binding::Kind::Partial;
     binding.line = line;
+    binding.missing = areMet[0] ? "not in its else" : "not where its condition holds";
     if (binding.kind == Binding::Kind::Merged) binding.merge = std::move(merged);
     scopes.bind(name, std::move(binding));
   }

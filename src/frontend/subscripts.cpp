@@ -325,11 +325,12 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
-  if (index.isTyped()) {
-    if (isList(base) && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
-    fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index));
-  }
+  bool isArray = session.python.isInstance(base.object, session.python.numpyArray);
+  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
   nb::object key = index.is(Kind::Range) ? makeSlice(index) : toPython(index);
+  if (index.isTyped() || (isArray && !key))
+    fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index) +
+                           (isArray ? "; an array that is indexed at run time is passed as an argument" : ""));
   if (!key) fail(error::kType, "'" + describe(base) + "' cannot be indexed with " + describe(index));
   nb::object found = checked(PyObject_GetItem(container, key.ptr()));
   const PathNode *path = nullptr;

@@ -30,6 +30,14 @@ static PyObject *callDataType(PyObject *self, PyObject *args, PyObject *kwargs) 
   });
 }
 
+/// `qd.f32 | None` in an annotation, as for the types of Python.
+static PyObject *makeUnion(PyObject *left, PyObject *right) {
+  return guard([&]() -> PyObject * {
+    Ref both = Ref::adopt(PyTuple_Pack(2, left, right));
+    return PyObject_GetItem(importAttribute("typing", "Union").get(), both.get());
+  });
+}
+
 void addDataTypes(PyObject *module) {
   static PyMemberDef members[] = {
       {"name", T_OBJECT_EX, offsetof(DataTypeObject, name), READONLY, "The short name, such as 'f32'."},
@@ -42,6 +50,7 @@ void addDataTypes(PyObject *module) {
       {"to_string", getNameOf, METH_NOARGS, "The short name."}, {"__reduce__", getNameOf, METH_NOARGS, nullptr}, {}};
   PyType_Slot slots[] = {slot(Py_tp_repr, getName),
                          slot(Py_tp_call, callDataType),
+                         slot(Py_nb_or, makeUnion),
                          slot(Py_tp_members, members),
                          slot(Py_tp_methods, methods),
                          {Py_tp_doc, const_cast<char *>("A scalar type of the kernel language.")},

@@ -265,6 +265,7 @@ static PyObject *listSpecialisations(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     KernelObject &kernel = kernelObject(self);
     synchronizeEpoch(kernel);
+    if (getState().interpreter) return call("quadrants.interpreter", "list_versions", "O", self).release();
     Ref list = Ref::adopt(PyList_New(0));
     for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
       append(list, Ref::adopt(PyObject_GetAttrString(specialisation->record.get(), "reads")));

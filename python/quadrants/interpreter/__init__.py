@@ -14,6 +14,7 @@ import linecache
 import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .values import ReadOnlyError
 _RECURSION = 20_000
 _lock = threading.RLock()
 _evaluator = Evaluator()
+_versions: weakref.WeakKeyDictionary[Any, list[dict[str, str]]] = weakref.WeakKeyDictionary()
 
 
 def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], validates: bool = False) -> Any:
@@ -51,7 +53,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         _evaluator.is_graph = kernel.use_graph
-        vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
+        vars(scalars.options).update({name: _options.get(name) for name in _LANGUAGE_OPTIONS})
         checks_nans = bool(_options.get("check_nan"))
         is_checked = scalars.options.debug or checks_nans
         scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
@@ -66,6 +68,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
             for parameter, argument in zip(kernel.parameters, given, strict=True):
                 if parameter.kind != "template" and dataclasses.is_dataclass(argument):
                     _evaluator.owners[id(argument)] = (argument, "annotated")
+            _evaluator.is_new_version = _note_version(kernel, given)
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
             if recorder is not None:
                 recorder.finish()
@@ -73,7 +76,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
         except _OF_PYTHON as error:
-            if isinstance(error, ReadOnlyError) or _is_of_python_code(error):
+            is_of_source = isinstance(error, OSError) and error.errno is None  # a function without text
+            if isinstance(error, ReadOnlyError) or is_of_source or _is_of_python_code(error):
                 raise
             raise _with_frames(error, f"{type(error).__name__}: {error}") from error
         finally:
@@ -83,9 +87,25 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
             sys.setrecursionlimit(limit)
 
 
+def _note_version(kernel: Any, given: list[Any]) -> bool:
+    """Remembers the types of arguments, and the values of those that are known while compiling; False when they are known already."""
+    reads = {f"argument {each.name}": hosts.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
+    known = _versions.setdefault(kernel, [])
+    if reads in known:
+        return False
+    known.append(reads)
+    return True
+
+
+def list_versions(kernel: Any) -> list[dict[str, str]]:
+    """What `kernel.specializations()` gives: a dictionary for each combination of arguments that differ in more than run-time values."""
+    return list(_versions.get(kernel, ()))
+
+
 def seed(number: int) -> None:
-    """Restarts the random numbers, and forgets which warnings were given."""
+    """Restarts the random numbers, and forgets which warnings were given and which kernels ran."""
     notices.restart()
+    _versions.clear()
     _evaluator.random = np.random.Generator(np.random.Philox(number))
 
 
@@ -98,8 +118,14 @@ def _is_of_python_code(error: Exception) -> bool:
     return code is not None and "_qd" not in code.co_freevars and not code.co_filename.startswith(_errors.PACKAGE)
 
 
+_LANGUAGE_OPTIONS = ("debug", "short_circuit_operators", "strict_conditions", "raise_on_templated_floats")
 _OF_PYTHON = (ArithmeticError, AttributeError, EOFError, LookupError, NameError, NotImplementedError, OSError, TypeError, ValueError)
-_FOREIGN = {TypeError: "QuadrantsTypeError", IndexError: "QuadrantsIndexError", NameError: "QuadrantsNameError"}
+_FOREIGN = {
+    TypeError: "QuadrantsTypeError",
+    IndexError: "QuadrantsIndexError",
+    NameError: "QuadrantsNameError",
+    AttributeError: "QuadrantsAttributeError",
+}
 
 
 def _with_frames(error: Exception, text: str) -> Exception:

@@ -7,6 +7,7 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import enum
 import functools
 import inspect
@@ -22,6 +23,7 @@ from quadrants import _indices
 from quadrants._container import ContainerMethods
 from quadrants._errors import (
     QuadrantsAssertionError,
+    QuadrantsAttributeError,
     QuadrantsCompilationError,
     QuadrantsNameError,
     QuadrantsSyntaxError,
@@ -39,6 +41,7 @@ _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
 
 
+_ABOUT_OBJECTS = (isinstance, hasattr, type)
 _OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim")
 
 
@@ -47,8 +50,10 @@ class Evaluator:
 
     def __init__(self) -> None:
         self.dry = 0
+        self.is_new_version = False  # a kernel is launched with what it was not launched with before
         self.is_graph = False  # the kernel that runs was declared with graph=True
         self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
+        self.links: list[Any] = []  # of each chain of comparisons around: the operand that the next link begins with
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
@@ -58,7 +63,7 @@ class Evaluator:
 
     def reset(self) -> None:
         """Forgets what an interrupted launch left behind."""
-        self.dry, self.nested, self.skipped = 0, 0, []
+        self.dry, self.nested, self.skipped, self.links = 0, 0, [], []
         self.tensors.clear()
         self.owners.clear()
         self.results.clear()
@@ -84,19 +89,24 @@ class Evaluator:
             raise QuadrantsSyntaxError(f"{what} must be known while compiling, got {scalars.type_name(read(value))}")
         return value
 
-    def object_operand(self, kind: str, value: Any) -> Any:
+    def object_operand(self, kind: str, is_static: bool, value: Any) -> Any:
         """An operand of `is` or `in`, which look at compile-time objects."""
         if is_runtime(value):
             found = f"got {scalars.type_name(read(value))}"
             if kind == "In":
                 raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`. Both sides must be known while compiling, {found}')
+            if is_static:
+                text = "requires a direct `qd.template()` or `qd.Tensor` kernel argument and `None`, or other objects known while compiling"
+                raise QuadrantsSyntaxError(f'Operator "{kind}" inside `qd.static` {text}, {found}')
             raise QuadrantsSyntaxError(f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}')
-        return value
+        return value.owner if isinstance(value, Tensor) else value
 
-    def captured(self, value: Any) -> Any:
+    def captured(self, value: Any, is_name: bool = False) -> Any:
         """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
         if isinstance(value, np.generic) or is_place(value):
             return value.item()
+        if is_name and options.raise_on_templated_floats and isinstance(value, float):
+            raise QuadrantsCompilationError("Not permitted to access floats as global values")
         return hosts.constant(value)
 
     def outer(self, name: str) -> Any:
@@ -128,7 +138,7 @@ class Evaluator:
             components = tuple(base.members[part] for k in range(len(base.members)) if (part := f"_{name}{k}") in base.members)
             if components:  # an unpacked vector: its components are members
                 return components
-            raise QuadrantsTypeError(f"struct with members {list(base.members)} has no attribute '{name}'")
+            raise QuadrantsAttributeError(f"struct with members {list(base.members)} has no attribute '{name}'")
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return meanings.part_attribute(tensor, name)
@@ -172,7 +182,9 @@ class Evaluator:
         if isinstance(base, dict):
             self.known("the keys of a dict", index)
         if isinstance(base, np.ndarray) and base.ndim and any(map(is_runtime, index if isinstance(index, tuple) else (index,))):
-            raise QuadrantsTypeError(f"list indices must be integers or slices known while compiling, got {scalars.type_name(read(index))}")
+            found = f"known while compiling, got {scalars.type_name(read(index))}"
+            why = "an array that is indexed at run time is passed as an argument"
+            raise QuadrantsTypeError(f"list indices must be integers or slices {found}; {why}")
         if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
@@ -199,16 +211,33 @@ class Evaluator:
         """A unary operator."""
         if not is_runtime(value):
             return _PYTHON_UNARY[name](value)
+        if name == "logical_not" and options.strict_conditions and _is_real(value):
+            found = scalars.type_name(read(value))
+            raise QuadrantsTypeError(f"'logic_not' takes integral inputs only, however '{found}' is provided")
         return value if name == "pos" else values.unary(name, value)
 
-    def compare(self, names: tuple[str, ...], *operands: Any) -> Any:
-        """A chain of comparisons, every operand computed."""
-        result: Any = None
-        for name, left, right in zip(names, operands, operands[1:], strict=False):
-            if isinstance(left, StructValue) != isinstance(right, StructValue):
-                raise QuadrantsTypeError(f"cannot compare {scalars.type_name(left)} with {scalars.type_name(right)}")
-            link = self.binary(name, left, right)
-            result = link if result is None else self.binary("bit_and", result, link)
+    def compare(self, name: str, left: Any, right: Any) -> Any:
+        """A comparison."""
+        if isinstance(left, StructValue) != isinstance(right, StructValue):
+            raise QuadrantsTypeError(f"cannot compare {scalars.type_name(left)} with {scalars.type_name(right)}")
+        return self.binary(name, left, right)
+
+    def first_link(self, name: str, left: Any, right: Any) -> Any:
+        """The first comparison of a chain."""
+        self.links.append(left)
+        return self.next_link(name, right)
+
+    def next_link(self, name: str, right: Any) -> Any:
+        """A comparison of a chain with what stood on the right of the one before."""
+        left, self.links[-1] = self.links[-1], right
+        result = self.compare(name, left, right)
+        if isinstance(result, Vec):
+            raise QuadrantsTypeError("vectors cannot be compared in a chain")
+        return result
+
+    def end_chain(self, result: Any) -> Any:
+        """The value of a chain of comparisons."""
+        self.links.pop()
         return result
 
     def begin_logic(self, kind: str, left: Any) -> Any:
@@ -349,11 +378,12 @@ class Evaluator:
             raise QuadrantsSyntaxError(f"an item of {type(base)} cannot be assigned in a kernel: captured value is constant")
         self.write(place, value)
 
-    def store_member(self, value: Any, base: Any, name: str) -> None:
-        """`base.name = value`; `v.xy = value`."""
+    def store_member(self, value: Any, base: Any, name: str, text: str) -> None:
+        """`base.name = value`, written as `text`; `v.xy = value`."""
         place = self.member(base, name) if isinstance(base, (Vec, StructValue)) else None
         if not is_runtime(place):
-            raise QuadrantsSyntaxError(f'"{type(base).__name__}.{name}" is immutable in the kernel')
+            text = "__qd_" + text.replace(".", "__qd_") if dataclasses.is_dataclass(base) else text
+            raise QuadrantsSyntaxError(f'Kernel argument "{text}" is immutable in the kernel')
         self.write(place, value)
 
     def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
@@ -515,6 +545,8 @@ class Evaluator:
             return meaning(self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
+        if function in _ABOUT_OBJECTS:
+            arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:
             return meaning(self, *arguments, **keywords)

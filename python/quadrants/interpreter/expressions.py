@@ -135,7 +135,7 @@ class ExpressionRewriter(ast.NodeTransformer):
             return self.helper("read", node, at=node)
         if node.id in self.stored or self.captured(node.id) is MISSING:
             return self.helper("outer", literal(node.id), at=node)
-        return self.helper("captured", node, at=node)
+        return self.helper("captured", node, literal(True), at=node)
 
     def visit_place(self, node: ast.expr) -> ast.expr:
         """The place that an expression names; for anything else its value."""
@@ -178,10 +178,19 @@ class ExpressionRewriter(ast.NodeTransformer):
         operands = [self.visit(item) for item in (node.left, *node.comparators)]
         if any(type(op) in _OBJECT_TESTS for op in node.ops):
             kind = _OBJECT_TESTS[next(type(op) for op in node.ops if type(op) in _OBJECT_TESTS)]
-            operands = [self.helper("object_operand", literal(kind), operand, at=node) for operand in operands]
+            given = (literal(kind), literal(self.static_depth > 0))
+            operands = [self.helper("object_operand", *given, operand, at=node) for operand in operands]
             return place(ast.Compare(operands[0], node.ops, operands[1:]), node)
-        names = ast.Tuple([literal(_COMPARE[type(op)]) for op in node.ops], ast.Load())
-        return self.helper("compare", names, *operands, at=node)
+        names = [literal(_COMPARE[type(op)]) for op in node.ops]
+        if len(names) == 1:
+            return self.helper("compare", names[0], *operands, at=node)
+        # As `and` has it, with the right operand of each link kept for the next.
+        result = self.helper("first_link", names[0], *operands[:2], at=node)
+        for name, operand in zip(names[1:], operands[2:], strict=True):
+            left = self.helper("begin_logic", literal("and"), result, at=node)
+            link = self.if_reached(self.helper("next_link", name, operand, at=node))
+            result = self.helper("end_logic", literal("and"), left, link, at=node)
+        return self.helper("end_chain", result, at=node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
@@ -191,18 +200,20 @@ class ExpressionRewriter(ast.NodeTransformer):
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
             left = self.helper("begin_logic", literal(kind), result, at=node)
-            result = self.helper("end_logic", literal(kind), left, self.if_reached(operand), at=node)
+            result = self.helper("end_logic", literal(kind), left, self.if_reached(self.visit(operand)), at=node)
         return result
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if self.is_static_call(node.test) or self.static_depth:
             return self.generic_visit(node)
-        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.if_reached(node.body)]
-        return self.helper("end_choice", *arguments, self.helper("other_choice", at=node), self.if_reached(node.orelse), at=node)
+        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.if_reached(self.visit(node.body))]
+        return self.helper(
+            "end_choice", *arguments, self.helper("other_choice", at=node), self.if_reached(self.visit(node.orelse)), at=node
+        )
 
-    def if_reached(self, node: ast.expr) -> ast.expr:
-        """An operand that is not even looked at where a compile-time value decides."""
-        return place(ast.IfExp(self.helper("reaches", at=node), self.visit(node), literal(None)), node)
+    def if_reached(self, value: ast.expr) -> ast.expr:
+        """A rewritten operand that is not even looked at where a compile-time value decides."""
+        return place(ast.IfExp(self.helper("reaches", at=value), value, literal(None)), value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         value = self.stored_value(node.target, self.visit(node.value))

@@ -16,8 +16,8 @@ from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
 from quadrants._dtypes import BF16_BITS, DATA_TYPES, bf16, f32, from_bf16, to_bf16, to_dtype, to_memory_dtype, to_numpy_dtype
 from quadrants._errors import (
+    QuadrantsAttributeError,
     QuadrantsCompilationError,
-    QuadrantsNameError,
     QuadrantsReturnTypeError,
     QuadrantsRuntimeTypeError,
     QuadrantsSyntaxError,
@@ -108,7 +108,11 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
     try:
         value = getattr(base, name)
     except AttributeError as error:
-        raise QuadrantsNameError(str(error)) from None
+        text = str(error)
+        if dataclasses.is_dataclass(base):
+            members = ", ".join(field.name for field in dataclasses.fields(base))
+            text = f"type object '{type(base).__name__}' has no attribute '{name}' (members: {members})"
+        raise QuadrantsAttributeError(text) from None
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
         annotation = _annotations(type(base)).get(name)
         dtype = dtype_of(annotation)
@@ -141,6 +145,19 @@ def _annotations(owner: Any) -> dict[str, Any]:
         return inspect.get_annotations(owner, eval_str=True)
     except Exception:  # an annotation may name what only a checker of types imports
         return {}
+
+
+def describe(parameter: Any, value: Any) -> str:
+    """What a kernel is compiled for: the type of an argument, or its value where it is one that is known while compiling."""
+    if parameter.kind in ("scalar", "matrix", "struct"):
+        return str(parameter.annotation)
+    if isinstance(value, CONTAINERS):
+        value = tensor_of(value)
+    if not isinstance(value, Tensor):
+        return type(value).__name__ if parameter.kind == "dataclass" else repr(value)
+    dtype = "struct" if isinstance(value.data, dict) else NAMES[value.data.dtype]
+    extents = str(("any",) * len(value.shape) if value.dynamic else value.shape).replace("'", "")
+    return f"{'array' if value.dynamic else 'field'} of {dtype} {extents}"
 
 
 # types and conversions

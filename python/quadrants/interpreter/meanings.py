@@ -17,7 +17,13 @@ from quadrants import _format, _runtime, linalg
 from quadrants._buffer_view import BufferView
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
-from quadrants._errors import QuadrantsCompilationError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._errors import (
+    QuadrantsAttributeError,
+    QuadrantsCompilationError,
+    QuadrantsRuntimeError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+)
 from quadrants._matrix import Matrix
 from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
@@ -152,6 +158,11 @@ def _zip(evaluator: Any, *containers: Any) -> Any:
 
 def _as_in_python(name: str) -> Callable[..., Any]:
     return lambda _, *arguments, **named: BUILTINS[name](*arguments, **named)
+
+
+def _static_print(evaluator: Any, *arguments: Any, **named: Any) -> None:
+    if evaluator.is_new_version:
+        print(*arguments, **named)
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
@@ -351,7 +362,7 @@ def format_value(value: Any, spec: str) -> str:
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
-_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate static_print"
+_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate"
 
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
@@ -362,8 +373,8 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "volatile_load": lambda _, value: value,
     "cast": lambda _, value, kind: hosts.convert(value, kind if hosts.check_dtype(kind) else None),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
-    "static": _static, "static_assert": _static_assert, "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
-    "stop_grad": _stop_grad, "is_differentiated": _is_differentiated,
+    "static": _static, "static_print": _static_print, "static_assert": _static_assert, "grouped": _grouped,
+    "ndrange": _ndrange, "zip": _zip, "random": _random, "stop_grad": _stop_grad, "is_differentiated": _is_differentiated,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": _thread_index,
 }  # fmt: skip
@@ -529,7 +540,7 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
         return from_numpy_dtype(vec.data.dtype)
     method = _VECTOR_METHODS.get(name)
     if method is None:
-        raise QuadrantsTypeError(f"{vec.tensor_type()} has no attribute '{name}'")
+        raise QuadrantsAttributeError(f"{vec.tensor_type()} has no attribute '{name}'")
     return functools.partial(method, evaluator, vec)
 
 

@@ -49,7 +49,9 @@ class Rewriter(ExpressionRewriter):
             call = self.helper("store_element", value, self.visit_place(target.value), self.index(target.slice), at=target)
             return [place(ast.Expr(call), target)]
         if isinstance(target, ast.Attribute):
-            call = self.helper("store_member", value, self.visit_place(target.value), literal(target.attr), at=target)
+            call = self.helper(
+                "store_member", value, self.visit_place(target.value), *map(literal, (target.attr, ast.unparse(target))), at=target
+            )
             return [place(ast.Expr(call), target)]
         if not isinstance(target, (ast.Tuple, ast.List)):
             self.fail(f'Unsupported node "{type(target).__name__}"', target)

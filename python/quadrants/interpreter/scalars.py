@@ -24,7 +24,15 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 # The options of `qd.init` that change what a program means.
 options: Any = SimpleNamespace(
-    default_ip=I32, default_fp=F32, debug=False, short_circuit_operators=True, checks=None, recorder=None, notes=False
+    default_ip=I32,
+    default_fp=F32,
+    debug=False,
+    short_circuit_operators=True,
+    checks=None,
+    recorder=None,
+    notes=False,
+    strict_conditions=False,
+    raise_on_templated_floats=False,
 )
 
 

@@ -450,6 +450,8 @@ def truth(value: Any) -> bool:
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
     if isinstance(value, (Tensor, _runtime.FieldBase, _runtime.NdarrayBase)) or dataclasses.is_dataclass(value):
         raise QuadrantsTypeError(f"`if` conditions must be an integer; found {type(value)}")
+    if scalars.options.strict_conditions and isinstance(value, np.floating):
+        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {scalars.type_name(value)}")
     return bool(value)
 
 

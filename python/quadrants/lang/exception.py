@@ -2,6 +2,7 @@
 
 from .._errors import (
     QuadrantsAssertionError,
+    QuadrantsAttributeError,
     QuadrantsCompilationError,
     QuadrantsIndexError,
     QuadrantsNameError,
@@ -13,6 +14,7 @@ from .._errors import (
 
 __all__ = [
     "QuadrantsAssertionError",
+    "QuadrantsAttributeError",
     "QuadrantsCompilationError",
     "QuadrantsIndexError",
     "QuadrantsNameError",

@@ -49,6 +49,14 @@ def bad_result() -> list:
     pass
 
 
+def one_of_two() -> qd.i32 | qd.f32:
+    return 1
+
+
+def perhaps() -> qd.i32 | None:
+    return 1
+
+
 @pytest.mark.parametrize(
     "function, text",
     [
@@ -60,6 +68,8 @@ def bad_result() -> list:
         (unresolved, "NoSuchName"),
         (ellipsis, "Ellipsis is not supported in return type annotations"),
         (bad_result, "Invalid data type <class 'list'>"),
+        (one_of_two, "Invalid data type .*i32, f32.* a kernel returns values of one type"),
+        (perhaps, "Invalid data type .*i32.* a kernel returns values of one type"),
     ],
 )
 def test_bad_signatures_are_refused(function, text):

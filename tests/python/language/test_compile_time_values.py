@@ -1,7 +1,7 @@
 """Python's own containers and functions in kernels: what is known while compiling, and what is refused where it is not (spec 1 S1, S4)."""
 
 import pytest
-from language_support import run
+from language_support import define, run
 
 import quadrants as qd
 
@@ -74,3 +74,74 @@ def test_values_of_the_run_time_are_refused(expression, message):
 def test_ranges_of_the_run_time_are_looped_over_only(header, message):
     with pytest.raises(qd.QuadrantsCompilationError, match=message):
         run(f"s = 0\n{header}\n    s += i\nreturn s", **N)
+
+
+OPTIONAL = """
+import dataclasses
+
+@dataclasses.dataclass
+class Group:
+    array: qd.types.NDArray[qd.i32, 1] | None
+
+@qd.data_oriented
+class Solver:
+    def __init__(self, array):
+        self.array = array
+
+    @qd.kernel
+    def has_array(self) -> qd.i32:
+        return 0 if qd.static(self.array is None) else 1
+
+@qd.kernel
+def of_tensor(array: qd.Tensor | None) -> qd.i32:
+    return 1 if qd.static(array is not None) else 0
+
+@qd.kernel
+def of_template(array: qd.template()) -> qd.i32:
+    return 0 if qd.static(array is None) else 1
+
+@qd.kernel
+def of_array(array: qd.types.NDArray[qd.i32, 1] | None) -> qd.i32:
+    return qd.static(0 if array is None else 1)
+
+@qd.kernel
+def of_group(group: Group) -> qd.i32:
+    return 0 if qd.static(group.array is None) else 1
+
+@qd.kernel
+def are_same(first: qd.Tensor, second: qd.Tensor) -> qd.i32:
+    return 1 if qd.static(first is second) else 0
+
+@qd.kernel
+def is_field(array: qd.Tensor) -> qd.i32:
+    return 1 if qd.static(isinstance(array, qd.Field)) else 0
+"""
+
+
+@pytest.mark.parametrize("given", [(1, 0, 1, 0), (0, 1, 0, 1)])
+def test_a_container_that_is_only_looked_at_is_remembered(given):
+    module = define(OPTIONAL)
+    arrays = [qd.ndarray(qd.i32, 2) if wanted else None for wanted in given]
+    fields = [qd.field(qd.i32, 2) if wanted else None for wanted in given]
+    solver = module["Solver"](None)
+    for array, field, wanted in zip(arrays, fields, given, strict=True):
+        solver.array = array
+        launches = [module["of_tensor"](array), module["of_template"](field), module["of_array"](array), solver.has_array()]
+        assert [*launches, module["of_tensor"](field), module["of_group"](module["Group"](array))] == [wanted] * 6
+
+
+def test_containers_are_told_apart_by_identity_and_class():
+    module = define(OPTIONAL)
+    one, other, field = qd.ndarray(qd.i32, 2), qd.ndarray(qd.i32, 2), qd.field(qd.i32, 2)
+    assert [module["are_same"](*pair) for pair in ((one, one), (one, other), (other, other), (one, other))] == [1, 0, 1, 0]
+    assert [module["is_field"](container) for container in (one, field, one)] == [0, 1, 0]
+
+
+def test_specialisations_are_listed():
+    kernel = define("@qd.kernel\ndef k(a: qd.template(), n: qd.i32, x: qd.types.ndarray()):\n    x[0] = n + a\n")["k"]
+    array = qd.ndarray(qd.i32, 2)
+    for value in (1, True, 1.0, 1, float("nan"), float("nan"), 0.0, -0.0):
+        kernel(value, 3, array)
+    assert len(kernel.specializations()) == 6
+    assert [version["argument x"] for version in kernel.specializations()] == ["array of i32 (any,)"] * 6
+    assert {version["argument n"] for version in kernel.specializations()} == {"i32"}

@@ -55,6 +55,12 @@ def test_comparisons_chain(a, b, c):
     assert evaluate("a <= b != c > 0", **arguments) == (a <= b != c > 0)
 
 
+@pytest.mark.parametrize("a, left_over", [(0, 10), (5, 112), (9, 11)])
+def test_links_behind_one_that_fails_are_not_evaluated(a, left_over):
+    body = "x = 10\nif 1 < a < qd.atomic_add(x, 1) > a + 1 != qd.atomic_add(x, 1) - 100:\n    x += 100\nreturn x"
+    assert run(body, a=("qd.i32", a)) == left_over
+
+
 @pytest.mark.parametrize("expression, expected", [("2 and 4", 4), ("3 and 0", 0), ("4 or 2", 4), ("0 or 2", 2), ("0 and 5", 0)])
 def test_logic_has_the_value_of_an_operand(expression, expected):
     left, word, right = expression.split()

@@ -429,3 +429,9 @@ def test_kernel_parameters_that_are_given_by_name_or_by_position_only():
 def test_local_functions_have_parameters_that_are_given_by_name_only():
     body = "def f(a, *, b):\n    return a * 10 + b + n\nreturn f(1, b=2)"
     assert run(body, n=("qd.i32", 100)) == 112
+
+
+def test_a_func_that_returns_on_some_paths_only_is_refused():
+    for body in ("if x > 0:\n        return 1", "if x > 0:\n        return x", "while x > 0:\n        return qd.f32"):
+        with pytest.raises(qd.QuadrantsCompilationError, match="does not return a value on every path|does not have a return statement"):
+            run("return f(n)", preamble=f"@qd.func\ndef f(x):\n    {body}\n", n=("qd.i32", 0))

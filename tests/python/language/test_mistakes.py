@@ -204,3 +204,69 @@ def test_static_arms_may_hold_mistakes_that_are_not_taken():
 def test_functions_of_the_host_are_named(call):
     with pytest.raises(qd.QuadrantsSyntaxError, match="host API.*cannot be called in kernels"):
         run(f"{call}\nreturn 0", preamble="x = qd.field(qd.i32, shape=4)")
+
+
+@pytest.mark.parametrize(
+    "body, construct",
+    [("if f:\n    pass", "if"), ("while f:\n    pass", "while"), ("x = 1 if f else 2", "if"), ("x = n > 0 and f and n > 1", "and")],
+)
+def test_strict_conditions_refuse_floats(on_every_backend, body, construct):
+    run(f"f = 0.0\n{body}", None, n=("qd.i32", 1))
+    on_every_backend(strict_conditions=True)
+    with pytest.raises(TYPE, match="conditions must be an integer; found f32"):
+        run(f"f = 0.0\n{body}", None, n=("qd.i32", 1))
+    with pytest.raises(TYPE, match="'logic_not' takes integral inputs only, however 'f32' is provided"):
+        run("f = 0.0\nx = not f", None)
+
+
+def test_captured_floats_are_refused_where_they_are_not_wanted(on_every_backend):
+    assert run("return captured", "qd.f32", "captured = 0.5\n") == 0.5
+    on_every_backend(raise_on_templated_floats=True)
+    with pytest.raises(ANY, match="Not permitted to access floats as global values"):
+        run("return captured", "qd.f32", "captured = 0.5\n")
+
+
+OBJECTS = """
+import dataclasses
+
+@qd.data_oriented
+class Solver:
+    def __init__(self):
+        self.count, self.array = 1, qd.ndarray(qd.i32, 2)
+
+    @qd.kernel
+    def counts(self) -> qd.i32:
+        return self.count
+
+    @qd.kernel
+    def reads(self) -> qd.i32:
+        return self.array[0]
+
+@dataclasses.dataclass
+class Group:
+    count: qd.i32
+    array: qd.types.NDArray[qd.i32, 1]
+
+@qd.kernel
+def counts(group: Group) -> qd.i32:
+    return group.count
+
+@qd.kernel
+def reads(group: Group) -> qd.i32:
+    return group.array[0]
+"""
+
+
+@pytest.mark.parametrize("name", ["count", "array"])
+def test_deleted_members_are_missing_attributes(name):
+    module = define(OBJECTS)
+    solver, group = module["Solver"](), module["Group"](1, qd.ndarray(qd.i32, 2))
+    launches = {"count": (solver.counts, lambda: module["counts"](group)), "array": (solver.reads, lambda: module["reads"](group))}
+    for launch, owner in zip(launches[name], (solver, group), strict=True):
+        value = launch()
+        delattr(owner, name)
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as caught:
+            launch()
+        assert isinstance(caught.value, ANY)
+        setattr(owner, name, 1 if name == "count" else qd.ndarray(qd.i32, 2))
+        assert launch() == value
