@@ -19,6 +19,8 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
     // Some processors are tuned for narrower registers by default; our loops are written for the widest.
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);
+    // Newer x86 processors guess that what rbp points to is on the stack: as the base of an array's row it costs a stencil 10 %.
+    function.addFnAttr("frame-pointer", "all");
     function.setDoesNotThrow();
   }
 }

@@ -109,6 +109,12 @@ SplitIndex splitIndex(llvm::Value *index) {
   return split;
 }
 
+/// The 64 bits that a signed index was cut from without a loss, null for other indices: LLVM would extend its 32 bits again.
+llvm::Value *findUncut(llvm::Value *index, llvm::Type *wide) {
+  auto *cut = dyn_cast<llvm::TruncInst>(index);
+  return cut && cut->hasNoSignedWrap() && cut->getSrcTy() == wide ? cut->getOperand(0) : nullptr;
+}
+
 /// A sum of indices times strides: a scalar part, a stride from lane to lane, and a part that varies.
 class AddressSum {
 public:
@@ -119,7 +125,10 @@ public:
     auto constant = dyn_cast<llvm::ConstantInt>(stride);
     auto [rest, more] = index.kind.isScalar() && type.isSignedInteger() ? splitIndex(index.value) : SplitIndex{index.value};
     if (more) constant ? void(bytes += more * constant->getSExtValue()) : addOffset(builder.CreateMul(builder.getInt64(more), stride));
-    Component wide = index.kind.isVarying() ? index : body.castIndex({rest, index.kind}, type, builder.getInt64Ty());
+    llvm::Value *uncut = index.kind.isScalar() && type.isSignedInteger() ? findUncut(rest, builder.getInt64Ty()) : nullptr;
+    Component wide = index.kind.isVarying() ? index
+                     : uncut                ? Component{uncut, index.kind}
+                                            : body.castIndex({rest, index.kind}, type, builder.getInt64Ty());
     if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
       addOffset(builder.CreateMul(wide.value, stride));
       if (!wide.kind.isUniform()) laneStride += wide.kind.getStride() * constant->getSExtValue();

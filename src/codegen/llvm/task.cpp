@@ -248,30 +248,49 @@ llvm::SmallVector<llvm::Value *, 4> unflatten(llvm::IRBuilder<> &at, llvm::Value
   return digits;
 }
 
+/// The index of an iteration by its number along the axis. It is in range: saying so lets addresses be computed in 64 bits throughout.
+static llvm::Value *getIndex(llvm::IRBuilder<> &at, const Axis &axis, llvm::Value *number) {
+  bool isSigned = axis.type.isSignedInteger();
+  llvm::Value *index = at.CreateTrunc(number, axis.lower.value->getType(), "", /*IsNUW=*/false, isSigned);
+  auto *step = dyn_cast<llvm::ConstantInt>(axis.step.value);
+  if (!step || !step->isOne()) index = at.CreateMul(index, axis.step.value, "", false, isSigned);
+  return at.CreateAdd(axis.lower.value, index, "", false, isSigned);
+}
+
 void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   if (axes.size() == 1 || plan.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
-  // Row by row: one run is what [begin, end) and a row have in common.
+  // Row by row: one run is what [begin, end) and a row have in common. Only the first row's indices take divisions, the others count on.
+  llvm::SmallVector<llvm::Value *, 4> extents, slots;
+  for (const Axis &axis : axes) {
+    extents.push_back(axis.extent);
+    slots.push_back(in.makeSlot(at.getInt64Ty(), "index"));
+  }
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "position");
   at.CreateStore(begin, slot);
-  llvm::BasicBlock *header = in.makeBlock("rows"), *row = in.makeBlock("row"), *done = in.makeBlock("rows.end");
-  in.continueAt(header);
+  llvm::BasicBlock *start = in.makeBlock("first.row"), *row = in.makeBlock("row"), *done = in.makeBlock("rows.end");
+  at.CreateCondBr(at.CreateICmpULT(begin, end), start, done);
+  in.moveTo(start);
+  for (auto [digit, digitSlot] : llvm::zip(unflatten(at, begin, extents), slots)) at.CreateStore(digit, digitSlot);
+  in.continueAt(row);
   llvm::Value *position = at.CreateLoad(at.getInt64Ty(), slot);
-  at.CreateCondBr(at.CreateICmpULT(position, end), row, done);
-  in.moveTo(row);
-  llvm::SmallVector<llvm::Value *, 4> extents;
-  for (const Axis &axis : axes) extents.push_back(axis.extent);
-  llvm::SmallVector<llvm::Value *, 4> digits = unflatten(at, position, extents);
   for (size_t a = 0; a + 1 < axes.size(); ++a) {
-    llvm::Value *counter = at.CreateTrunc(digits[a], axes[a].lower.value->getType());
-    in.setValue(loop.getBody().getArgument(unsigned(a)), {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
+    in.setValue(loop.getBody().getArgument(unsigned(a)), {{getIndex(at, axes[a], at.CreateLoad(at.getInt64Ty(), slots[a]))}});
   }
-  llvm::Value *left = at.CreateSub(extents.back(), digits.back());
-  llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, at.CreateSub(end, position));
-  emitRun(in, axes, position, digits.back(), length);
-  at.CreateStore(at.CreateAdd(position, length), slot);
-  at.CreateBr(header);
+  llvm::Value *column = at.CreateLoad(at.getInt64Ty(), slots.back());
+  llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(extents.back(), column), at.CreateSub(end, position));
+  emitRun(in, axes, position, column, length);
+  at.CreateStore(at.getInt64(0), slots.back());
+  llvm::Value *carry = at.getInt64(1);
+  for (size_t a = axes.size() - 1; a-- > 0;) {
+    llvm::Value *digit = at.CreateAdd(at.CreateLoad(at.getInt64Ty(), slots[a]), carry), *wraps = at.CreateICmpEQ(digit, extents[a]);
+    at.CreateStore(at.CreateSelect(wraps, at.getInt64(0), digit), slots[a]);
+    carry = at.CreateZExt(wraps, at.getInt64Ty());
+  }
+  position = at.CreateAdd(position, length);
+  at.CreateStore(position, slot);
+  at.CreateCondBr(at.CreateICmpULT(position, end), row, done);
   in.moveTo(done);
 }
 
@@ -373,17 +392,12 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     }
   } else {
     const Axis &axis = axes.back();
-    // Lane 0 is an iteration, so its index is in range: saying so lets addresses be computed in 64 bits throughout.
-    bool isSigned = axis.type.isSignedInteger();
-    llvm::Value *counter = at.CreateTrunc(column, axis.lower.value->getType(), "", /*IsNUW=*/false, isSigned);
     auto step = dyn_cast<llvm::ConstantInt>(axis.step.value);
     Component index;
     if (plan.lanes == 1 || step) {
-      llvm::Value *value = at.CreateMul(counter, axis.step.value, "", false, isSigned);
-      value = at.CreateAdd(axis.lower.value, value, "", false, isSigned);
-      index = {value, plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue())};
+      index = {getIndex(at, axis, column), plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue())};
     } else {
-      llvm::Value *counters = in.toVector({counter, LaneKind::linear(1)});
+      llvm::Value *counters = in.toVector({at.CreateTrunc(column, axis.lower.value->getType()), LaneKind::linear(1)});
       index = in.makeVarying(at.CreateAdd(in.splat(axis.lower.value), at.CreateMul(counters, in.splat(axis.step.value))));
     }
     in.setValue(loop.getBody().getArgument(loop.getRank() - 1), {index});
