@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _options, _runtime
 from ._dtypes import BF16_BITS, bf16, to_numpy_dtype
+from ._errors import QuadrantsRuntimeError
 from ._snode import row_major_strides
 
 CPU, CUDA = 1, 2  # DLPack's types of devices
@@ -134,7 +135,7 @@ def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]
     return extents + element_shape, strides + inner
 
 
-class TileError(ValueError, BufferError):
+class TileError(ValueError, BufferError, QuadrantsRuntimeError):
     """What other libraries ask for has no strides."""
 
 

@@ -117,6 +117,11 @@ class MatrixField(Field):
         """Elements as a torch tensor; one-column elements as vectors unless `keep_dims`. The rest as of every container."""
         return self._export_torch(device, copy, keep_dims, dtype, out)
 
+    @property
+    def ptr(self) -> Any:
+        """The node that the first component is placed in."""
+        return self.snode
+
     @functools.cached_property
     def vars(self) -> tuple[ScalarField, ...]:
         """The fields of the components, row by row, on the same memory."""

@@ -374,7 +374,7 @@ class InteropMethods:
 
         Raises `BufferError` where there is no such capsule.
         """
-        if self._device is None and self.dtype is not bf16:
+        if self._has_view and self.dtype is not bf16:
             options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
             return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
         return export_capsule(self, stream, max_version, dl_device, copy)

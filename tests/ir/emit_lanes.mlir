@@ -26,9 +26,12 @@ qd.kernel @contiguous [] attributes {argument_bytes = 12 : i32} {
 
 // -----
 
-// Rows that are a multiple of a vector long have no rest.
+// Rows that are a multiple of a vector long have no rest; only the first one takes a division.
 // CHECK-LABEL: define internal void @qd_task_0_loop
-// CHECK: rows:
+// CHECK: first.row:
+// CHECK: udiv
+// CHECK: row:
+// CHECK-NOT: {{udiv|urem}}
 // CHECK: store <4 x float>
 // CHECK-NOT: tail:
 // CHECK: ret void

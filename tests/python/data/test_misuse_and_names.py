@@ -164,3 +164,19 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_public_names(name):
     assert not [member for member in NAMES[name].split() if not hasattr(getattr(qd, name), member)]
+
+
+INSTANCES = {
+    "grad dual vars host_accessors": [lambda: f32(4), vectors, lambda: qd.Matrix.field(2, 3, qd.f32, shape=4)],
+    "n m ndim ptr": [vectors, lambda: qd.Matrix.field(2, 3, qd.f32, shape=4)],
+    "dtype element_type arr grad host_accessor": [lambda: nd(4), lambda: qd.Vector.ndarray(3, qd.f32, 4)],
+    "field_dict struct_methods name": [lambda: PAIR.field(shape=2)],
+    "arr offset size": [lambda: nd(4)[1:3]],
+}
+
+
+@pytest.mark.parametrize("names", INSTANCES)
+def test_attributes_of_containers(names):
+    for make in INSTANCES[names]:
+        container = make()
+        assert not [name for name in names.split() if not hasattr(container, name)]

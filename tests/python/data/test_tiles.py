@@ -104,6 +104,18 @@ def test_tiles_have_no_views(export):
         export(tiled())
 
 
+def test_capsules_of_tiles_are_copies_or_refused_as_capsules_are():
+    x = tiled()
+    for refused in (lambda: x.to_dlpack(), lambda: x.__dlpack__(copy=False), lambda: np.from_dlpack(x)):
+        with pytest.raises(BufferError, match="Zero-copy not available") as caught:
+            refused()
+        assert isinstance(caught.value, RuntimeError)
+    x.from_numpy(np.arange(24).reshape(4, 6))
+    copy = np.from_dlpack(x, copy=True)
+    x.fill(0)
+    assert np.array_equal(copy, np.arange(24).reshape(4, 6))
+
+
 def test_one_index_of_each_divided_axis_leaves_a_view():
     x = qd.field(qd.i32)
     qd.root.dense(qd.i, 2).dense(qd.ij, (2, 3)).place(x)
