@@ -44,7 +44,8 @@ FAMILIES = tuple(
          "move it out of the kernel, or write it with if, for, while, assignments and calls of funcs"),
         ("QD202", "A `with` statement in a kernel", r"'with'|'with \.\.\. as", "kernels have no context managers of Python"),
         ("QD203", "A value that is returned without, or against, the return annotation",
-         r"kernel with a return value must be annotated|has a return type but does not have|values? by its annotation|return annotation",
+         r"kernel with a return value must be annotated|has a return type but does not have|values? by its annotation|"
+         r"return annotation|a value on every path",
          "let the annotation behind -> and the return statements agree in number and types"),
         ("QD204", "A `return` or `break` in a parallel loop", r"^Return inside non-static|^Cannot break in the outermost|parallel loop",
          "iterations run in parallel: set a flag in a field, or make the loop serial with qd.loop_config(serialize=True)"),
@@ -68,7 +69,7 @@ FAMILIES = tuple(
          "bring both sides to numbers of one shape: index containers, cast with qd.cast, build vectors of equal length"),
         ("QD304", "An assignment of another shape", r"cannot assign|^Member mismatch|cannot take the components",
          "a variable keeps the type of its first assignment: use another name, or index or build the value to its shape"),
-        ("QD305", "A condition that is neither true nor false", r"conditions must be|has no truth value|Please use .qd.select",
+        ("QD305", "A condition that is neither true nor false", r"conditions must be|has no truth value|in a chain$|Please use .qd.select",
          "reduce vectors with .any() or .all(), compare containers by elements, choose components with qd.select"),
         ("QD306", "A function that takes other kinds of numbers", r"takes integral inputs only|takes real inputs only|integer operands|"
          r"Negative exponent|bit_cast needs",

@@ -231,7 +231,12 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
     fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
   }
+  // `m[i][j]` is a place whenever `m[i, j]` is.
+  if (base.is(Kind::Components) && !base.aggregate->rowOf.empty() && indices.size() == 1 && !indices[0].is(Kind::Range))
+    return subscriptVector(base.aggregate->rowOf[0], {base.aggregate->rowOf[1], indices[0]});
   auto rank = size_t(type.getRank());
+  std::vector<Value> rowOf;
+  if (rank == 2 && indices.size() == 1 && base.is(Kind::Place)) rowOf = {base, load(indices[0])};
   // `v[i, 0]` on a vector, and a row of a matrix.
   if (rank == 1 && indices.size() == 2 && findInteger(indices[1]) == 0) indices.pop_back();
   if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Value>(3, makeObject(nb::none()))));
@@ -280,13 +285,18 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
         positions.back().push_back(start && offset != 0 ? mlir::Value(create<ir::BinaryOp>(ir::BinaryKind::add, start, at)) : at);
       }
     }
-  if (isStatic) return componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
+  if (isStatic) {
+    Value result = componentsOf(base, std::move(flat), VectorType::get(shape, type.getElementType()));
+    result.aggregate->rowOf = std::move(rowOf);
+    return result;
+  }
   if (base.is(Kind::Place)) {
     std::vector<Value> places = listValues(positions, [&](ArrayRef<mlir::Value> at) { return placeOfComponent(base, at); });
     if (shape.empty()) return places[0];
     Value result = makeAggregate(Kind::Components, std::move(places));
     result.type = VectorType::get(shape, type.getElementType());
     result.isReadOnly = base.isReadOnly;
+    result.aggregate->rowOf = std::move(rowOf);
     return result;
   }
   mlir::Value whole = emit(base);

@@ -61,6 +61,7 @@ struct Aggregate {
   bool isTuple = false;
   bool isUnpacked = false;         ///< Sequence: places of a struct, which are stored to
   std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
+  std::vector<Value> rowOf;        ///< Components: of a row, the matrix and the index
   std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written
   bool isGrouped = false;          ///< Range: one index vector
   int64_t sliceLength = 0;         ///< Range, as an index: its length where its start is known at run time only

@@ -86,6 +86,7 @@ class Function:
     result: Kind | tuple[Kind, ...]
     constant: bool = False
     depth: bool = False  # a real function that calls itself as often as its last argument says
+    defaults: int = 0  # how many of its last parameters are given by name, or not at all
 
 
 STRUCT, INNER = Kind("S"), Kind("R")  # the second may be a member of the first
@@ -217,7 +218,7 @@ class Generator:
         make = self.random.choice(
             (self.arithmetic, self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.unary, self.conversion,
              self.choice, self.logic, self.of_vector, self.of_vector, self.extreme, self.call, self.power, self.counting,
-             self.in_python, self.truncating, self.python_form)
+             self.in_python, self.truncating, self.python_form, self.of_library)
         )  # fmt: skip
         return make(depth - 1)
 
@@ -367,6 +368,21 @@ class Generator:
             return Expression(f"{word}({texts})", Kind(dtype))
         return Expression(f"{word}([{texts}])", Kind("u1" if word == "any" else dtype))
 
+    def of_library(self, depth: int) -> Expression:
+        """A func of `qd.math`, or a number of the type of another."""
+        made, kind = self.floating(depth), self.integer(depth)
+        one, other = self.to_dtype(self.scalar(depth), made.dtype).text, self.typed_literal(made.dtype).text
+        forms = [
+            (f"qd.math.clamp({made.text}, {other}, {one})", made.dtype),
+            (f"qd.math.clamp({kind.text}, {self.typed_literal(kind.dtype).text}, {self.typed_literal(kind.dtype).text})", kind.dtype),
+            (f"qd.math.step({made.text}, {one})", made.dtype),
+            (f"qd.math.sign({made.text})", made.dtype),
+            (f"qd.zero({kind.text})", kind.dtype),
+            (f"qd.one({made.text})", made.dtype),
+        ]
+        text, dtype = self.random.choice(forms)
+        return self.to_dtype(Expression(text, Kind(made.dtype if dtype == made.dtype else dtype)), dtype)
+
     def truncating(self, depth: int) -> Expression:
         """A division that rounds toward zero."""
         left, right = self.integer(depth), self.integer(depth)
@@ -436,6 +452,11 @@ class Generator:
     def arguments_of(self, function: Function, depth: int) -> list[str]:
         """Arguments of a func that takes all by value, some by name."""
         given = [self.of_kind(parameter, depth) for parameter in function.kinds]
+        for position in range(len(given) - function.defaults, len(given)):
+            given[position] = f"p{position}={given[position]}" if self.random.random() < 0.6 else ""
+        given = [text for text in given if text]
+        if function.defaults:
+            return given
         if function.constant or function.depth:
             return [*given, str(self.random.randrange(4))]
         if self.random.random() < 0.15 and function in self.functions:
@@ -451,6 +472,14 @@ class Generator:
                 structs += [variable.name for variable in self.visible() if variable.kind == INNER]
             if structs and self.random.random() < 0.6:
                 return self.random.choice(structs)
+            makers = [function for function in self.functions if function.result == kind and not any(function.by_reference)]
+            roll = self.random.random() if depth > 0 else 1
+            if roll < 0.15:
+                word = "({1} if {0} else {2})" if self.random.random() < 0.5 else "qd.select({0}, {1}, {2})"
+                return word.format(self.comparison(depth - 1).text, self.of_kind(kind, depth - 1), self.of_kind(kind, depth - 1))
+            if roll < 0.4 and makers:
+                function = self.random.choice(makers)
+                return f"{function.name}({', '.join(self.arguments_of(function, depth - 1))})"
             return f"{kind.dtype}({', '.join(self.of_kind(member, min(depth, 1)) for member in self.structs[kind].values())})"
         if kind.shape:
             made = self.vector(depth, kind.shape)

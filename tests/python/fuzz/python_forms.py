@@ -12,6 +12,7 @@ class PythonGenerator(VectorGenerator):
 
     def python_form(self, depth: int) -> Expression:
         forms = [self.comprehension, self.list_item, self.dict_item, self.immediate_lambda, self.struct_comparison, self.window_item]
+        forms += [self.sorted_item, self.made_dict_item]
         return self.random.choice(forms)(depth)
 
     def inside(self, *variables: Variable) -> Inside:
@@ -61,6 +62,21 @@ class PythonGenerator(VectorGenerator):
         text = ", ".join(f'"{key}": {item.text}' for key, item in items.items())
         key = self.random.choice("ab")
         return Expression(f'{{{text}}}["{key}"]', items[key].kind)
+
+    def sorted_item(self, depth: int) -> Expression:
+        """An integer of a sorted list."""
+        dtype = self.random.choice(INTEGERS)
+        items = ", ".join(self.scalar(depth, dtype).text for _ in range(3))
+        turned = self.random.choice(("", ", reverse=True"))
+        return Expression(f"sorted([{items}]{turned})[{self.index(3)}]", Kind(dtype))
+
+    def made_dict_item(self, depth: int) -> Expression:
+        """An item of what a comprehension makes, by a key that is known."""
+        variable = self.static_integer()
+        with self.inside(variable):
+            item = self.integer(min(depth, 1))
+        kept = self.random.choice(("", f" if {variable.name} in {{1, 3}}"))
+        return Expression(f"{{{variable.name}: {item.text} for {variable.name} in (1, 2, 3){kept}}}[{self.random.choice('13')}]", item.kind)
 
     def parameters(self, count: int) -> list[Variable]:
         return [Variable(self.fresh("q"), self.any_kind(1), writable=False) for _ in range(count)]

@@ -23,10 +23,49 @@ class StatementGenerator(PythonGenerator):
 
     def statement(self, depth: int) -> list[Statement]:
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
-        simple += [self.several_targets, self.part_of_vector]
+        simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
         nested += [self.match, self.items_loop, self.container_loop, self.local_function]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
+
+    def chain(self, depth: int) -> list[Statement]:
+        """A chain of comparisons that has an effect as far as it is evaluated."""
+        places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS and not kind.shape]
+        if not places:
+            return self.declare(depth)
+        (target, kind), name = self.random.choice(places), self.fresh("y")
+        links = [self.runtime(1).text, f"qd.atomic_{self.random.choice(('add', 'max', 'xor'))}({target}, {self.of_kind(kind, 1)})"]
+        links += [self.scalar(1).text, self.runtime(1).text][: self.random.choice((0, 1, 2))]
+        self.random.shuffle(links)
+        ops = [self.random.choice("< <= > >= == !=".split()) for _ in links[1:]]
+        text = links[0] + "".join(f" {op} {link}" for op, link in zip(ops, links[1:], strict=True))
+        self.scopes[-1].append(Variable(name, Kind("u1")))
+        return [Statement(f"{name} = {text}")]
+
+    def matrix_row(self, depth: int) -> list[Statement]:
+        """A store to a row of a matrix, or to an element of a row."""
+        places = [(target, kind) for target, kind in self.targets() if not kind.is_struct and len(kind.shape) == 2]
+        if not places:
+            return self.declare(depth)
+        target, kind = self.random.choice(places)
+        row = f"{target}[{self.random.randrange(kind.shape[0])}]"
+        if self.random.random() < 0.5:
+            return [Statement(f"{row} {self.random.choice(('=', '+='))} {self.of_kind(Kind(kind.dtype, kind.shape[1:]), 1)}")]
+        return [Statement(f"{row}[{self.index(kind.shape[1])}] {self.random.choice(('=', '*='))} {self.of_kind(Kind(kind.dtype), 1)}")]
+
+    def struct_operation(self, depth: int) -> list[Statement]:
+        """The members of a struct as variables, or a struct changed member by member."""
+        kind = self.random.choice((STRUCT, INNER))
+        if self.random.random() < 0.5:
+            names = [self.fresh("y") for _ in self.structs[kind]]
+            value = self.of_kind(kind, 1)
+            self.scopes[-1] += [Variable(name, member) for name, member in zip(names, self.structs[kind].values(), strict=True)]
+            return [Statement(f"{', '.join(names)} = {value}")]
+        places = [(target, have) for target, have in self.targets() if have == kind]
+        if not places:
+            return self.declare(depth)
+        target = self.random.choice(places)[0]
+        return [Statement(f"{target} {self.random.choice(('+=', '-=', '*='))} {self.of_kind(kind, 1)}")]
 
     def joined(self, depth: int) -> list[Statement]:
         """A variable that both branches declare, perhaps with different types."""

@@ -143,13 +143,18 @@ class ProgramGenerator(StatementGenerator):
         several = self.random.random() < 0.2
         real = not several and self.random.random() < 0.25
         by_reference = [self.random.random() < 0.2 and not (kind.is_struct or several or real) for kind in kinds]
-        result: Kind | tuple[Kind, ...] = Kind(self.any_dtype()) if self.random.random() < 0.75 else self.any_kind(1)
+        roll = self.random.random()
+        result: Kind | tuple[Kind, ...] = Kind(self.any_dtype()) if roll < 0.7 else self.any_kind(1) if roll < 0.85 else STRUCT
         parameters = [Variable(f"p{k}", kind) for k, kind in enumerate(kinds)]
         texts = []
         for parameter, reference in zip(parameters, by_reference, strict=True):
             annotated = real or (not reference and self.random.random() < 0.3)
             texts.append(parameter.name + (": qd.template()" if reference else f": {self.annotation(parameter.kind)}" if annotated else ""))
         constant, recursive = not real and self.random.random() < 0.25, real and self.random.random() < 0.5
+        last = parameters[-1]
+        has_default = not (real or constant or by_reference[-1] or last.kind.shape or last.kind.is_struct) and self.random.random() < 0.4
+        if has_default:
+            texts[-1] = f"*, {last.name}: {self.annotation(last.kind)} = {self.argument(last.kind, 3)}"
         if recursive:
             texts.append("depth: qd.i32")
             parameters.append(Variable("depth", Kind("i32"), writable=False))
@@ -179,7 +184,7 @@ class ProgramGenerator(StatementGenerator):
         arrow = f" -> {self.annotation(result)}" if real else ""
         decorator = Statement("@qd.real_func" if real else "@qd.func")
         self.program.functions += [decorator, Statement(f"def {name}({', '.join(texts)}){arrow}:", body)]
-        self.functions.append(Function(name, kinds, by_reference, result, constant, recursive))
+        self.functions.append(Function(name, kinds, by_reference, result, constant, recursive, int(has_default)))
 
     def array_annotation(self, container: Container) -> str:
         kind = container.stored
@@ -197,7 +202,10 @@ class ProgramGenerator(StatementGenerator):
         if self.random.random() < 0.25:
             signature.append("c: qd.template()")
             parameters.append(Variable("c", Kind(self.options["default_ip"]), writable=False, static=True))
-            given.append("2")
+            given.append("constant")
+        if self.random.random() < 0.2:
+            signature.append("o: " + self.random.choice(("qd.types.NDArray[qd.i32, 1] | None", "qd.Tensor | None")))
+            given.append("optional")
         if self.passing == "plain":
             fields = [c for c in self.containers if c.make == "field" and self.random.random() < 0.3]
             signature += [f"{c.name}: {self.array_annotation(c)}" for c in arrays] + [f"{c.name}: qd.template()" for c in fields]
@@ -214,9 +222,20 @@ class ProgramGenerator(StatementGenerator):
             parameters += [Variable("d.scale", Kind("i32"), writable=False), Variable("d.e.scale", Kind("i32"), writable=False)]
             signature.append("d: D")
             given.append(f"D({', '.join(c.name for c in outer)}{', ' * bool(outer)}E({', '.join([*(c.name for c in inner), '5'])}), 3)")
+        read_at_launch = self.random.random() < 0.5  # the numbers of the object
+        if self.passing == "object":
+            numbers = {"count": Kind(self.options["default_ip"]), "gain": Kind(self.options["default_fp"])}
+            parameters += [Variable(f"self.{name}", kind, False, static=not read_at_launch) for name, kind in numbers.items()]
+            scaled = Kind(self.promote("f32", self.options["default_fp"]))
+            self.functions.append(Function("self.scaled", [Kind("f32")], [False], scaled))
         result = Kind(self.any_dtype()) if self.random.random() < 0.7 else self.random.choice((STRUCT, self.any_kind(1)))
         self.scopes, self.local_functions = [list(parameters)], [[]]
         body: list[Statement] = []
+        if "optional" in given:
+            name = self.fresh("y")
+            body += [Statement("if qd.static(o is None):", [Statement(f"{name} = qd.i32(7)")])]
+            body += [Statement("else:", [Statement(f"{name} = o[{self.index(3)}]")])]
+            self.scopes[-1].append(Variable(name, Kind("i32")))
         for _ in range(self.random.choice((2, 3, 4))):
             body += self.take_window() if self.random.random() < 0.2 else []
             body += self.parallel_loop() if self.random.random() < 0.5 else self.statement(2)
@@ -228,15 +247,20 @@ class ProgramGenerator(StatementGenerator):
             body = [statement for statement in body if not (statement.body and statement.body[0].text.startswith("return"))]
         annotation = f"tuple[{self.annotation(result)}, {self.annotation(result)}]" if pair else self.annotation(result)
         if self.passing == "object":
-            makers = [f"self.{c.name} = {c.name}" for c in self.containers if not c.parent]
+            makers = [f"self.{c.name} = {c.name}" for c in self.containers if not c.parent] + ["self.count, self.gain = count, gain"]
+            func = [Statement("@qd.func"), Statement("def scaled(self, p0: qd.f32):", [Statement("return p0 * self.gain")])]
             method = Statement(f"def k(self, {', '.join(signature)}) -> {annotation}:", body)
-            start = Statement("def __init__(self):", [Statement(text) for text in makers])
-            self.program.functions += [Statement("@qd.data_oriented"), Statement("class C:", [start, Statement("@qd.kernel"), method])]
+            start = Statement("def __init__(self, count, gain):", [Statement(text) for text in makers])
+            decorator = Statement("@qd.data_oriented" + "(template_primitives=False)" * read_at_launch)
+            self.program.functions += [decorator, Statement("class C:", [start, *func, Statement("@qd.kernel"), method])]
         else:
             self.program.functions += [Statement("@qd.kernel"), Statement(f"def k({', '.join(signature)}) -> {annotation}:", body)]
-        for values in ((3, 5, 2), (-7, 100, 1)):
+        known = {"constant": ("2", "5"), "optional": ("None", "np.arange(4, 7, dtype=np.int32)")}
+        for number, values in enumerate(((3, 5, 2), (-7, 100, 1))):
+            chosen = [known[text][number] if text in known else text for text in given]
             arguments = [self.argument(v.kind, value) for v, value in zip(parameters, values, strict=False) if v.name[0] == "n"]
-            self.program.launches.append(f"{'C().k' if self.passing == 'object' else 'k'}({', '.join([*arguments, *given])})")
+            kernel = ("C(3, 0.5).k", "C(2, -0.75).k")[number] if self.passing == "object" else "k"
+            self.program.launches.append(f"{kernel}({', '.join([*arguments, *chosen])})")
 
     def parameter_kind(self) -> Kind:
         roll = self.random.random()
