@@ -43,7 +43,12 @@ std::shared_ptr<Memory> Memory::open(const Api &api, int ordinal) {
     if (memory->isLost) {
       api.setCurrentContext(nullptr); // where another library has left the lost one, every call fails
       cuda::check(api.resetPrimaryContext(ordinal), "start again after a fault");
-      memory.reset(new Memory(api, ordinal));
+      try {
+        memory.reset(new Memory(api, ordinal));
+      } catch (const DriverError &) { // the driver gives no new context while another library's runtime knows of the lost one
+        throw Error(ErrorKind::Runtime, "the GPU cannot be used again in this process: a kernel has faulted, and another library of this "
+                                        "process (torch?) uses the GPU, too; start the process again");
+      }
     }
     return memory;
   }

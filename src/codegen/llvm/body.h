@@ -56,6 +56,8 @@ public:
   Place getElement(const Tensor &tensor, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   Place getComponent(const Place &place, llvm::ArrayRef<Component> indices, mlir::TypeRange types);
   llvm::Value *getExtent(const Tensor &tensor, int64_t axis);
+  /// Bytes from element to element along each axis.
+  llvm::SmallVector<llvm::Value *, 4> getStrides(const Tensor &tensor);
   Components load(const Place &place) { return place.local ? loadLocal(place) : loadMemory(place); }
   void store(const Place &place, const Components &value, bool masked);
   llvm::Value *offsetBy(llvm::Value *pointer, int64_t bytes) {
@@ -133,6 +135,9 @@ public:
   /// The flattened index of the iteration in lane 0, or null in serial code; with random numbers only.
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
+  /// Without the constants that are added to it, a multiple of `columns`: the index of the first of neighbouring columns.
+  llvm::Value *firstColumn = nullptr;
+  int64_t columns = 1;
   llvm::Value *alone = nullptr; ///< see isAlone
   int task = 0;
   llvm::Value *thread = nullptr; ///< QdThread, where threads of a block run on the processor
@@ -180,6 +185,7 @@ private:
   Components loadLocal(const Place &place);
   void storeLocal(const Place &place, const Components &value, bool masked);
   llvm::Value *getPointers(const Place &place, int64_t offset);
+  llvm::Value *getLanePointer(const Place &place, int64_t offset, unsigned lane);
   llvm::SmallVector<llvm::Value *, 4> loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type, llvm::Align align);
   llvm::Value *joinScalars(llvm::ArrayRef<llvm::Value *> values);
   void storeLanes(const Place &place, int64_t offset, llvm::ArrayRef<llvm::Value *> parts, llvm::Align align);

@@ -106,10 +106,13 @@ int ModuleEmitter::getAliasScope(ir::TensorArgumentOp argument) {
   return found == fieldScopes.end() ? -1 : found->second;
 }
 
-void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope) {
-  if (scope < 0 || size_t(scope) >= scopeLists.size()) return;
-  instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, scopeLists[size_t(scope)]);
-  instruction->setMetadata(llvm::LLVMContext::MD_noalias, otherLists[size_t(scope)]);
+void ModuleEmitter::setAlias(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane) {
+  bool isKnown = scope >= 0 && size_t(scope) < scopeLists.size(), hasLane = lane && *lane < iterations.size();
+  auto set = [&](unsigned kind, llvm::MDNode *ofTensor, llvm::MDNode *ofIteration) {
+    if (llvm::MDNode *both = llvm::MDNode::concatenate(ofTensor, ofIteration)) instruction->setMetadata(kind, both);
+  };
+  set(llvm::LLVMContext::MD_alias_scope, isKnown ? scopeLists[size_t(scope)] : nullptr, hasLane ? iterations[*lane].own : nullptr);
+  set(llvm::LLVMContext::MD_noalias, isKnown ? otherLists[size_t(scope)] : nullptr, hasLane ? iterations[*lane].others : nullptr);
 }
 
 void ModuleEmitter::collectWrittenScopes(ir::TaskOp task) {

@@ -44,10 +44,13 @@ private:
   llvm::IRBuilder<> &builder;
 };
 
-/// The iterations of a loop, of which a thread takes those of `rows` neighbours along `rowAxis` at a time.
-artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows);
+/// The iterations of a loop, of which a thread takes those of `rows` neighbours along `rowAxis` and `columns` along the last axis at a
+/// time.
+artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns);
 /// The iterations along one axis, where they are a constant.
 std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis);
+/// Where an axis begins, where that is a constant.
+std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis);
 /// Bytes of the elements of containers, packed, one after the other.
 artifact::HostNumber countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
 
@@ -69,6 +72,7 @@ private:
   LaneKinds getIndexKinds();
   void alignRows();
   llvm::Value *countSteps();
+  llvm::Value *getGroups(unsigned axis);
   llvm::Value *findAlignedElements();
   void emitVersions(bool sharedCopies);
   void emitLoop(bool sharedCopies);
@@ -79,6 +83,13 @@ private:
   llvm::SmallVector<llvm::Value *, 4> getDigits(llvm::Value *numbers);
   void setIndices(llvm::Value *flat);
   void setIndex(unsigned axis, llvm::Value *counter, LaneKind kind);
+
+  // grid_columns.cpp
+  unsigned countColumns();
+  void findAlignedRows(llvm::Value *&misaligned);
+  void emitColumns(llvm::Value *group, llvm::Value *allRows, llvm::function_ref<void()> emitSomeRows);
+  std::vector<ModuleEmitter::IterationScopes> makeIterationScopes();
+  void setColumn(llvm::Value *group, llvm::Value *column);
 
   // grid_reductions.cpp
   void collectReductions();
@@ -96,6 +107,7 @@ private:
   ir::ForOp loop;
   unsigned lanes = 1;
   std::optional<unsigned> rowAxis; ///< the axis along which lanes are neighbours; none: each is a block's width after the last
+  unsigned columns = 1;            ///< that a thread takes of the last axis, with `rowAxis` only
   uint64_t idleColumns = 0;        ///< at the beginning of each row
   unsigned blockSize = 1;
   std::unique_ptr<BodyEmitter> body;
@@ -104,8 +116,10 @@ private:
   llvm::Value *total = nullptr; ///< iterations, of the type that numbers them
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
-  llvm::MapVector<mlir::Value, Tensor> wholeElements; ///< containers whose elements one access takes, when they are aligned
-  llvm::Value *isAligned = nullptr;                   ///< whether all of them are; null: there are none
+  llvm::MapVector<mlir::Value, Tensor>
+      alignedTensors;               ///< containers of which one access takes an element or several, when they are aligned
+  llvm::Value *isAligned = nullptr; ///< whether all of them are; null: there are none
+  bool hasAligned = false;          ///< the version for aligned containers is being emitted
   artifact::DeviceTask plan;
 };
 

@@ -24,6 +24,8 @@ constexpr int64_t kFullGrid = 1 << 17;
 /// Rows of at least this many iterations begin a warp where a line of the cache begins.
 constexpr int64_t kLongRow = 256;
 constexpr unsigned kMostRows = 8;
+/// Rows that go with several columns.
+constexpr unsigned kRowsOfColumns = 4;
 /// Bodies of at most this many operations are emitted twice: for elements that are aligned, and for others.
 constexpr int64_t kVersionedBody = 1024;
 /// Threads of a multiprocessor that are enough where each has much to do: they get 64 registers or more.
@@ -173,6 +175,8 @@ void GridTask::chooseLanes() {
              (!module.options.lanes && countKnownIterations() < double(kFullGrid) * lanes);
     };
     while (lanes > 1 && isTooMany()) lanes /= 2;
+    columns = lanes > 1 ? countColumns() : 1;
+    if (columns > 1) lanes = std::min(lanes, kRowsOfColumns);
   } else {
     lanes = choose(kBytesInFlight, kMostLanes);
   }
@@ -199,7 +203,7 @@ void GridTask::emitParallel() {
   blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.mostThreads));
   // Warps take part as a whole in what a block combines.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
-  plan.iterations = countIterations(loop, rowAxis, lanes);
+  plan.iterations = countIterations(loop, rowAxis, lanes, columns);
   plan.perThread = rowAxis ? 1 : lanes;
 
   const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, getIndexKinds());
@@ -210,7 +214,7 @@ void GridTask::emitParallel() {
   llvm::IRBuilder<> &at = body->builder;
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
   passes::collectPlaces(loop.getLoc(), report.frames);
-  report.lanes = lanes;
+  report.lanes = lanes * columns;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   for (Operation &op : task.getBody().front()) {
@@ -247,7 +251,7 @@ void GridTask::alignRows() {
   Axis &axis = axes.back();
   auto *lower = dyn_cast<llvm::ConstantInt>(axis.lower.value);
   if (!lower || findStep(loop, loop.getRank() - 1) != 1) return;
-  idleColumns = uint64_t(lower->getSExtValue()) % GridThreads::kWarp;
+  idleColumns = uint64_t(lower->getSExtValue()) % (GridThreads::kWarp * columns);
   axis.lower.value = llvm::ConstantInt::get(lower->getType(), uint64_t(lower->getSExtValue()) - idleColumns);
   axis.extent = body->builder.CreateAdd(axis.extent, body->builder.getInt64(idleColumns));
 }
@@ -256,12 +260,16 @@ void GridTask::alignRows() {
 llvm::Value *GridTask::countSteps() {
   llvm::IRBuilder<> &at = body->builder;
   llvm::Value *count = at.getInt64(1);
-  for (auto [a, axis] : llvm::enumerate(axes)) {
-    bool isGrouped = a == rowAxis;
-    count =
-        at.CreateMul(count, isGrouped ? at.CreateUDiv(at.CreateAdd(axis.extent, at.getInt64(lanes - 1)), at.getInt64(lanes)) : axis.extent);
-  }
+  for (unsigned axis = 0; axis < axes.size(); ++axis) count = at.CreateMul(count, getGroups(axis));
   return count;
+}
+
+/// Iterations along an axis, as many as a thread takes at a time counted as one.
+llvm::Value *GridTask::getGroups(unsigned axis) {
+  llvm::IRBuilder<> &at = body->builder;
+  unsigned size = axis == rowAxis ? lanes : axis + 1 == axes.size() ? columns : 1;
+  llvm::Value *extent = axes[axis].extent;
+  return size == 1 ? extent : at.CreateUDiv(at.CreateAdd(extent, at.getInt64(size - 1)), at.getInt64(size));
 }
 
 /// Bytes of an element that one access can take: vectors of two or four. 0: of others.
@@ -274,35 +282,39 @@ static int64_t getWholeBytes(ModuleEmitter &module, ir::TensorType type) {
   return isWhole && (type.isPacked() || llvm::all_of(type.getStrides(), isMultiple)) ? bytes : 0;
 }
 
-/// Whether all containers with such elements are aligned, which an address of another library's array need not be. Null: there are none.
+/// Whether all containers of which one access could take more than a scalar are aligned, which an address of another library's array need
+/// not be. Null: there are none.
 llvm::Value *GridTask::findAlignedElements() {
   llvm::IRBuilder<> &at = body->builder;
   // Arrays that threads share would be there twice.
   if (module.isOfBlock(loop) || module.getSize(loop.getBody()) > kVersionedBody) return nullptr;
-  llvm::Value *aligned = nullptr;
+  llvm::Value *misaligned = nullptr;
+  if (columns > 1) findAlignedRows(misaligned);
   loop.getBody().walk([&](ir::ElementOp element) {
     Value container = element.getTensor();
     if (auto copy = container.getDefiningOp<ir::PrivateCopyOp>()) container = copy->getOperand(0);
     int64_t bytes = container.getDefiningOp<ir::TensorArgumentOp>() ? getWholeBytes(module, cast<ir::TensorType>(container.getType())) : 0;
-    if (!bytes || wholeElements.contains(container)) return;
+    if (!bytes || alignedTensors.contains(container)) return;
     Tensor tensor = body->getTensor(container);
     llvm::Value *low = at.CreateAnd(at.CreatePtrToInt(tensor.data, at.getInt64Ty()), at.getInt64(uint64_t(bytes - 1)));
-    aligned = aligned ? at.CreateOr(aligned, low) : low;
+    misaligned = misaligned ? at.CreateOr(misaligned, low) : low;
     tensor.alignment = bytes;
-    wholeElements[container] = tensor;
+    alignedTensors[container] = tensor;
   });
-  return aligned ? at.CreateIsNull(aligned) : nullptr;
+  return misaligned ? at.CreateIsNull(misaligned) : nullptr;
 }
 
-/// The loop, twice where that lets whole elements be read and written at a time.
+/// The loop, twice where that lets whole elements, or several, be read and written at a time.
 void GridTask::emitVersions(bool sharedCopies) {
   if (!isAligned) return emitLoop(sharedCopies);
   auto emitAligned = [&] {
-    for (auto &[container, tensor] : wholeElements) body->setTensor(container, tensor);
+    for (auto &[container, tensor] : alignedTensors) body->setTensor(container, tensor);
+    hasAligned = true;
     emitLoop(sharedCopies);
-    for (auto &[container, tensor] : wholeElements) {
+    hasAligned = false;
+    for (auto &[container, tensor] : alignedTensors) {
       Tensor plain = tensor;
-      plain.alignment = 0;
+      plain.alignment = plain.rowAlignment = 0;
       body->setTensor(container, plain);
     }
   };
@@ -370,17 +382,18 @@ void GridTask::emitRows(llvm::Value *flat) {
   llvm::Value *first = digits[*rowAxis] = at.CreateMul(digits[*rowAxis], number(lanes), "", /*HasNUW=*/true);
   llvm::Value *rows = at.CreateTrunc(axes[*rowAxis].extent, flat->getType());
   LaneKinds kinds = getIndexKinds();
-  for (unsigned axis = 0; axis < axes.size(); ++axis) setIndex(axis, digits[axis], kinds[axis]);
+  for (unsigned axis = 0; axis < axes.size(); ++axis)
+    if (columns == 1 || axis + 1 < axes.size()) setIndex(axis, digits[axis], kinds[axis]);
   auto emitSome = [&] {
     body->mask = at.CreateICmpULT(body->toVector({first, LaneKind::linear(1)}), body->splat(rows));
     emitBody();
     body->mask = nullptr;
   };
   auto constant = dyn_cast<llvm::ConstantInt>(rows);
-  auto emitAll = [&] {
-    if (constant && constant->getZExtValue() % lanes == 0) return emitBody();
-    body->emitWhen(at.CreateICmpULE(at.CreateAdd(first, number(lanes), "", /*HasNUW=*/true), rows), "rows", [&] { emitBody(); }, emitSome);
-  };
+  bool isEven = constant && constant->getZExtValue() % lanes == 0;
+  llvm::Value *allRows = isEven ? at.getTrue() : at.CreateICmpULE(at.CreateAdd(first, number(lanes), "", /*HasNUW=*/true), rows);
+  if (columns > 1) return emitColumns(digits.back(), allRows, emitSome);
+  auto emitAll = [&] { isEven ? emitBody() : body->emitWhen(allRows, "rows", [&] { emitBody(); }, emitSome); };
   idleColumns ? body->emitWhen(at.CreateICmpUGE(digits.back(), number(idleColumns)), "column", emitAll) : emitAll();
 }
 
@@ -393,11 +406,9 @@ void GridTask::emitBody() {
 llvm::SmallVector<llvm::Value *, 4> GridTask::getDigits(llvm::Value *numbers) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::SmallVector<llvm::Value *, 4> extents;
-  for (auto [a, axis] : llvm::enumerate(axes)) {
-    llvm::Value *extent = axis.extent;
-    if (a == rowAxis) extent = at.CreateUDiv(at.CreateAdd(extent, at.getInt64(lanes - 1)), at.getInt64(lanes));
+  for (unsigned axis = 0; axis < axes.size(); ++axis) {
     // Empty loops never come here, but their extents are divided by all the same.
-    extent = at.CreateTrunc(getLarger(at, extent, at.getInt64(1)), total->getType());
+    llvm::Value *extent = at.CreateTrunc(getLarger(at, getGroups(axis), at.getInt64(1)), total->getType());
     extents.push_back(numbers->getType()->isVectorTy() ? body->splat(extent) : extent);
   }
   return unflatten(at, numbers, extents);

@@ -20,18 +20,22 @@ static HostNumber countRounds(ir::ForOp loop, unsigned axis) {
   return combine(Kind::Max, makeConstant(0), length);
 }
 
-std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) {
-  HostNumber rounds = limitDepth(countRounds(loop, axis));
+static std::optional<int64_t> findConstant(const HostNumber &number) {
   bool isConstant =
-      rounds.isKnown() && llvm::none_of(rounds.steps, [](const HostNumber::Step &step) { return step.kind == Kind::Argument; });
-  return isConstant ? std::optional(rounds.evaluate(nullptr)) : std::nullopt;
+      number.isKnown() && llvm::none_of(number.steps, [](const HostNumber::Step &step) { return step.kind == Kind::Argument; });
+  return isConstant ? std::optional(number.evaluate(nullptr)) : std::nullopt;
 }
 
-HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows) {
+std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) { return findConstant(limitDepth(countRounds(loop, axis))); }
+
+std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis) { return findConstant(findHostNumber(loop.getLower()[axis])); }
+
+HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns) {
   HostNumber product = makeConstant(1);
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
     HostNumber rounds = countRounds(loop, axis);
-    if (axis == rowAxis) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(rows - 1)), makeConstant(rows));
+    unsigned group = axis == rowAxis ? rows : axis + 1 == loop.getRank() ? columns : 1;
+    if (group > 1) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(group - 1)), makeConstant(group));
     product = combine(Kind::Mul, product, rounds);
   }
   return limitDepth(std::move(product));

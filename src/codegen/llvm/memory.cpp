@@ -7,6 +7,9 @@
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 
+#include <numeric>
+#include <tuple>
+
 using namespace mlir;
 
 namespace qd::codegen {
@@ -118,17 +121,26 @@ llvm::Value *findUncut(llvm::Value *index, llvm::Type *wide) {
 /// A sum of indices times strides: a scalar part, a stride from lane to lane, and a part that varies.
 class AddressSum {
 public:
-  AddressSum(BodyEmitter &body, llvm::Type *varyingType) : body(body), varyingType(varyingType) {}
+  AddressSum(BodyEmitter &body, llvm::Type *varyingType, int64_t rowAlignment = 0)
+      : body(body), varyingType(varyingType), multiple(rowAlignment) {}
 
   void add(const Component &index, Type type, llvm::Value *stride) {
     llvm::IRBuilder<> &builder = body.builder;
     auto constant = dyn_cast<llvm::ConstantInt>(stride);
     auto [rest, more] = index.kind.isScalar() && type.isSignedInteger() ? splitIndex(index.value) : SplitIndex{index.value};
-    if (more) constant ? void(bytes += more * constant->getSExtValue()) : addOffset(builder.CreateMul(builder.getInt64(more), stride));
     llvm::Value *uncut = index.kind.isScalar() && type.isSignedInteger() ? findUncut(rest, builder.getInt64Ty()) : nullptr;
     Component wide = index.kind.isVarying() ? index
                      : uncut                ? Component{uncut, index.kind}
                                             : body.castIndex({rest, index.kind}, type, builder.getInt64Ty());
+    if (!constant && wide.kind.isScalar() && !wide.kind.isUniform()) {
+      std::tie(rowStride, firstRow, rowStep) = std::tuple(stride, more, wide.kind.getStride());
+      rowOffset = sum(rowOffset, builder.CreateMul(wide.value, stride));
+      if (more) offset = sum(offset, builder.CreateMul(builder.getInt64(more), stride));
+    } else if (more) {
+      addConstant(more, stride);
+    }
+    // Of other strides the tensor's alignment is known.
+    if (constant) keepMultiple(constant->getSExtValue() * (rest == body.firstColumn ? body.columns : 1));
     if (wide.kind.isScalar() && (wide.kind.isUniform() || constant)) {
       addOffset(builder.CreateMul(wide.value, stride));
       if (!wide.kind.isUniform()) laneStride += wide.kind.getStride() * constant->getSExtValue();
@@ -137,10 +149,22 @@ public:
     bool isSigned = !type.isUnsignedInteger() && !type.isInteger(1);
     llvm::Value *vector = builder.CreateIntCast(body.toVector({rest, index.kind}), body.widen(varyingType), isSigned);
     varying = sum(varying, builder.CreateMul(vector, body.splat(builder.CreateIntCast(stride, varyingType, true))));
+    ++varyingParts;
+  }
+
+  void addConstant(int64_t count, llvm::Value *stride) {
+    if (auto *constant = dyn_cast<llvm::ConstantInt>(stride))
+      bytes += count * constant->getSExtValue();
+    else
+      addOffset(body.builder.CreateMul(body.builder.getInt64(count), stride));
   }
 
   void finish(Place &place) {
     llvm::IRBuilder<> &builder = body.builder;
+    if (rowStride && varyingParts == 1 && !place.offsets && laneStride == 0) {
+      place.rows = rowOffset ? builder.CreateGEP(builder.getInt8Ty(), place.base, rowOffset) : place.base;
+      std::tie(place.rowStride, place.firstRow, place.rowStep, place.rowBytes) = std::tuple(rowStride, firstRow, rowStep, bytes);
+    }
     if (offset) place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, offset);
     place.base = body.offsetBy(place.base, bytes);
     if (place.lanes.isVarying() || varying) {
@@ -153,16 +177,27 @@ public:
     } else {
       place.lanes = LaneKind::linear(place.lanes.getStride() + laneStride);
     }
+    keepMultiple(bytes);
+    keepMultiple(laneStride);
+    place.multiple = multiple;
   }
 
 private:
   llvm::Value *sum(llvm::Value *a, llvm::Value *b) { return !a ? b : !b ? a : body.builder.CreateAdd(a, b); }
-  void addOffset(llvm::Value *more) { offset = sum(offset, more); }
+  void addOffset(llvm::Value *more) {
+    offset = sum(offset, more);
+    rowOffset = sum(rowOffset, more);
+  }
+  void keepMultiple(int64_t part) { multiple = std::gcd(multiple, multiple ? part : 0); }
 
   BodyEmitter &body;
   llvm::Type *varyingType;
   llvm::Value *offset = nullptr, *varying = nullptr;
+  int varyingParts = 0;
+  llvm::Value *rowOffset = nullptr, *rowStride = nullptr; // of the last part that was one row after the other
+  int64_t firstRow = 0, rowStep = 0;
   int64_t laneStride = 0, bytes = 0;
+  int64_t multiple; ///< bytes of which every part of the sum is a multiple, a power of two; 0: not known
 };
 
 /// Whether 31 bits hold every index times its stride.
@@ -198,6 +233,25 @@ llvm::Value *BodyEmitter::getExtent(const Tensor &tensor, int64_t axis) {
   return loadNumber(*this, tensor, llvm::count(tensor.type.getExtents().take_front(size_t(axis)), layout::kDynamic));
 }
 
+llvm::SmallVector<llvm::Value *, 4> BodyEmitter::getStrides(const Tensor &tensor) {
+  ir::TensorType type = tensor.type;
+  llvm::SmallVector<llvm::Value *, 4> strides(size_t(type.getRank()));
+  llvm::Value *packed =
+      builder.getInt64(uint64_t(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement()))));
+  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
+    llvm::Value *&stride = strides[size_t(axis)];
+    if (type.isPacked()) {
+      stride = packed;
+      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis));
+    } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
+      stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
+    } else {
+      stride = loadNumber(*this, tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
+    }
+  }
+  return strides;
+}
+
 Component BodyEmitter::getTile(const Component &index, int64_t first, int64_t length) {
   Component from = index.kind.isUniform() ? index : makeVarying(toVector(index));
   llvm::Type *integer = from.value->getType();
@@ -215,20 +269,11 @@ Place BodyEmitter::getElement(const Tensor &tensor, ArrayRef<Component> indices,
   place.isPrivate = tensor.isPrivate;
   place.isShared = tensor.isShared;
   place.alignment = tensor.alignment;
-  AddressSum sum(*this, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty());
-  llvm::Value *packed = builder.getInt64(uint64_t(ir::getComponentCount(place.pointee) * module.getByteSize(ir::getScalar(place.pointee))));
-  for (int64_t axis = type.getRank() - 1; axis >= 0; --axis) {
-    llvm::Value *stride = packed;
-    if (type.isPacked()) {
-      if (axis > 0) packed = builder.CreateMul(packed, getExtent(tensor, axis));
-    } else if (type.getStrides()[size_t(axis)] != layout::kDynamic) {
-      stride = builder.getInt64(uint64_t(type.getStrides()[size_t(axis)]));
-    } else {
-      stride = loadNumber(*this, tensor, llvm::count(type.getExtents(), layout::kDynamic) + axis);
-    }
-    sum.add(indices[size_t(axis)], types[size_t(axis)], stride);
-    if (int64_t first = type.getFirst(axis)) // a constant, which addressing modes add for nothing
-      place.base = builder.CreateGEP(builder.getInt8Ty(), place.base, builder.CreateMul(stride, builder.getInt64(uint64_t(-first))));
+  AddressSum sum(*this, hasSmallOffsets(type) ? builder.getInt32Ty() : builder.getInt64Ty(), tensor.rowAlignment);
+  llvm::SmallVector<llvm::Value *, 4> strides = getStrides(tensor);
+  for (size_t axis = strides.size(); axis-- > 0;) {
+    sum.add(indices[axis], types[axis], strides[axis]);
+    if (int64_t first = type.getFirst(int64_t(axis))) sum.addConstant(-first, strides[axis]);
   }
   for (const layout::Tiling &tiling : ir::getTilings(type)) {
     Type indexType = types[size_t(tiling.axis)];
@@ -243,7 +288,8 @@ Place BodyEmitter::getComponent(const Place &place, ArrayRef<Component> indices,
   auto shape = cast<VectorType>(place.pointee);
   Place part = place;
   part.pointee = shape.getElementType();
-  part.alignment = 0;
+  part.alignment = part.multiple = 0;
+  part.rows = nullptr;
   if (!place.local) {
     AddressSum sum(*this, place.offsets ? place.offsets->getType()->getScalarType() : builder.getInt64Ty());
     int64_t stride = place.componentStride;
@@ -346,6 +392,17 @@ llvm::Value *BodyEmitter::getPointers(const Place &place, int64_t offset) {
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), offsets);
 }
 
+/// The address of a lane, `offset` bytes on.
+llvm::Value *BodyEmitter::getLanePointer(const Place &place, int64_t offset, unsigned lane) {
+  if (place.rows) {
+    llvm::Value *distance = builder.CreateMul(place.rowStride, builder.getInt64(uint64_t(place.firstRow + place.rowStep * lane)));
+    return offsetBy(builder.CreateGEP(builder.getInt8Ty(), place.rows, distance), place.rowBytes + offset);
+  }
+  llvm::Value *distance = place.lanes.isVarying() ? builder.CreateExtractElement(place.offsets, lane)
+                                                  : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
+  return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), distance);
+}
+
 /// Lane by lane: threads of a grid have neighbours of their own, and each access keeps what is known about it. Gives `count` components
 /// that lie side by side.
 llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type,
@@ -356,13 +413,10 @@ llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, i
     builder.CreateStore(llvm::Constant::getNullValue(widen(type)), slots.back());
   }
   llvm::Type *whole = count == 1 ? type : llvm::FixedVectorType::get(type, count);
-  llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     auto loadOne = [&] {
-      llvm::Value *distance =
-          offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
-      llvm::LoadInst *one = builder.CreateAlignedLoad(whole, builder.CreateGEP(builder.getInt8Ty(), base, distance), align);
-      module.setAlias(one, place.scope);
+      llvm::LoadInst *one = builder.CreateAlignedLoad(whole, getLanePointer(place, offset, lane), align);
+      module.setAlias(one, place.scope, lane);
       module.setReadOnly(one, place.scope);
       for (unsigned part = 0; part < count; ++part) {
         llvm::Value *own = count == 1 ? one : builder.CreateExtractElement(one, part);
@@ -386,15 +440,12 @@ llvm::Value *BodyEmitter::joinScalars(ArrayRef<llvm::Value *> values) {
 }
 
 void BodyEmitter::storeLanes(const Place &place, int64_t offset, ArrayRef<llvm::Value *> parts, llvm::Align align) {
-  llvm::Value *offsets = place.lanes.isVarying() ? place.offsets : nullptr, *base = offsetBy(place.base, offset);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     auto storeOne = [&] {
-      llvm::Value *distance =
-          offsets ? builder.CreateExtractElement(offsets, lane) : builder.getInt64(uint64_t(place.lanes.getStride()) * lane);
-      llvm::Value *pointer = builder.CreateGEP(builder.getInt8Ty(), base, distance);
+      llvm::Value *pointer = getLanePointer(place, offset, lane);
       llvm::SmallVector<llvm::Value *, 4> own;
       for (llvm::Value *part : parts) own.push_back(builder.CreateExtractElement(part, lane));
-      module.setAlias(builder.CreateAlignedStore(joinScalars(own), pointer, align), place.scope);
+      module.setAlias(builder.CreateAlignedStore(joinScalars(own), pointer, align), place.scope, lane);
     };
     mask ? emitWhen(builder.CreateExtractElement(mask, lane), "lane", storeOne) : storeOne();
   }
@@ -417,7 +468,7 @@ Components BodyEmitter::loadMemory(const Place &place) {
   llvm::Type *type = module.getMemoryType(scalar);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
   int64_t group = module.traits.hasGrids ? std::max<int64_t>(place.alignment / size, 1) : getGroup(place, count, size);
-  llvm::Align align{uint64_t(std::max(size, place.alignment))};
+  llvm::Align align{uint64_t(std::max({size, place.alignment, place.multiple}))};
   Components result;
   for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     llvm::Instruction *all;
@@ -459,7 +510,7 @@ void BodyEmitter::storeMemory(const Place &place, const Components &value) {
   Type scalar = ir::getScalar(place.pointee);
   int64_t count = ir::getComponentCount(place.pointee), size = module.getByteSize(scalar);
   int64_t group = module.traits.hasGrids ? std::max<int64_t>(place.alignment / size, 1) : getGroup(place, count, size);
-  llvm::Align align{uint64_t(std::max(size, place.alignment))};
+  llvm::Align align{uint64_t(std::max({size, place.alignment, place.multiple}))};
   for (int64_t i = 0; i < count; i += std::max<int64_t>(group, 1)) {
     const Component &component = value[size_t(i)];
     llvm::Instruction *stored;

@@ -80,7 +80,8 @@ public:
   /// Where a shared array lies in the memory of a block.
   uint32_t getSharedOffset(ir::SharedOp op);
   uint32_t sharedBytes = 0; ///< of the shared arrays of all tasks up to here
-  void setAlias(llvm::Instruction *instruction, int scope);
+  /// Tells what an access to a container, of one lane only where that is given, has nothing to do with.
+  void setAlias(llvm::Instruction *instruction, int scope, std::optional<unsigned> lane = std::nullopt);
   /// Tells a load that no thread of the grid writes what it reads, where that is so.
   void setReadOnly(llvm::Instruction *load, int scope);
 
@@ -100,10 +101,15 @@ public:
   llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
 
   //--- Targets with grids ---
-  bool hasReadOnlyLoads = false;   ///< loads of what the task does not write may go through the cache for constants
-  bool wantsRegisters = false;     ///< the task that is being emitted waits for many loads at a time
-  bool mayHaveFailed = false;      ///< a check of theirs may have failed
-  std::optional<uint32_t> endSlot; ///< scratch slot that says whether one of them ended the kernel
+  bool hasReadOnlyLoads = false; ///< loads of what the task does not write may go through the cache for constants
+  /// Alias scopes of an iteration of a parallel loop, and of those beside it: nothing orders them.
+  struct IterationScopes {
+    llvm::MDNode *own, *others;
+  };
+  std::vector<IterationScopes> iterations; ///< for each lane, where they are told apart
+  bool wantsRegisters = false;             ///< the task that is being emitted waits for many loads at a time
+  bool mayHaveFailed = false;              ///< a check of theirs may have failed
+  std::optional<uint32_t> endSlot;         ///< scratch slot that says whether one of them ended the kernel
 
 private:
   void collectAliasScopes();

@@ -37,10 +37,11 @@ struct Tensor {
   ir::TensorType type;
   llvm::Value *descriptor = nullptr; ///< pointer to the QdTensorArgument
   llvm::Value *data = nullptr;
-  int scope = -1;         ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
-  bool isPrivate = false; ///< nobody else touches the data: atomics need not be atomic
-  bool isShared = false;  ///< the data lie in the memory of a block of threads
-  int64_t alignment = 0;  ///< bytes of a whole element, when every element lies at a multiple of them; 0: that is not known
+  int scope = -1;           ///< alias scope (ModuleEmitter::getAliasScope); -1: unknown
+  bool isPrivate = false;   ///< nobody else touches the data: atomics need not be atomic
+  bool isShared = false;    ///< the data lie in the memory of a block of threads
+  int64_t alignment = 0;    ///< bytes of a whole element, when every element lies at a multiple of them; 0: that is not known
+  int64_t rowAlignment = 0; ///< bytes of which the data and all strides but the last are multiples; 0: that is not known
 };
 
 /// Where a local lives: one slot per component; with many components they are the elements of one array.
@@ -68,6 +69,11 @@ struct Place {
   bool isVolatile = false; ///< for loads; with one lane only
   bool isShared = false;
   int64_t alignment = 0; ///< of the whole element that this is; 0: that of a scalar
+  int64_t multiple = 0;  ///< bytes of which the address is a multiple in all lanes; 0: those of a scalar
+  /// Lanes that are rows at a stride which only the launch knows, said again: lane i is at rows + (firstRow + i * rowStep) * rowStride +
+  /// rowBytes, where LLVM sees what rows have in common. Null: lanes are something else.
+  llvm::Value *rows = nullptr, *rowStride = nullptr;
+  int64_t firstRow = 0, rowStep = 0, rowBytes = 0;
 };
 
 } // namespace qd::codegen

@@ -228,6 +228,27 @@ def test_neighbours_along_rows_are_read_once() -> None:
     assert ptx.count("st.global") == 8 and ptx.count("ld.global") == 10
 
 
+def test_neighbouring_columns_are_one_access() -> None:
+    x, y = qd.field(qd.f32, (4096, 4096)), qd.field(qd.f32, (4096, 4096))
+
+    @qd.kernel
+    def kernel() -> None:
+        for i, j in qd.ndrange((1, 4095), (1, 4095)):
+            y[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
+
+    ptx = make_ptx(kernel)
+    assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.nc.v4.b32") == 6
+
+    @qd.kernel
+    def of_arrays(x: qd.types.ndarray(qd.f32, 2), y: qd.types.ndarray(qd.f32, 2)) -> None:
+        for i, j in qd.ndrange((1, 4095), (1, 4095)):
+            y[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
+
+    # Whether they are one array does not matter: iterations are in no order.
+    ptx = make_ptx(of_arrays, *(qd.ndarray(qd.f32, (4096, 4096)) for _ in range(2)))
+    assert ptx.count("st.global.v4.b32") == 4 and ptx.count("ld.global.v4.b32") >= 6
+
+
 def test_whole_vectors_are_read_written_and_added() -> None:
     x, y = qd.Vector.field(2, qd.f32, 100_000), qd.Vector.field(4, qd.f32, 100_000)
 

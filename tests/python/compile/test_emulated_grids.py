@@ -319,7 +319,7 @@ def test_tasks_are_repeated_until_a_flag_is_zero() -> None:
         np.testing.assert_array_equal(x.to_numpy(), -6 * np.arange(100), str(round_number))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 300), (3, 5), (17, 130), (64, 64), (0, 4)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 300), (3, 5), (17, 130), (64, 64), (0, 4), (9, 1022), (4, 2), (6, 518)])
 def test_neighbouring_rows(shape: tuple[int, int]) -> None:
     values = np.random.default_rng(1).integers(0, 100, (shape[0] + 2, shape[1] + 2)).astype(np.int32)
     x, y, total = qd.field(qd.i32, values.shape), qd.ndarray(qd.i32, values.shape), qd.field(qd.i32, ())
@@ -336,6 +336,33 @@ def test_neighbouring_rows(shape: tuple[int, int]) -> None:
     expected[1:-1, 1:-1] = values[:-2, 1:-1] + 2 * values[2:, 1:-1] + 3 * values[1:-1, :-2] + 4 * values[1:-1, 2:]
     np.testing.assert_array_equal(y.to_numpy(), expected)
     assert total[None] == values[1:-1, 1:-1].sum()
+
+
+@pytest.mark.parametrize("dtype", [qd.i32, qd.f64])
+@pytest.mark.parametrize("first", [0, 1, 4])
+@pytest.mark.parametrize("columns", [16, 1024, 1023, 1030, 2, 1])
+def test_neighbouring_columns(columns: int, first: int, dtype: Any) -> None:
+    """Rows of aligned arrays are read and written in parts of several columns; any array gives the same."""
+    rows, space = 7, qd.ndarray(dtype, 7 * columns + 4)
+    values = np.random.default_rng(2).integers(0, 100, 7 * columns + 4).astype(space.to_numpy().dtype)
+    space.from_numpy(values)
+    whole = space.__cuda_array_interface__
+    address = whole["data"][0] + first * values.itemsize
+
+    class Part:
+        __cuda_array_interface__ = {**whole, "data": (address, False), "shape": (rows, columns), "strides": None}
+
+    y = qd.ndarray(dtype, (rows, columns))
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(), y: qd.types.ndarray(), low: qd.i32) -> None:
+        for i, j in qd.ndrange((1, x.shape[0]), (3, x.shape[1] - 1)):
+            y[i, j] = x[i, j - 1] + 2 * x[i, j + 1] + 3 * x[i - 1, j] - x[i, 0]
+
+    kernel(Part(), y, 1)
+    x, expected = values[first : first + rows * columns].reshape(rows, columns), np.zeros((rows, columns), values.dtype)
+    expected[1:, 3:-1] = (x[1:, 2:-2] + 2 * x[1:, 4:] + 3 * x[:-1, 3:-1] - x[1:, :1])[:, : max(columns - 4, 0)]
+    np.testing.assert_array_equal(y.to_numpy(), expected)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
