@@ -226,6 +226,11 @@ class ExpressionRewriter(ast.NodeTransformer):
         if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
+        if name == "grouped" and node.args:
+            if self.is_static_call(node.args[0]):
+                self.fail("'qd.static' is not allowed inside 'qd.grouped'", node.args[0])
+            if self.static_depth and hasattr(self.resolve(node.args[0]), "shape"):
+                self.fail("Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.", node.args[0])
         self.static_depth += name in ("static", "static_assert", "static_print")
         stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)

@@ -49,6 +49,8 @@ BODIES = [
     ("for i in qd.static(range(3)):\n    if n > 1:\n        continue", SYNTAX, "You are trying to `continue` a static `for` loop"),
     ("for i, j in qd.grouped(field2):\n    pass", SYNTAX, "Group for should have 1 loop target, found 2"),
     ("for i in qd.grouped(qd.grouped(field2)):\n    pass", SYNTAX, "'qd.grouped' cannot be nested"),
+    ("for i in qd.grouped(qd.static(field2)):\n    pass", SYNTAX, "'qd.static' is not allowed inside 'qd.grouped'"),
+    ("for i in qd.static(qd.grouped(field2)):\n    pass", SYNTAX, "Only 'qd.ndrange' is allowed in"),
     ("for i in range(stop=3):\n    pass", SYNTAX, "Range should have 1 or 2 arguments"),
     ("captured_vector[1] = 5", SYNTAX, "captured value is constant"),
     ("captured_vector.x = 5", SYNTAX, "captured value is constant"),
