@@ -194,6 +194,18 @@ Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
 /// Whether something that the code takes to be alone in its memory shares some with another input of this launch: a field with any, an
 /// updated array with another one.
 bool Plan::findOverlap(PyObject *const *slots) {
+  // Nearly always each has memory of its own: sorted, that shows without a look at the pairs (of 30 arrays 6 µs a launch).
+  std::vector<MemoryRange> ranges;
+  ranges.reserve(tensors.size());
+  for (uint16_t slot : tensorSlots) ranges.push_back(getMemoryRange(slots[slot]));
+  std::sort(ranges.begin(), ranges.end());
+  const unsigned char *end = nullptr;
+  bool areApart = true;
+  for (auto [first, last] : ranges) {
+    areApart &= first >= end;
+    end = std::max(end, last);
+  }
+  if (areApart) return false;
   auto excludes = [](const TensorInput &one, const TensorInput &other) {
     return one.isExclusive && (one.input->isField || other.input->isUpdated);
   };

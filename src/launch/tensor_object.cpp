@@ -400,16 +400,17 @@ static PyObject *getStateName(TensorObject &object) {
   return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
 }
 
+MemoryRange getMemoryRange(PyObject *object) {
+  if (isTensor(object)) {
+    const Tensor &tensor = getTensor(object);
+    return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
+  }
+  ExternalArray array;
+  return readExternal(object, array) ? array.getRange() : std::pair<unsigned char *, unsigned char *>();
+}
+
 bool mayOverlap(PyObject *a, PyObject *b) {
-  auto getRange = [](PyObject *object) -> std::pair<const unsigned char *, const unsigned char *> {
-    if (isTensor(object)) {
-      const Tensor &tensor = getTensor(object);
-      return {tensor.data + tensor.range.begin, tensor.data + tensor.range.end};
-    }
-    ExternalArray array;
-    return readExternal(object, array) ? array.getRange() : std::pair<unsigned char *, unsigned char *>();
-  };
-  auto first = getRange(a), second = getRange(b);
+  auto first = getMemoryRange(a), second = getMemoryRange(b);
   if (first.first >= second.second || second.first >= first.second) return false;
   return !isTensor(a) || !isTensor(b) || mayOverlap(getTensor(a), getTensor(b));
 }

@@ -45,6 +45,9 @@ inline runtime::Tensor &getTensor(PyObject *object) { return reinterpret_cast<Te
 PyObject *wrapBuffer(const runtime::BufferRef &buffer);
 void addBufferType(PyObject *module);
 
+/// From the first byte of the elements of a container or an array to the end of the last; empty for other objects.
+using MemoryRange = std::pair<const unsigned char *, const unsigned char *>;
+MemoryRange getMemoryRange(PyObject *object);
 /// The shape of an element as a tuple; a new reference.
 PyObject *makeElementShape(const layout::ValueType &element);
 /// Whether elements of two containers or NumPy arrays may share memory: by their bounds, of two containers by their layouts, too.
