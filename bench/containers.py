@@ -5,7 +5,7 @@
 Prints the best time of each, and in brackets how it compares with the field. The containers take turns, so that a machine whose speed
 drifts favours none; all memory has been written before, since memory that was only ever read costs nothing. torch is left out where it is
 not installed. With `--one-thread` the figures are processor time of one thread, which says more on a busy machine. With `--same-memory` all
-containers lie in memory of one kind, aligned and on huge pages: what differs then is the code, and what differs without is the memory.
+containers are views of the memory of one field: what differs then is the code, and what differs without is the memory.
 """
 
 import argparse
@@ -78,21 +78,26 @@ def make_tensor(values: np.ndarray) -> Any:
     return torch.tensor(values)
 
 
-def list_makers(same_memory: bool) -> dict[str, Callable[[np.ndarray], Any]]:
-    makers: dict[str, Callable[[np.ndarray], Any]] = {"field": make_field, "ndarray": make_ndarray, "NumPy": np.array}
+Maker = Callable[[Any], Any]
+
+
+def list_makers(same_memory: bool) -> dict[str, Maker]:
+    """What makes each kind of container: of values, or with `same_memory` of a field that it is a view of."""
+    makers: dict[str, Maker] = {"field": make_field, "ndarray": make_ndarray, "NumPy": np.array}
     if same_memory:
-        makers["NumPy"] = lambda values: make_field(values).to_numpy(copy=False)
+        makers = {"field": lambda field: field, "ndarray": qd.from_dlpack, "NumPy": lambda field: field.to_numpy(copy=False)}
     if importlib.util.find_spec("torch"):
-        makers["torch"] = (lambda values: make_field(values).to_torch(copy=False)) if same_memory else make_tensor
+        makers["torch"] = (lambda field: field.to_torch(copy=False)) if same_memory else make_tensor
     return makers
 
 
 def measure(
-    for_fields: Any, for_arrays: Any, shape: tuple[int, ...], makers: dict[str, Any], rounds: int, clock: Callable[[], float]
+    for_fields: Any, for_arrays: Any, shape: tuple[int, ...], same_memory: bool, rounds: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     """The best seconds of a call for each kind of container."""
     values = np.random.default_rng(1).random(shape, np.float32)
-    pairs = {name: (make(values), make(values)) for name, make in makers.items()}
+    x, y = (make_field(values), make_field(values)) if same_memory else (values, values)
+    pairs = {name: (make(x), make(y)) for name, make in list_makers(same_memory).items()}
     best = dict.fromkeys(pairs, float("inf"))
     calls = max(1, (1 << 22) // values.size)
     for number in range(rounds + 2):
@@ -117,7 +122,7 @@ def main() -> None:
     clock = time.process_time if args.one_thread else time.perf_counter
     fields, arrays = make_kernels(lambda dimensions: qd.template()), make_kernels(lambda dimensions: qd.types.NDArray[qd.f32, dimensions])
     for name, (kernel, shape) in fields.items():
-        best = measure(kernel, arrays[name][0], shape, list_makers(args.same_memory), args.rounds, clock)
+        best = measure(kernel, arrays[name][0], shape, args.same_memory, args.rounds, clock)
         print(f"{name:16s}" + "".join(f"  {kind} {s * 1e3:9.4f} ms ({s / best['field']:.3f})" for kind, s in best.items()), flush=True)
 
 

@@ -130,6 +130,8 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
             f"Invalid type for argument {name}, got a {what}: its memory cannot be seen as an array; pass a plain dense tensor "
             "(.to_dense(), .resolve_neg(), .to(torch.float32))"
         ) from error
+    if array.size and not tensor.untyped_storage().nbytes():
+        raise ValueError(f"the tensor for argument {name} has no memory: its storage was given back (resized to 0 bytes)")
     if array.size and any(step == 0 and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True)):
         array.flags.writeable = False  # an expanded tensor: one element in many places
     return array

@@ -130,6 +130,10 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   for (int axis = 0; axis < out.rank; ++axis) out.isWritable &= out.ownStrides[axis] != 0 || out.extents[axis] <= 1;
   out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;
   out.isPacked = isPacked(out, bytes);
+  // Of a tensor whose storage was given back the address is its offset there.
+  constexpr uintptr_t kNeverMapped = 1 << 16;
+  bool isEmpty = std::any_of(out.extents, out.extents + out.rank, [](int64_t extent) { return extent == 0; });
+  if (!isEmpty && reinterpret_cast<uintptr_t>(out.data) < kNeverMapped) return false;
   return !isNegated(object, out);
 }
 

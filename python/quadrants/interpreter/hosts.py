@@ -154,7 +154,7 @@ def describe(parameter: Any, value: Any) -> str:
     if isinstance(value, CONTAINERS):
         value = tensor_of(value)
     if not isinstance(value, Tensor):
-        return type(value).__name__ if parameter.kind == "dataclass" else repr(value)
+        return type(value).__name__ if parameter.kind == "dataclass" or hasattr(value, "__dlpack__") else repr(value)
     dtype = "struct" if isinstance(value.data, dict) else NAMES[value.data.dtype]
     extents = str(("any",) * len(value.shape) if value.dynamic else value.shape).replace("'", "")
     return f"{'array' if value.dynamic else 'field'} of {dtype} {extents}"

@@ -35,6 +35,15 @@ def of_tensor(x: qd.Tensor):
         x[I] += 1
 
 
+class FalseInterface:
+    __array_interface__ = {"data": (0, False), "shape": (3,), "typestr": "<f4", "version": 3}
+
+
+def without_storage(tensor):
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
 DOORS = {
     "array": of_array,
     "view": of_view,
@@ -56,6 +65,11 @@ BAD = {
     "meta": (lambda: torch.zeros(3, device="meta"), ValueError, "got one on meta"),
     "negated": (lambda: torch.ones(3, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
     "one negated": (lambda: torch.ones(1, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
+    "without storage": (lambda: without_storage(torch.zeros(3)), ValueError, "has no memory"),
+    "part without storage": (lambda: without_storage(torch.zeros(9)[2:8:2]), ValueError, "has no memory"),
+    "quantised": (lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8), TypeError, "qint8"),
+    "nested": (lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), TypeError, "cannot be seen as an array"),
+    "false pointer": (FalseInterface, ValueError, "."),
     "sparse": (lambda: torch.ones(3).to_sparse(), TypeError, "sparse_coo tensor"),
 }
 
@@ -105,3 +119,13 @@ def test_negated_tensors_are_refused_after_others_of_their_shape():
         of_array(negated)
     of_array(torch.zeros(6)[::2])
     assert strided.tolist() == [1, 1, 1]
+
+
+def test_tensors_without_storage_are_no_templates():
+    @qd.kernel
+    def of_template(x: qd.template()):
+        for I in qd.grouped(x):
+            x[I] += 1
+
+    with pytest.raises((qd.QuadrantsCompilationError, TypeError, ValueError)):
+        of_template(without_storage(torch.zeros(3)))
