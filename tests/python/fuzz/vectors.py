@@ -92,7 +92,7 @@ class VectorGenerator(Generator):
         return Expression(f"({first.text} if {self.comparison(depth).text} else {second.text})", kind)
 
     def swizzled(self, depth: int, shape: tuple[int, ...]) -> Expression:
-        if shape[0] > 4:
+        if not 2 <= shape[0] <= 4:  # one letter is a scalar
             return self.sliced(depth, shape)
         made = self.named_vector(depth, self.random.choice((2, 3, 4)))
         letters = self.random.choice(("xyzw", "rgba", "stpq"))[: made.kind.shape[0]]
