@@ -296,7 +296,8 @@ class InteropMethods:
                 f"and {wanted} on {target} was asked for"
             )
         result = view.to(target, wanted)
-        return result.clone() if copy and result.data_ptr() == view.data_ptr() else result
+        is_copy = result.data_ptr() != view.data_ptr()
+        return result.clone(memory_format=torch.contiguous_format) if copy and not is_copy else result
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -50,7 +50,9 @@ snode_deactivate_dynamic: Callable[[Any], None] = snode_deactivate
 
 def blit_from_field_to_field(dst: Any, src: Any, offset: int, size: int) -> None:
     """Copy the first `size` elements of one field to another, from `offset` on."""
-    dst.to_numpy(copy=False)[offset : offset + size] = src.to_numpy(copy=False)[:size]
+    elements = dst.to_numpy()
+    elements[offset : offset + size] = src.to_numpy()[:size]
+    dst.from_numpy(elements)
 
 
 def arr_vulkan_layout_to_arr_normal_layout(vk_arr: Any, normal_arr: Any) -> None:

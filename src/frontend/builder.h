@@ -29,8 +29,8 @@ struct Binding {
   Value value;
   unsigned scope = 0;
   std::shared_ptr<struct Merge> merge;
-  int64_t line = 0;         ///< Partial: of the `if` that misses it
-  const char *missing = ""; ///< Partial: which branch does, in words
+  int64_t line = 0;         ///< Partial: of the `if` that misses it, or of the loop that has one of its own
+  const char *missing = ""; ///< Partial: which branch does, in words; null: it is a loop
 };
 
 /// Where a variable of two branches comes together.
@@ -167,6 +167,7 @@ private:
   };
   /// Emits one region of a run-time construct in a scope of its own.
   Branch runBranch(mlir::Region &region, const std::function<void()> &emit);
+  void hideShadowed(const std::vector<std::pair<PyObject *, Binding>> &made);
   void mergeBranches(ir::IfOp op, Branch (&branches)[2]);
 
   //--- assignment.cpp ---

@@ -73,6 +73,9 @@ Value FunctionBuilder::visitName(nb::handle at) {
   if (binding->kind == Binding::Kind::Merged) return merge(*binding, name.ptr());
   if (binding->kind == Binding::Kind::Partial && binding->line == 0)
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined: it was deleted");
+  if (binding->kind == Binding::Kind::Partial && !binding->missing)
+    fail(error::kName, "Name \"" + toText(name) + "\" is not defined after the loop in line " + std::to_string(binding->line) +
+                           ", which has a variable of its own: assign it before the `if`, too, so that all are one");
   if (binding->kind == Binding::Kind::Partial)
     fail(error::kName, "Name \"" + toText(name) + "\" is not defined on every path: the `if` in line " + std::to_string(binding->line) +
                            " assigns it in one branch only, " + binding->missing);

@@ -55,7 +55,7 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
     scopes.push();
     bindLoopVariable(target, item);
     visitBody(statements);
-    scopes.pop();
+    hideShadowed(scopes.pop());
     Loop &loop = loops.back();
     if (loop.skip || loop.leave) terminated = false;
     loop.skip = false;
@@ -101,7 +101,7 @@ void FunctionBuilder::visitElse(nb::handle at, mlir::Value wasLeft) {
   if (!wasLeft) return;
   mlir::Value left = create<ir::LoadOp>(session.types.u1, wasLeft);
   auto op = create<ir::IfOp>(create<ir::UnaryOp>(ir::UnaryKind::logical_not, left));
-  runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); });
+  hideShadowed(runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); }).bindings);
 }
 
 size_t FunctionBuilder::countTargets(nb::handle target) {
@@ -503,7 +503,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
   loop.kind = isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential;
   loop.wasLeft = wasLeft;
   loops.push_back(loop);
-  runBranch(op.getBody(), [&] {
+  Branch body = runBranch(op.getBody(), [&] {
     std::vector<Value> indices(rank);
     for (size_t position = 0; position < rank; ++position)
       indices[box.axes.empty() ? position : size_t(box.axes[position])] = makeComputed(block.getArgument(unsigned(position)));
@@ -515,6 +515,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
     bindLoopVariable(target, value);
     visitBody(getAttribute(at, names().body));
   });
+  hideShadowed(body.bindings);
   loops.pop_back();
   isInsideParallel = wasInside;
   if (isParallel)
@@ -593,7 +594,7 @@ void FunctionBuilder::visitWhile(nb::handle at) {
   Loop loop;
   loop.wasLeft = wasLeft;
   loops.push_back(loop);
-  runBranch(op.getBody(), [&] { visitBody(getAttribute(at, names().body)); });
+  hideShadowed(runBranch(op.getBody(), [&] { visitBody(getAttribute(at, names().body)); }).bindings);
   loops.pop_back();
   visitElse(at, wasLeft);
 }

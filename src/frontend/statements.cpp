@@ -135,6 +135,17 @@ FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::fu
   return branch;
 }
 
+/// A loop's variables are its own. One that both branches of an `if` before the loop have assigned, too, would be stale after it.
+void FunctionBuilder::hideShadowed(const std::vector<std::pair<PyObject *, Binding>> &made) {
+  for (auto &[name, binding] : made) {
+    Binding *outer = scopes.find(name);
+    if (!outer || outer->kind != Binding::Kind::Merged) continue;
+    outer->kind = Binding::Kind::Partial;
+    outer->line = readInteger(node, session.python.names.lineno);
+    outer->missing = nullptr;
+  }
+}
+
 void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
   // Names in the order in which they are met, each with what it is at the end of the two branches.
   llvm::MapVector<PyObject *, std::array<Binding *, 2>> names;

@@ -15,7 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "host_memory: looks at views of containers by NumPy, which there are in the processor's memory only")
+    config.addinivalue_line(
+        "markers", "host_memory: needs containers in the processor's memory: views by NumPy, or kernels that are interpreted"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -24,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker("host_memory"):
-            item.add_marker(pytest.mark.skip(reason="NumPy has no views of a GPU's memory"))
+            item.add_marker(pytest.mark.skip(reason="neither NumPy nor the interpreter reaches a GPU's memory"))
 
 
 @pytest.fixture(autouse=True)

@@ -133,6 +133,7 @@ def test_entry_clears_tangents_unless_told():
     assert loss.dual[None] == 1.0
 
 
+@pytest.mark.host_memory
 def test_forward_over_reverse_gives_hessian_times_seed():
     x, loss = numbers([0.5, 2.0]), scalar_loss()
 

@@ -100,7 +100,7 @@ def test_hidden_kernels_are_seen(hide: Any):
         lambda x: x.from_numpy(np.array([7.0, 8.0])),
         lambda x: x.copy_from(numbers([7.0, 8.0])),
         lambda x: x.__setitem__(1, 7.0),
-        lambda x: x.to_numpy(copy=False).__setitem__(0, 7.0),
+        pytest.param(lambda x: x.to_numpy(copy=False).__setitem__(0, 7.0), marks=pytest.mark.host_memory),
     ],
 )
 def test_python_overwrites_what_a_kernel_has_read(write: Callable[[Any], None]):

@@ -85,6 +85,7 @@ def test_gradients_of_ndarrays_are_cleared_too():
     assert x.grad.to_numpy().tolist() == [6.0, 6.0]
 
 
+@pytest.mark.host_memory
 def test_what_the_user_wrote_into_a_gradient_is_cleared():
     x, loss = numbers([1.0]), scalar_loss()
     squares = _squares(x, loss)
@@ -252,6 +253,7 @@ def test_gradient_check_takes_a_list():
         qd.ad.Tape(scalar_loss(), grad_check=scalar_loss())
 
 
+@pytest.mark.host_memory
 def test_validation_finds_an_element_that_is_overwritten_after_it_was_read():
     x, loss = numbers([0.5, 2.0]), scalar_loss()
 
@@ -268,6 +270,7 @@ def test_validation_finds_an_element_that_is_overwritten_after_it_was_read():
         run()
 
 
+@pytest.mark.host_memory
 def test_validation_lets_sums_pass():
     x, loss = numbers([0.5, 2.0]), scalar_loss()
     squares = _squares(x, loss)

@@ -127,6 +127,7 @@ def test_a_permuted_layout_has_the_bytes_of_the_permuted_tensor(backend, axes):
     assert (t.to_numpy() == values * 2 + np.arange(2)[:, None, None]).all()
 
 
+@pytest.mark.host_memory
 @BACKENDS
 def test_element_layouts(backend):
     t = qd.Vector.tensor(3, qd.f32, (4, 5), backend=backend, layout=(1, 0), element_layout="SOA")

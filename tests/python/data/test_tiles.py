@@ -56,6 +56,7 @@ def test_kernels_and_python_see_the_same_elements(first):
     assert read(first + 3, 4) == -1 and read(first + 2, 5) == (first + 2) * 10 + 5
 
 
+@pytest.mark.host_memory
 def test_arrays_go_in_and_out_in_the_order_of_indices():
     x, values = tiled(), np.arange(24).reshape(4, 6)
     x.from_numpy(values)
@@ -88,6 +89,7 @@ def test_three_nodes_divide_one_axis():
     assert (x.to_numpy() == values).all() and (y.to_numpy() == values + 100).all() and x[17, 1] == values[17, 1]
 
 
+@pytest.mark.host_memory
 def test_nodes_that_continue_an_axis_are_one_array():
     x = qd.field(qd.i32)
     qd.root.dense(qd.i, 2).dense(qd.i, 3).dense(qd.j, 1).dense(qd.i, 1).place(x)
@@ -104,6 +106,7 @@ def test_tiles_have_no_views(export):
         export(tiled())
 
 
+@pytest.mark.host_memory
 def test_capsules_of_tiles_are_copies_or_refused_as_capsules_are():
     x = tiled()
     for refused in (lambda: x.to_dlpack(), lambda: x.__dlpack__(copy=False), lambda: np.from_dlpack(x)):
@@ -116,6 +119,7 @@ def test_capsules_of_tiles_are_copies_or_refused_as_capsules_are():
     assert np.array_equal(copy, np.arange(24).reshape(4, 6))
 
 
+@pytest.mark.host_memory
 def test_one_index_of_each_divided_axis_leaves_a_view():
     x = qd.field(qd.i32)
     qd.root.dense(qd.i, 2).dense(qd.ij, (2, 3)).place(x)

@@ -242,6 +242,7 @@ def test_an_empty_builder_warns():
         qd.FieldsBuilder().finalize()
 
 
+@pytest.mark.host_memory
 def test_destroyed_trees_give_their_memory_back_and_views_keep_it():
     x = qd.field(qd.f32, name="gone")
     builder = qd.FieldsBuilder()

@@ -235,7 +235,8 @@ class ProgramGenerator(StatementGenerator):
             name = self.fresh("y")
             body += [Statement("if qd.static(o is None):", [Statement(f"{name} = qd.i32(7)")])]
             body += [Statement("else:", [Statement(f"{name} = o[{self.index(3)}]")])]
-            self.scopes[-1].append(Variable(name, Kind("i32")))
+            # A loop that assigned it would make one of its own.
+            self.scopes[-1].append(Variable(name, Kind("i32"), writable=False))
         for _ in range(self.random.choice((2, 3, 4))):
             body += self.take_window() if self.random.random() < 0.2 else []
             body += self.parallel_loop() if self.random.random() < 0.5 else self.statement(2)

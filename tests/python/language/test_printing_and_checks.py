@@ -181,6 +181,7 @@ def run_on_arrays(body):
     kernel(x, y, x, 32)
 
 
+@pytest.mark.host_memory
 @pytest.mark.parametrize("name", RACES)
 def test_two_iterations_that_write_one_element_raise_with_check_races(name):
     """B-17.4"""
@@ -193,6 +194,7 @@ def test_two_iterations_that_write_one_element_raise_with_check_races(name):
     run_on_arrays(body)
 
 
+@pytest.mark.host_memory
 @pytest.mark.parametrize("body", NO_RACES)
 def test_writes_of_one_iteration_and_atomic_updates_are_no_races(body):
     qd.init(arch=qd.cpu, check_races=True)
