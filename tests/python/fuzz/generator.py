@@ -265,11 +265,12 @@ class Generator:
             return Expression(f"{expression.text}.{'xyzw'[self.random.randrange(shape[0])]}", Kind(expression.dtype))
         return Expression(f"{expression.text}[{indices}]", Kind(expression.dtype))
 
-    def index(self, extent: int) -> str:
-        """An index within range: a constant, or a run-time value."""
+    def index(self, extent: int, may_be_static: bool = True) -> str:
+        """An index within range: a constant, or a value, which a static variable of Python may give."""
         if self.random.random() < 0.5 or not self.visible():
             return str(self.random.randrange(extent))
         integers = [variable for variable in self.visible() if variable.kind.dtype in INTEGERS and not variable.kind.shape]
+        integers = [variable for variable in integers if may_be_static or not variable.static]
         if not integers:
             return str(self.random.randrange(extent))
         return f"qd.cast({self.random.choice(integers).name} % {extent}, qd.i32)"

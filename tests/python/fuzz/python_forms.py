@@ -49,7 +49,7 @@ class PythonGenerator(VectorGenerator):
         """An item of a list or tuple: a known index keeps its type, one of the run time gives the common type."""
         items = [self.runtime(depth) for _ in range(self.random.choice((2, 3)))]
         brackets = self.random.choice(("[{}]", "({})"))
-        text, index = brackets.format(", ".join(item.text for item in items)), self.index(len(items))
+        text, index = brackets.format(", ".join(item.text for item in items)), self.index(len(items), may_be_static=False)
         if index.isdigit():
             return Expression(f"{text}[{index}]", items[int(index)].kind)
         dtype = items[0].dtype
