@@ -12,7 +12,8 @@ import quadrants as qd
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
-pytestmark = pytest.mark.usefixtures("on_every_backend")
+# JAX has the operators on the processor.
+pytestmark = [pytest.mark.usefixtures("on_every_backend"), pytest.mark.host_memory]
 
 
 def _wave() -> Any:
