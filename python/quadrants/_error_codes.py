@@ -27,7 +27,7 @@ FAMILIES = tuple(
         ("QD952", "An operation that has no derivative", r"cannot be differentiated|have no gradients",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
-        ("QD102", "A name that is assigned on some paths only", r"is not defined on every path",
+        ("QD102", "A name that is assigned on some paths only", r"is not defined (on every path|after the loop)",
          "give it a value before the `if`, or in both branches"),
         ("QD101", "A name that is not defined", r'^Name ".*" is not defined|only variables of the same block can be deleted',
          "assign it before this line in the same or an outer block, or define it outside the kernel"),
