@@ -139,9 +139,8 @@ class Evaluator:
             if components:  # an unpacked vector: its components are members
                 return components
             raise QuadrantsAttributeError(f"struct with members {list(base.members)} has no attribute '{name}'")
-        if (
-            is_place(base) or isinstance(base, np.generic)
-        ) and name != "bit_count":  # other attributes of NumPy's scalars are none of the language
+        # Other attributes of NumPy's scalars are none of the language.
+        if is_runtime(base) and name != "bit_count":
             raise QuadrantsAttributeError(f"'{scalars.type_name(read(base))}' has no attribute '{name}'")
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if tensor is not None and name in _OF_CONTAINERS[1:]:
