@@ -173,15 +173,13 @@ def test_public_names_exist():
         assert getattr(qd, name) is not None or name == "cfg"
 
 
-def test_import_is_fast_and_loads_no_compiler(tmp_path):
+def test_import_loads_little_and_no_compiler():
     code = """
-import sys, time, numpy
-start = time.process_time()
+import sys, numpy
+before = set(sys.modules)
 import quadrants
-print(time.process_time() - start, 'quadrants._compiler' in sys.modules)
+print(*sorted(set(sys.modules) - before))
 """
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)  # as installed: with bytecode, which the first run writes
-    results = [subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).split() for _ in range(4)]
-    assert {compiler for _, compiler in results} == {"False"}
-    assert min(float(seconds) for seconds, _ in results[1:]) < 0.06
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert "quadrants._runtime" in loaded and not {"quadrants._compiler", "quadrants.interpreter", "torch", "inspect"} & set(loaded)
+    assert len(loaded) < 60
