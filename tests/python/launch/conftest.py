@@ -47,12 +47,6 @@ class FakeDriver(ctypes.Structure):
     ]
 
 
-@pytest.fixture(autouse=True)
-def _own_arch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests name their processor themselves."""
-    monkeypatch.delenv("QD_ARCH", raising=False)
-
-
 @pytest.fixture(scope="session")
 def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
     return hand_made.build_driver(tmp_path_factory.mktemp("driver"))
