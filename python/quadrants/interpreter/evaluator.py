@@ -16,7 +16,7 @@ import itertools
 import operator
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, MappingView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from typing import Any
 
 import numpy as np
@@ -534,7 +534,9 @@ class Evaluator:
             return self._indices(hosts.cells(items) if tensor is None else tensor.indices(), rank, count, text)
         if isinstance(items, np.ndarray) and items.ndim:
             return map(self.captured, items)
-        if isinstance(items, (Vec, list, tuple, dict, set, MappingView, enumerate, zip, map, filter)) or hasattr(items, "__next__"):
+        if isinstance(items, (Vec, list, tuple, dict, set, KeysView, ValuesView, ItemsView, enumerate, zip, map, filter)) or hasattr(
+            items, "__next__"
+        ):
             return iter(items)
         raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
 
