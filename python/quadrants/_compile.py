@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import operator
 import os
 import sys
@@ -17,7 +18,7 @@ from ._buffer_view import BufferView
 from ._container import ContainerMethods
 from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import to_dtype, wrap_integer
-from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError
+from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from ._field import Field
 from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
@@ -157,6 +158,9 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
         )
     if isinstance(value, float) and _options.get("raise_on_templated_floats"):
         raise ValueError("Floats not allowed as templated types.")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(type(value), "_data_oriented"):
+        text = f"parameter {parameter.name!r}: a dataclass that is passed to a qd.Template-annotated kernel parameter is a constant"
+        warn(f"{text}. Annotate it with {type(value).__name__}, and its members are read at each launch", DeprecationWarning)
     return value
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
+import warnings
 from collections.abc import Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ._error_codes import find_family
@@ -176,6 +178,21 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
         family = find_family(str(error))
         error.code = family.code if family else None  # type: ignore[attr-defined]
     return traceback
+
+
+def user_frame() -> FrameType:
+    """The innermost frame outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """A warning that names the user's line."""
+    frame = user_frame()
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False) -> Exception:

@@ -11,7 +11,7 @@ import numpy as np
 from . import _runtime, _types
 from ._dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
-from ._types import MatrixType
+from ._types import MatrixType, check_size
 
 _SWIZZLES = ("xyzw", "rgba", "stpq")
 
@@ -74,6 +74,7 @@ class Matrix(metaclass=KernelClass):
             source = converted(source, dtype)
         elif isinstance(arr, (np.ndarray, Matrix)):
             dtype = _explicit(source.dtype)
+        check_size(source.size)
         _set(self, source if source.dtype.kind in "fiub" else converted(source, _runtime.f64), dtype)
 
     # -- shape

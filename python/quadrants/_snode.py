@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _options, _runtime
 from ._dtypes import find_dtype, to_shape
-from ._errors import PACKAGE, QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
 
 _MAX_AXES = 12
 
@@ -444,9 +444,7 @@ _roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalised trees
 
 def declare(field: Any) -> None:
     """Remember a field that has to be placed before the next launch, and where it was made."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
+    frame = user_frame()
     field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
     _declared.add(field)
 

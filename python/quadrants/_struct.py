@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
 import typing
+import weakref
 from collections.abc import Iterator, MutableMapping
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +23,33 @@ from ._source import caller_locals
 from ._types import Layout, MatrixType, StructTypeBase, UnpackedVectorType
 
 _METHODS = "__struct_methods"
+
+
+_value_types: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
+
+
+def value_type_of(host: type) -> StructType | None:
+    """The struct type of a dataclass that kernels construct as a value; None if its members are no values, or Python has to make it."""
+    if host not in _value_types:
+        is_plain = not hasattr(host, "__post_init__")
+        is_plain = is_plain and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host))
+        made = None
+        with contextlib.suppress(QuadrantsSyntaxError, NameError):
+            made = StructType.of_dataclass(host) if is_plain else None
+        _value_types[host] = made
+    return _value_types[host]
+
+
+def _find_methods(host: type, members: dict[str, Any]) -> dict[str, Any]:
+    """The funcs and constants of a class, which its values in kernels have too."""
+    from ._func import Func  # which knows struct types
+
+    found = {name: value for cls in reversed(host.__mro__[:-1]) for name, value in vars(cls).items() if name not in members}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, (Func, staticmethod)) or not (name.startswith("__") or hasattr(value, "__get__"))
+    }
 
 
 class StructType(StructTypeBase):
@@ -59,7 +88,7 @@ class StructType(StructTypeBase):
                 members[field.name] = element
             else:
                 raise QuadrantsSyntaxError(f"Invalid data type {host!r}: its member {field.name!r} is no value that a kernel can return")
-        made = cls(host.__name__, None, **members)
+        made = cls(host.__name__, _find_methods(host, members), **members)
         made.host = host
         return made
 

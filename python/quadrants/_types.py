@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._dtypes import DataType, find_dtype, to_dtype
-from ._errors import QuadrantsSyntaxError
+from ._errors import QuadrantsSyntaxError, warn
 
 factories: dict[str, Callable[..., Any]] = {}  # "matrix", "field", "ndarray": filled in by the modules that make them
 
@@ -25,6 +25,13 @@ def is_tensor(dtype: Any) -> bool:
     return isinstance(dtype, MatrixType)
 
 
+def check_size(count: int) -> None:
+    """Warns of vectors and matrices that are better arrays."""
+    if count > 144:
+        text = f"kernels hold all {count} components of a vector or matrix at once, and take the longer to compile the more there are"
+        warn(f"{text}: more than 144 are better kept in a field or an array", UserWarning)
+
+
 class MatrixType:
     """A vector or matrix type: a constructor, an annotation, and the element type of containers."""
 
@@ -37,6 +44,7 @@ class MatrixType:
             if extent is not None and (not hasattr(extent, "__index__") or extent < 1):
                 raise ValueError(f"{name} of a vector or matrix type must be a positive integer, got {extent!r}")
         self.n, self.m, self.ndim, self._dtype = n, m, ndim, dtype
+        check_size((n or 1) * (m or 1))
 
     @property
     def dtype(self) -> DataType | None:

@@ -517,7 +517,7 @@ private:
   Value makeStruct(nb::handle structType, Arguments &arguments);
   Value makeAnonymousStruct(Arguments &arguments);
   /// A struct with the members of a dataclass, from values of the run time.
-  Value makeDataclass(nb::handle type, Arguments &arguments);
+  Value makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments);
   /// A struct with the names of a dict; `make` gives each member.
   Value makeMembers(nb::handle members, llvm::function_ref<Value(nb::handle name, nb::handle member)> make);
   Value makeStructOf(nb::handle structType, llvm::function_ref<Value(nb::handle name, nb::handle type)> make);

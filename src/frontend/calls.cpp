@@ -64,8 +64,10 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
   bool isKnown = llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }) &&
                  llvm::all_of(arguments.named, [&](const auto &named) { return bool(toPython(named.second)); });
-  if (!isKnown && PyType_Check(object.ptr()) && findAttribute(object, names().__dataclass_fields__))
-    return makeDataclass(object, arguments);
+  if (PyType_Check(object.ptr()) && findAttribute(object, names().__dataclass_fields__)) {
+    nb::object valueType = nb::module_::import_("quadrants._struct").attr("value_type_of")(object);
+    if (!isKnown || !valueType.is_none()) return makeDataclass(object, valueType, arguments);
+  }
   nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
   if (structType) return makeStruct(structType, arguments);
   for (auto [name, value] : session.python.builtins)

@@ -115,8 +115,9 @@ Value FunctionBuilder::makeAnonymousStruct(Arguments &arguments) {
   return result;
 }
 
-Value FunctionBuilder::makeDataclass(nb::handle type, Arguments &arguments) {
+Value FunctionBuilder::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
   Value result = makeAggregate(Kind::Struct, {});
+  if (!valueType.is_none()) result.aggregate->structType = valueType;
   nb::object fields = getAttribute(type, names().__dataclass_fields__);
   nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type),
              missing = nb::module_::import_("dataclasses").attr("MISSING");

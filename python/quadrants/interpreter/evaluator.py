@@ -603,6 +603,8 @@ class Evaluator:
             return meaning(self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
+        if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := hosts.value_type_of(function)) is not None:
+            return hosts.construct_dataclass(function, kind, arguments, keywords)
         if function in _ABOUT_OBJECTS:
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None

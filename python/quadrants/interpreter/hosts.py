@@ -29,7 +29,7 @@ from quadrants._interop import find_array
 from quadrants._matrix import Matrix
 from quadrants._snode import SNode
 from quadrants._source import get_source
-from quadrants._struct import Struct, StructField, StructType
+from quadrants._struct import Struct, StructField, StructType, value_type_of
 
 from . import scalars, values
 from .rewrite import Rewriter, TypesRewriter, rewrite
@@ -269,6 +269,21 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
     if isinstance(value, int) and dtype.kind in "iu" and not scalars.fits(value, dtype):
         raise QuadrantsTypeError(f"Integer literal {value} exceeded the range of specified dtype: {NAMES[dtype]}")
     return dtype.type(value)
+
+
+def construct_dataclass(host: Any, kind: StructType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> StructValue:
+    """A call of a dataclass inside a kernel: a struct with its members."""
+    given = {**dict(zip(kind.members, arguments, strict=False)), **keywords}
+    if len(arguments) > len(kind.members):
+        raise QuadrantsSyntaxError(f"Too many arguments for {host!r}")
+    for name in given:
+        if name not in kind.members:
+            raise QuadrantsSyntaxError(f"Unexpected argument '{name}'.")
+    for field in dataclasses.fields(host):
+        if field.name not in given and field.default is dataclasses.MISSING:
+            raise QuadrantsSyntaxError(f"Missing argument '{field.name}'.")
+        given.setdefault(field.name, field.default)
+    return struct_of(kind, (), given)
 
 
 def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:

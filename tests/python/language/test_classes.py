@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from language_support import define
 
 import quadrants as qd
 
@@ -279,6 +280,67 @@ def test_dataclass_is_built_of_run_time_values():
         return s.value * 100 + s.count
 
     assert work(1.5) == 303
+
+
+@dataclasses.dataclass
+class Sample:
+    weight: qd.f32
+    at: qd.types.vector(2, qd.i32)
+    SCALE = 7
+
+    @qd.func
+    def total(self, by):
+        return self.weight * by + self.at.sum() + self.SCALE
+
+    @qd.func
+    def move(self, x):
+        self.at[0] = x
+
+    @staticmethod
+    @qd.func
+    def twice(x):
+        return x * 2
+
+
+@dataclasses.dataclass
+class Pair:
+    first: Sample
+    count: qd.i8
+
+
+@qd.func
+def heavier(sample):
+    sample.weight += 100
+    return sample.weight
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("s = Sample(1.5, [n, 2])\nreturn s.total(2) + s.twice(n)", 3 + 6 + 7 + 8),
+        ("s = Sample(1.5, [1, 2])\ns.weight += 1\ns.at[1] = 9\nreturn s.total(2)", 5 + 10 + 7),  # of constants, too
+        ("s = Sample(1.5, [n, 2])\nt = s\nt.move(50)\nt.weight = n\nreturn s.at[0] * 1000 + t.at[0] * 10 + s.weight", 4501.5),
+        ("s = Sample(n, [n, 2])\nreturn heavier(s) + s.weight", 108),
+        ("p = Pair(Sample(n, [n, 2]), 300)\np.first.weight += 1\np.count += 1\nreturn p.first.weight * 100 + p.count", 545),
+        ("p = Pair(Sample(n, [n, 2]), 3)\np.first = Sample(8, [1, 1])\nreturn p.first.total(1)", 17),
+        ("s = Sample(n, [1, 1]) if n > 9 else Sample(5, [1, 2])\nreturn s.weight", 5),
+        ("s = [Sample(i, [n, 2]) for i in range(3)]\ns[1].weight = 50\nreturn s[0].weight + s[1].weight + s[2].weight", 52),
+        ("return (Sample(n, [1, 2]) == Sample(4, [1, 2])) * 10 + (Sample(n, [1, 2]) != Sample(4, [1, 2]))", 10),
+    ],
+)
+def test_dataclasses_of_values_are_structs_in_kernels(body, expected):
+    names = {"Sample": Sample, "Pair": Pair, "heavier": heavier}
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    assert define(f"@qd.kernel\ndef k(n: qd.i32) -> qd.f32:\n{lines}", **names)["k"](4) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments, text", [("1", "Missing argument 'at'"), ("1, [1, 2], 3", "Too many arguments"), ("n, [1, 2], x=3", "Unexpected argument 'x'")]
+)
+def test_dataclasses_are_constructed_with_their_members(arguments, text):
+    kernel = define(f"@qd.kernel\ndef k(n: qd.i32):\n    s = Sample({arguments})", Sample=Sample)["k"]
+    with pytest.raises(qd.QuadrantsSyntaxError, match=text):
+        kernel(1)
 
 
 @qd.data_oriented

@@ -166,6 +166,16 @@ def test_results_fit_their_annotation(signature, body, text):
         module["k"](1)
 
 
+@pytest.mark.parametrize("use", ["qd.mesh_patch_idx()", "qd.mesh_local(x)"])
+def test_meshes_are_refused(use):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="doesn't support MeshQuadrants extension"):
+        run(f"{use}\nreturn 0", preamble="x = qd.field(qd.i32, shape=4)")
+    for cls in (qd.Mesh, qd.MeshInstance):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="doesn't support MeshQuadrants extension"):
+            cls()
+    assert not qd.is_extension_enabled(qd.extension.mesh)
+
+
 def test_error_in_a_func_names_the_func_and_its_caller():
     module = define(
         "@qd.func\ndef inner(v):\n    return v + undefined_name\n\n@qd.kernel\ndef k(n: qd.i32):\n    x = 1\n    y = inner(n)\n"

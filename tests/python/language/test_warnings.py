@@ -1,5 +1,6 @@
 """Warnings of compilation, which interpreted kernels give too, each once for a place (spec 1 S5, S6.2.1, S8.7, B-2.7, B-5.9)."""
 
+import dataclasses
 import warnings
 
 import pytest
@@ -75,3 +76,28 @@ def test_operators_that_mixed_signs_change_are_noted(on_every_backend, capfd, le
     lines = [line for line in capfd.readouterr().err.splitlines() if "taken as unsigned" in line]
     assert [line.split("] '")[1].split("'")[0] for line in lines] == ["//", "%", "max", "<", "//"] * count
     assert all("test_warnings.py:" in line and "'i32' and 'u32'" in line for line in lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    n: qd.i32
+
+
+def test_a_dataclass_for_a_template_is_deprecated(on_every_backend):
+    @qd.kernel
+    def k(size: qd.template()) -> qd.i32:
+        return size.n
+
+    with pytest.warns(DeprecationWarning, match="qd.Template-annotated kernel parameter") as found:
+        assert k(Size(3)) == 3
+    assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize("make", [lambda: qd.types.matrix(13, 12, qd.f32), lambda: qd.types.vector(145, qd.f32), lambda: qd.Vector([0] * 145)])
+def test_large_vectors_are_warned_of(make):
+    with pytest.warns(UserWarning, match="more than 144 are better kept in a field") as found:
+        make()
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        qd.types.matrix(12, 12, qd.f32)

@@ -1,0 +1,39 @@
+"""Names of meshes: loops over the elements of a mesh need an extension that no backend of ours has."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from .._errors import QuadrantsRuntimeError
+
+__all__ = ["Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"]
+
+
+def _refuse(name: str) -> NoReturn:
+    """Raises: there are no meshes."""
+    raise QuadrantsRuntimeError(f"qd.{name}: the current backend doesn't support MeshQuadrants extension; qd.is_extension_enabled tells")
+
+
+class Mesh:
+    """A kind of mesh: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        _refuse("Mesh")
+
+
+class MeshInstance:
+    """A mesh to loop over: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        _refuse("MeshInstance")
+
+
+def mesh_local(*fields: Any) -> NoReturn:
+    """Hint that `fields` of a mesh are read by neighbours: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    del fields
+    _refuse("mesh_local")
+
+
+def mesh_patch_idx() -> NoReturn:
+    """Number of the part of a mesh that a thread works on: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    _refuse("mesh_patch_idx")
