@@ -103,6 +103,8 @@ from . import simt as simt
 from . import sparse as sparse
 from . import tools as tools
 from ._streams import Event as Event
+from .lang.mesh import Mesh as Mesh
+from .lang.mesh import MeshInstance as MeshInstance
 from ._streams import Stream as Stream
 from ._math_functions import acosh as acosh
 from ._math_functions import asinh as asinh
@@ -124,6 +126,8 @@ from ._math_functions import log10 as log10
 from ._math_functions import log1p as log1p
 from .linalg import lu as lu
 from .linalg import make_spd as make_spd
+from .lang.mesh import mesh_local as mesh_local
+from .lang.mesh import mesh_patch_idx as mesh_patch_idx
 from ._perf_dispatch import perf_dispatch as perf_dispatch
 from .linalg import polar_decompose as polar_decompose
 from .linalg import qr as qr

@@ -33,6 +33,7 @@ from quadrants._errors import (
 )
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
+from quadrants._struct import value_type_of
 
 from . import hosts, meanings, notices, scalars, values
 from .scalars import I32, I64, PYTHON, cast, options, typed
@@ -603,7 +604,7 @@ class Evaluator:
             return meaning(self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
-        if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := hosts.value_type_of(function)) is not None:
+        if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:
             return hosts.construct_dataclass(function, kind, arguments, keywords)
         if function in _ABOUT_OBJECTS:
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])

@@ -29,7 +29,7 @@ from quadrants._interop import find_array
 from quadrants._matrix import Matrix
 from quadrants._snode import SNode
 from quadrants._source import get_source
-from quadrants._struct import Struct, StructField, StructType, value_type_of
+from quadrants._struct import Struct, StructField, StructType
 
 from . import scalars, values
 from .rewrite import Rewriter, TypesRewriter, rewrite

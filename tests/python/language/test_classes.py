@@ -335,7 +335,8 @@ def test_dataclasses_of_values_are_structs_in_kernels(body, expected):
 
 
 @pytest.mark.parametrize(
-    "arguments, text", [("1", "Missing argument 'at'"), ("1, [1, 2], 3", "Too many arguments"), ("n, [1, 2], x=3", "Unexpected argument 'x'")]
+    "arguments, text",
+    [("1", "Missing argument 'at'"), ("1, [1, 2], 3", "Too many arguments"), ("n, [1, 2], x=3", "Unexpected argument 'x'")],
 )
 def test_dataclasses_are_constructed_with_their_members(arguments, text):
     kernel = define(f"@qd.kernel\ndef k(n: qd.i32):\n    s = Sample({arguments})", Sample=Sample)["k"]

@@ -93,7 +93,9 @@ def test_a_dataclass_for_a_template_is_deprecated(on_every_backend):
     assert found[0].filename == __file__
 
 
-@pytest.mark.parametrize("make", [lambda: qd.types.matrix(13, 12, qd.f32), lambda: qd.types.vector(145, qd.f32), lambda: qd.Vector([0] * 145)])
+@pytest.mark.parametrize(
+    "make", [lambda: qd.types.matrix(13, 12, qd.f32), lambda: qd.types.vector(145, qd.f32), lambda: qd.Vector([0] * 145)]
+)
 def test_large_vectors_are_warned_of(make):
     with pytest.warns(UserWarning, match="more than 144 are better kept in a field") as found:
         make()
