@@ -181,10 +181,7 @@ layout::TensorLayout Session::readInputLayout(nb::handle container) const {
   layout::TensorLayout layout = readLayout(container);
   if (python.isInstance(container, python.fieldBase)) return layout;
   // Packed arrays share code; others bring their strides along.
-  int64_t expected = layout.componentStride * layout.element.componentCount();
-  bool isPacked = true;
-  for (size_t axis = layout.strides.size(); axis-- > 0; expected *= layout.extents[axis])
-    isPacked = isPacked && (layout.strides[axis] == expected || layout.extents[axis] <= 1);
+  const bool isPacked = layout::isPacked(layout);
   layout.extents.assign(layout.extents.size(), layout::kDynamic);
   isPacked ? layout.strides.clear() : layout.strides.assign(layout.strides.size(), layout::kDynamic);
   return layout;

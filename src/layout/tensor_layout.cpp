@@ -69,6 +69,14 @@ ByteRange computeByteRange(const TensorLayout &layout) {
   return range;
 }
 
+bool isPacked(const TensorLayout &layout) {
+  if (layout.componentStride != int64_t(getByteSize(layout.element.scalar))) return false;
+  std::vector<int64_t> packed = computePackedStrides(layout.element, layout.extents);
+  for (size_t axis = 0; axis < packed.size(); ++axis)
+    if (layout.extents[axis] > 1 && layout.strides[axis] != packed[axis]) return false;
+  return true;
+}
+
 uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked) {
   uint64_t hash = mixHash(hashElement(isPacked ? 1 : 3, layout.element), uint64_t(layout.rank()));
   if (!isPacked) hash = mixHash(hash, uint64_t(layout.componentStride));

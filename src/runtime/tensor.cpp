@@ -15,10 +15,7 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
   byteOffset = newByteOffset;
   range = bytes;
   data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
-  bool isPacked = layout.componentStride == int64_t(getByteSize(layout.element.scalar));
-  std::vector<int64_t> packed = layout::computePackedStrides(layout.element, layout.extents);
-  for (size_t axis = 0; axis < packed.size(); ++axis) isPacked &= layout.extents[axis] <= 1 || layout.strides[axis] == packed[axis];
-  typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, isPacked);
+  typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, layout::isPacked(layout));
   state = State::Alive;
 }
 

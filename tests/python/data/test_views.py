@@ -204,6 +204,21 @@ def test_slices_of_every_rank_and_step_are_views(kind):
         assert np.array_equal(array.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("order", ["ij", "ji"])
+def test_views_of_one_element_are_strided_where_its_components_are(order):
+    @qd.kernel
+    def count(v: qd.types.ndarray()):
+        for I in qd.grouped(v):
+            v[I] += 1
+
+    fields = [qd.Matrix.field(2, 3, qd.u8, shape=(1, 4), layout=layout, order=order) for layout in (qd.Layout.AOS, qd.Layout.SOA)]
+    for field in fields:
+        for view in (field[:, 1:2], field[:, :], field[:1, 3:]):
+            count(view)
+        assert np.array_equal(field.to_numpy()[0, :, 0, 0], [1, 2, 1, 2])
+        assert np.array_equal(field.to_numpy().min(axis=(2, 3)), field.to_numpy().max(axis=(2, 3)))
+
+
 def test_slices_of_slices_and_assignments():
     array, expected = grid("ndarray"), GRID.copy()
     view, part = array[1:][:, ::2], expected[1:][:, ::2]
