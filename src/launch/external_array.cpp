@@ -90,6 +90,22 @@ static bool isNegated(PyObject *object, const ExternalArray &array) {
   return answer == Py_True;
 }
 
+/// Whether the storage of a tensor of torch was given back: its address is then the offset there. Only addresses where no memory of
+/// a process lies, or in some processes the first of it, are looked into.
+static bool hasNoStorage(PyObject *object, const ExternalArray &array, int64_t bytes) {
+  constexpr uintptr_t kNeverMapped = uintptr_t(1) << 16, kRarelyMapped = uintptr_t(1) << 40;
+  auto address = reinterpret_cast<uintptr_t>(array.data);
+  if (address >= kRarelyMapped || std::any_of(array.extents, array.extents + array.rank, [](int64_t extent) { return extent == 0; }))
+    return false;
+  if (address < kNeverMapped) return true;
+  static PyObject *name = PyUnicode_InternFromString("storage_offset");
+  PyObject *offset = PyObject_CallMethodNoArgs(object, name);
+  long long first = offset ? PyLong_AsLongLong(offset) : -1;
+  PyErr_Clear(); // another library's
+  Py_XDECREF(offset);
+  return first >= 0 && uintptr_t(first * bytes) == address;
+}
+
 bool readExternal(PyObject *object, ExternalArray &out) {
   if (PyArray_Check(object)) {
     auto *array = reinterpret_cast<PyArrayObject *>(object);
@@ -130,11 +146,7 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   for (int axis = 0; axis < out.rank; ++axis) out.isWritable &= out.ownStrides[axis] != 0 || out.extents[axis] <= 1;
   out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;
   out.isPacked = isPacked(out, bytes);
-  // Of a tensor whose storage was given back the address is its offset there.
-  constexpr uintptr_t kNeverMapped = 1 << 16;
-  bool isEmpty = std::any_of(out.extents, out.extents + out.rank, [](int64_t extent) { return extent == 0; });
-  if (!isEmpty && reinterpret_cast<uintptr_t>(out.data) < kNeverMapped) return false;
-  return !isNegated(object, out);
+  return !hasNoStorage(object, out, bytes) && !isNegated(object, out);
 }
 
 } // namespace qd::launch

@@ -67,6 +67,8 @@ BAD = {
     "one negated": (lambda: torch.ones(1, dtype=torch.complex64).conj().imag, TypeError, "resolve_neg"),
     "without storage": (lambda: without_storage(torch.zeros(3)), ValueError, "has no memory"),
     "part without storage": (lambda: without_storage(torch.zeros(9)[2:8:2]), ValueError, "has no memory"),
+    "far part without storage": (lambda: without_storage(torch.zeros(100_000)[50_000:50_003]), ValueError, "has no memory"),
+    "strided far part without storage": (lambda: without_storage(torch.zeros(100_000)[50_000:50_009:3]), ValueError, "has no memory"),
     "quantised": (lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8), TypeError, "qint8"),
     "nested": (lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), TypeError, "cannot be seen as an array"),
     "false pointer": (FalseInterface, ValueError, "."),
