@@ -64,7 +64,7 @@ class BufferView(Ndarray):
             if array is None:
                 raise TypeError(f"BufferView takes an array, got {type(arr).__name__}")
             container = from_dlpack(array)
-        offset, rank = int(offset), len(container.shape)
+        offset, rank = int(offset), len(container._live_shape)
         if rank != 1 and (offset or size is not None):
             raise TypeError(f"BufferView takes a 1D array with an offset and a size, got one with {rank} axes: slice it instead")
         length = container.shape[0] if rank == 1 else 0

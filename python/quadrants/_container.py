@@ -152,7 +152,7 @@ class ContainerMethods(InteropMethods, Companions):
         element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
         store(element, ..., value)
         if not self._try_fill(element):
-            self._overwrite(np.broadcast_to(element, self.shape + self.element_shape))
+            self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
@@ -161,7 +161,7 @@ class ContainerMethods(InteropMethods, Companions):
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
         if self._device is not None and self._try_copy(other):
             return
-        source, own = as_array(other), self.shape + self.element_shape
+        source, own = as_array(other), self._live_shape + self.element_shape
         if source.shape != own:
             raise QuadrantsShapeError(f"copy_from shape mismatch: {source.shape} does not match the source {self._noun} shape {own}")
         self._overwrite(source)

@@ -177,6 +177,7 @@ class InteropMethods:
     _squeezes_columns = False  # matrices of one column leave as vectors
     _may_run_backwards = True  # strides below zero, which torch has not
     shape: tuple[int, ...]
+    _live_shape: tuple[int, ...]  # the shape, or an exception after a reset
     element_shape: tuple[int, ...]
     dtype: DataType
     view: Callable[[], np.ndarray]
@@ -314,7 +315,7 @@ class InteropMethods:
         """
         if isinstance(arr, (str, bytes)) or arr is None:
             raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
-        source, own = as_array(arr), self.shape + self.element_shape
+        source, own = as_array(arr), self._live_shape + self.element_shape
         if source.shape != own and not self._is_column(source.shape):
             raise ValueError(
                 f"Mismatch shape: {own} expected, but {source.shape} provided "

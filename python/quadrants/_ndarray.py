@@ -65,7 +65,7 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return SimpleNamespace(element_type=self._element_type, shape=self.shape, layout=Layout.AOS, needs_grad=self.has_grad())
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not self._live_shape:
             raise TypeError("a 0-d ndarray has no length")
         return self.shape[0]
 
@@ -73,12 +73,12 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return (self[index] for index in range(len(self)))
 
     def _like(self) -> Ndarray:
-        return make_ndarray(self._element_type, self.shape, self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset)
+        return make_ndarray(self._element_type, self._live_shape, self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset)
 
     def __reduce__(self) -> Any:
         payload = {
             "version": 1,
-            "shape": self.shape,
+            "shape": self._live_shape,
             "element_type": self.dtype.name,
             "element_shape": self.element_shape,
             "data": self.to_numpy(),

@@ -42,6 +42,7 @@ class Buffer:
 
 class _Container:
     shape: tuple[int, ...]
+    _live_shape: tuple[int, ...]
     element_shape: tuple[int, ...]
     dtype: DataType
     _qd_layout: tuple[Any, ...]

@@ -355,6 +355,10 @@ class StructField(Companions):
         return next(iter(self.field_dict.values())).shape
 
     @property
+    def _live_shape(self) -> tuple[int, ...]:
+        return next(iter(self.field_dict.values()))._live_shape
+
+    @property
     def layout(self) -> tuple[int, ...] | None:
         """Axes from the outermost in memory to the innermost, or None when that is their own order."""
         return next(self._leaves()).layout

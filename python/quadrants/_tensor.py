@@ -75,12 +75,12 @@ class Tensor(Companions, _runtime.TensorBase):
     @property
     def ndim(self) -> int:
         """Number of axes, without those of elements."""
-        return len(self.shape)
+        return len(self._impl._live_shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        return math.prod(self._impl._live_shape)
 
     @property
     def nbytes(self) -> int:
@@ -142,7 +142,7 @@ class Tensor(Companions, _runtime.TensorBase):
         self._impl[key] = value
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not self._impl._live_shape:
             raise TypeError("a 0-d tensor has no length")
         return self.shape[0]
 

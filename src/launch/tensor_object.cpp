@@ -318,11 +318,27 @@ template <Need need, auto read> PyObject *getProperty(PyObject *self, void *) {
   });
 }
 
-static PyObject *getShape(TensorObject &object) {
+static PyObject *getExtents(TensorObject &object) {
   if (object.tensor.state == Tensor::State::Unplaced)
     return PyObject_CallMethod(reinterpret_cast<PyObject *>(&object), "_unplaced_shape", nullptr);
   if (!object.shape) object.shape = makeTuple(object.tensor.layout.extents);
   return Py_NewRef(object.shape);
+}
+
+/// Programs tell by a shape or type of None that an ndarray is of an earlier runtime; fields and views say what they were.
+static bool isPast(const TensorObject &object) {
+  return object.tensor.state == Tensor::State::Dead && !object.tensor.isField && !object.isWindow;
+}
+
+static PyObject *getShape(TensorObject &object) { return isPast(object) ? Py_NewRef(Py_None) : getExtents(object); }
+
+static PyObject *getDtype(TensorObject &object) {
+  return Py_NewRef(isPast(object) ? Py_None : getDataType(object.tensor.layout.element.scalar));
+}
+
+static PyObject *getLiveShape(TensorObject &object) {
+  if (isPast(object)) requireAlive(reinterpret_cast<PyObject *>(&object));
+  return getExtents(object);
 }
 
 static PyObject *getAddress(TensorObject &object) {
@@ -480,12 +496,12 @@ void addTensorTypes(PyObject *module) {
   if (PyArray_ImportNumPyAPI() < 0) throw PythonError{};
   addBufferType(module);
   static PyGetSetDef properties[] = {
-      {"shape", getProperty<Need::Nothing, getShape>, nullptr, "Extents.", nullptr},
+      {"shape", getProperty<Need::Nothing, getShape>, nullptr, "Extents; of an ndarray after `qd.reset()` None.", nullptr},
+      {"_live_shape", getProperty<Need::Nothing, getLiveShape>, nullptr, "Extents; raises for an ndarray after `qd.reset()`.", nullptr},
       {"element_shape", getProperty<Need::Nothing, [](TensorObject &object) { return makeElementShape(object.tensor.layout.element); }>,
        nullptr, "Shape of one element: (), (n,) or (n, m).", nullptr},
-      {"dtype",
-       getProperty<Need::Nothing, [](TensorObject &object) { return Py_NewRef(getDataType(object.tensor.layout.element.scalar)); }>,
-       nullptr, "Scalar type of the elements.", nullptr},
+      {"dtype", getProperty<Need::Nothing, getDtype>, nullptr, "Scalar type of the elements; of an ndarray after `qd.reset()` None.",
+       nullptr},
       {"_qd_layout", getProperty<Need::Memory, getLayout>, nullptr,
        "(kind, dtype name, element shape, extents, strides, component stride, origin, tilings: axis, length and jump of each)", nullptr},
       {"_offset", getProperty<Need::Nothing, getOffset>, nullptr, "Lowest index of each axis, or None.", nullptr},

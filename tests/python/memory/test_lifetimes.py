@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +45,6 @@ def grows(body: Callable[[], None], count: int) -> int:
     return own_bytes() - before
 
 
-@pytest.mark.host_memory
 def test_last_reference_frees() -> None:
     before = _runtime.memory_use()
     field, array = qd.field(qd.f32, (1000,)), qd.ndarray(qd.f32, (1000,))
@@ -121,7 +123,6 @@ CYCLES: dict[Callable[[], None], int] = {
 }  # fmt: skip
 
 
-@pytest.mark.host_memory
 @pytest.mark.parametrize("use", CYCLES, ids=lambda use: use.__name__)
 def test_making_using_and_dropping_containers_does_not_grow(use: Callable[[], None]) -> None:
     before = _runtime.memory_use()
@@ -156,7 +157,6 @@ def test_init_and_reset_do_not_grow() -> None:
     assert grows(body, 1000) < 1 << 20
 
 
-@pytest.mark.host_memory
 def test_view_outlives_reset() -> None:
     field = qd.field(qd.i32, (1 << 20,))
     view = field.view()
@@ -178,6 +178,35 @@ def test_dead_containers_say_so(make: Callable[[], object]) -> None:
     for use in (lambda: container[0], lambda: container.view(), lambda: container.__setitem__(0, 1)):  # type: ignore[index, attr-defined]
         with pytest.raises(qd.QuadrantsRuntimeError, match="created before"):
             use()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: qd.ndarray(qd.f32, 4), lambda: qd.Vector.ndarray(2, qd.f32, 4), lambda: qd.tensor(qd.f32, 4), lambda: qd.ndarray(qd.bf16, 4)],
+)
+def test_ndarrays_of_an_earlier_runtime_have_no_shape(make: Callable[[], Any]) -> None:
+    """S20.1: programs tell them by `shape is None`; B20.3: whatever is done with them says why it cannot be."""
+    array, kept = make(), qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def read(x: qd.types.ndarray()) -> qd.i32:
+        return x.shape[0]
+
+    assert read(array) == 4
+    qd.reset()
+    assert array.shape is None and array.dtype is None and getattr(array, "_impl", array).arr is None
+    assert kept.shape == (4,) and kept.dtype is qd.f32
+    qd.init(offline_cache=False)
+    uses: list[Callable[[], object]] = [
+        lambda: len(array), lambda: list(array), lambda: array.fill(1), lambda: array.from_numpy(np.zeros(4)), lambda: array.to_numpy(),
+        lambda: array.copy_from(np.zeros(4)), lambda: copy.deepcopy(array), lambda: pickle.dumps(array), lambda: read(array),
+        lambda: qd.BufferView(array, 0, 1), lambda: array[1:2], lambda: np.asarray(array), lambda: str(getattr(array, "_impl", array)),
+        lambda: memoryview(getattr(array, "_impl", array)),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(qd.QuadrantsRuntimeError, match="created before"):
+            use()
+    assert "shape=None" in repr(array) or "ndarray" in repr(array)
 
 
 def test_large_buffers_are_aligned_and_zero() -> None:
