@@ -1,17 +1,22 @@
 """One kernel over each kind of container: a field, an ndarray, a NumPy array and a torch tensor.
 
-    python bench/containers.py [--rounds 30] [--one-thread] [--same-memory]
+    python bench/containers.py [--rounds 30] [--one-thread] [--same-memory] [--by-hand]
 
 Prints the best time of each, and in brackets how it compares with the field. The containers take turns, so that a machine whose speed
 drifts favours none; all memory has been written before, since memory that was only ever read costs nothing. torch is left out where it is
 not installed. With `--one-thread` the figures are processor time of one thread, which says more on a busy machine. With `--same-memory` all
-containers are views of the memory of one field: what differs then is the code, and what differs without is the memory.
+containers are views of the memory of one field: what differs then is the code, and what differs without is the memory. With `--by-hand`
+a loop in C (made by clang) does the same on the memory of each container, in one thread: how its times differ is what the memory costs.
 """
 
 import argparse
+import ctypes
 import importlib.util
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +63,59 @@ def make_kernels(annotate: Callable[[int], Any]) -> dict[str, tuple[Any, tuple[i
         "stencil 3-D": (stencil3, (256, 256, 256)),
         "n-body": (n_body, (4096, 3)),
     }
+
+
+BY_HAND = """
+#include <stddef.h>
+void saxpy(const float *restrict x, float *restrict y, const size_t *n) {
+  for (size_t i = 0; i < n[0]; ++i) y[i] = 0.5f * x[i] + y[i];
+}
+void stencil2(const float *restrict x, float *restrict y, const size_t *n) {
+  for (size_t i = 1; i < n[0] - 1; ++i)
+    for (size_t j = 1; j < n[1] - 1; ++j) {
+      const float *p = x + i * n[1] + j;
+      y[i * n[1] + j] = 0.2f * (p[0] + p[-n[1]] + p[n[1]] + p[-1] + p[1]);
+    }
+}
+void stencil3(const float *restrict x, float *restrict y, const size_t *n) {
+  const size_t plane = n[1] * n[2];
+  for (size_t i = 1; i < n[0] - 1; ++i)
+    for (size_t j = 1; j < n[1] - 1; ++j)
+      for (size_t k = 1; k < n[2] - 1; ++k) {
+        const float *p = x + i * plane + j * n[2] + k;
+        float near = p[-plane] + p[plane] + p[-n[2]] + p[n[2]] + p[-1] + p[1];
+        y[i * plane + j * n[2] + k] = 0.5f * p[0] + near / 12.0f;
+      }
+}
+"""
+HANDS = {"saxpy": "saxpy", "saxpy, in cache": "saxpy", "stencil 2-D": "stencil2", "stencil 3-D": "stencil3"}
+
+
+def load_by_hand() -> ctypes.CDLL:
+    """The loops in C, compiled for this processor."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "loops.c").write_text(BY_HAND)
+    command = ["clang", "-O3", "-march=native", "-shared", "-fPIC", "-o", str(folder / "loops.so"), str(folder / "loops.c")]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(folder / "loops.so"))
+
+
+def call_by_hand(library: ctypes.CDLL, name: str, shape: tuple[int, ...]) -> Callable[[Any, Any], None]:
+    """A function of two containers that runs the loop on their memory."""
+    loop, extents = getattr(library, HANDS[name]), (ctypes.c_size_t * len(shape))(*shape)
+
+    addresses: dict[int, ctypes.c_void_p] = {}
+
+    def find(container: Any) -> ctypes.c_void_p:
+        if id(container) not in addresses:
+            array = container.to_numpy(copy=False) if hasattr(container, "to_numpy") else np.asarray(container)
+            addresses[id(container)] = ctypes.c_void_p(array.ctypes.data)
+        return addresses[id(container)]
+
+    def call(x: Any, y: Any) -> None:
+        loop(find(x), find(y), extents)
+
+    return call
 
 
 def make_field(values: np.ndarray) -> Any:
@@ -112,18 +170,28 @@ def measure(
     return best
 
 
+def show(name: str, best: dict[str, float]) -> None:
+    print(f"{name:18s}" + "".join(f"  {kind} {s * 1e3:9.4f} ms ({s / best['field']:.3f})" for kind, s in best.items()), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--one-thread", action="store_true")
     parser.add_argument("--same-memory", action="store_true")
+    parser.add_argument("--by-hand", action="store_true")
     args = parser.parse_args()
+    library = load_by_hand() if args.by_hand else None
+    args.one_thread |= args.by_hand
     qd.init(arch=qd.cpu, log_level="error", **({"cpu_max_num_threads": 1} if args.one_thread else {}))
     clock = time.process_time if args.one_thread else time.perf_counter
     fields, arrays = make_kernels(lambda dimensions: qd.template()), make_kernels(lambda dimensions: qd.types.NDArray[qd.f32, dimensions])
     for name, (kernel, shape) in fields.items():
         best = measure(kernel, arrays[name][0], shape, args.same_memory, args.rounds, clock)
-        print(f"{name:16s}" + "".join(f"  {kind} {s * 1e3:9.4f} ms ({s / best['field']:.3f})" for kind, s in best.items()), flush=True)
+        show(name, best)
+        if library is not None and name in HANDS:
+            loop = call_by_hand(library, name, shape)
+            show(f"{name}, C", measure(loop, loop, shape, args.same_memory, args.rounds, clock))
 
 
 if __name__ == "__main__":
