@@ -1,4 +1,4 @@
-"""Copies between containers and arrays under names that programs import; new programs use the methods of containers."""
+"""Copies, and stages of sorts and sums, under names that programs import; new programs use containers' methods and `qd.algorithms`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
+import quadrants as qd
+
 from ._interop import as_array
+
+_BLOCK = 64  # elements that `scan_add_inclusive` adds up on their own
 
 
 def _copy_out(container: Any, arr: Any, *_: Any) -> None:
@@ -63,3 +67,50 @@ def arr_vulkan_layout_to_arr_normal_layout(vk_arr: Any, normal_arr: Any) -> None
 
 
 arr_vulkan_layout_to_field_normal_layout = arr_vulkan_layout_to_arr_normal_layout
+
+
+@qd.kernel
+def sort_stage(keys: qd.Template, use_values: int, values: qd.Template, N: int, p: int, k: int, invocations: int):
+    """One step of an odd-even merge sort of the first `N` keys: with sorted runs of `p` elements, compare those that are `k` apart.
+
+    With `use_values` the elements of `values` move along. The step is done for `invocations` groups of 2k elements.
+    """
+    for group in range(invocations):
+        first = k % p + group * 2 * k
+        for i in range(first, first + qd.min(k, N - first - k)):
+            if i // (2 * p) == (i + k) // (2 * p) and keys[i] > keys[i + k]:
+                keys[i], keys[i + k] = keys[i + k], keys[i]
+                if use_values != 0:
+                    values[i], values[i + k] = values[i + k], values[i]
+
+
+@qd.kernel
+def scan_add_inclusive(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32, single_block: qd.Template, inclusive_add: qd.Template):
+    """Replace the elements of each block of 64 in `arr_in[in_beg:in_end]` by the sums of those up to them.
+
+    Unless `single_block`, the sum of block b is stored at `arr_in[in_end + b]`. `inclusive_add` is what adds within a group of threads on
+    other runtimes; the sums are the same without it.
+    """
+    for block in range((in_end - in_beg + _BLOCK - 1) // _BLOCK):
+        total = qd.cast(0, arr_in.dtype)
+        for i in range(in_beg + block * _BLOCK, qd.min(in_beg + (block + 1) * _BLOCK, in_end)):
+            total += arr_in[i]
+            arr_in[i] = total
+        if qd.static(not single_block):
+            arr_in[in_end + block] = total
+
+
+@qd.kernel
+def uniform_add(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32):
+    """Add to each block of 64 in `arr_in[in_beg:in_end]` but the first one the sum of those before it, `arr_in[in_end + block - 1]`."""
+    for i in range(in_beg + _BLOCK, in_end):
+        arr_in[i] += arr_in[in_end + (i - in_beg) // _BLOCK - 1]
+
+
+@qd.func
+def subgroup_inclusive_add_warp_i32(val: qd.Template):
+    """The sum of `val` over the lanes of the subgroup up to this one."""
+    return qd.simt.subgroup.inclusive_add(val)  # type: ignore[attr-defined]  # one of those made from a table
+
+
+warp_shfl_up_i32 = subgroup_inclusive_add_warp_i32

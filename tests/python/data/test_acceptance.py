@@ -86,6 +86,47 @@ def test_r25_3_explicit_copies_are_clones_of_views(library):
         assert not np.shares_memory(np.asarray(copied), np.asarray(viewed))
 
 
+DTYPES = [qd.f16, qd.f32, qd.f64, qd.i8, qd.i16, qd.i32, qd.i64, qd.u1, qd.u8, qd.u16, qd.u32, qd.u64]
+FORMS = {
+    "field": lambda dtype: qd.field(dtype, shape=(3, 4)),
+    "field of columns": lambda dtype: qd.field(dtype, shape=(3, 4), order="ji"),
+    "field of one": lambda dtype: qd.field(dtype, shape=()),
+    "vectors": lambda dtype: qd.Vector.field(2, dtype, shape=5),
+    "vectors by component": lambda dtype: qd.Vector.field(2, dtype, shape=5, layout=qd.Layout.SOA),
+    "matrices of a column": lambda dtype: qd.Matrix.field(3, 1, dtype, shape=5),
+    "member": lambda dtype: qd.Struct.field({"a": qd.u8, "v": qd.types.vector(3, dtype)}, shape=5).v,
+    "ndarray": lambda dtype: qd.ndarray(dtype, (3, 4)),
+    "ndarray of matrices": lambda dtype: qd.Matrix.ndarray(3, 1, dtype, 5),
+    "tensor by columns": lambda dtype: qd.tensor(dtype, (3, 4), layout=(1, 0)),
+    "part": lambda dtype: qd.ndarray(dtype, (4, 6))[1:4, ::2],
+}
+
+
+@pytest.mark.host_memory
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_r25_4_one_rule_for_every_container_and_type(library, dtype, kind):
+    """Whatever the container: the values, their shape, and who shares memory follow from `copy` alone."""
+    container = FORMS[kind](dtype)
+    squeezes = isinstance(container, qd.MatrixField) and container.element_shape[1:] == (1,)
+    own = tuple(container.shape) + tuple(container.element_shape)
+    values = (
+        np.random.default_rng(1).integers(0, 2, own).astype("bool" if dtype is qd.u1 else str(np.dtype(qd.lang.util.to_numpy_type(dtype))))
+    )
+    for copy in (True, False, None):
+        for keep_dims in (False, True):
+            for device in (None, "cpu") if library == "torch" else (None,):
+                container.from_numpy(values)
+                options = {"copy": copy, "keep_dims": keep_dims, **({} if device is None else {"device": device})}
+                taken = getattr(container, f"to_{library}")(**options)
+                seen = np.asarray(taken)
+                extra = (1,) if keep_dims and len(container.element_shape) == 1 else ()
+                shape = own[:-1] if squeezes and not keep_dims else own + extra
+                assert seen.shape == shape and seen.dtype == values.dtype and np.array_equal(seen, values.reshape(shape)), options
+                container.fill(0)
+                assert np.array_equal(np.asarray(taken), values.reshape(shape)) == (copy is True or not values.any()), options
+
+
 @pytest.mark.host_memory
 def test_r25_5_eligibility_needs_no_exception(monkeypatch):
     field = qd.field(qd.f32, shape=4)
@@ -129,6 +170,23 @@ def test_r25_7_numpy_never_loads_torch():
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
 
 
+def test_r25_8_kept_views_are_read_after_what_was_launched(library):
+    """On the processor and on a GPU: each read of a view that is kept sees the launches before it. There is no queue of Metal here."""
+
+    @qd.kernel
+    def add(x: qd.types.ndarray(), n: qd.i32):
+        for i in x:
+            for _ in range(n):
+                x[i] += 1
+
+    array = qd.ndarray(qd.i32, 100_000)
+    view = take(array, library, False)
+    for launch in range(1, 6):
+        add(array, 3)
+        assert int(view.min()) == int(view.max()) == 3 * launch
+    assert qd.interop.get_mps_command_queue() == 0
+
+
 def test_r25_9_members_of_aos_structs_are_views_with_true_strides(library):
     points = POINT.field(shape=5)
     view = take(points.v, library, False)
@@ -152,6 +210,38 @@ def test_r25_10_another_device_is_named():
     with pytest.raises(ValueError, match="copy=False is incompatible with device transfer.*cpu.*cuda|cuda.*cpu"):
         field.to_torch(device="cuda:3", copy=False)
     assert field.to_torch(device="cpu", copy=False).device.type == "cpu"
+
+
+def test_r25_11_gradients_are_on_the_device_of_their_inputs_and_current():
+    torch = pytest.importorskip("torch")
+    state, seen = qd.field(qd.f32, shape=4), []
+
+    @qd.kernel
+    def scale(x: qd.types.ndarray(), y: qd.types.ndarray(), factor: qd.f32):
+        for i in range(4):
+            y[i] = factor * x[i]
+            state[i] = factor
+
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, x: Any) -> Any:
+            y = torch.empty_like(x)
+            scale(x.detach(), y, 3.0)
+            return y
+
+        @staticmethod
+        def backward(context: Any, dy: Any) -> Any:
+            before = state.to_torch()
+            dx = torch.empty_like(dy)
+            scale(dy.contiguous(), dx, 5.0)
+            seen.extend((before.tolist(), state.to_torch(copy=None).tolist()))
+            return dx
+
+    x = torch.arange(4.0, device="cuda" if os.environ.get("QD_ARCH") == "cuda" else "cpu", requires_grad=True)
+    y = Scale.apply(x)
+    y.sum().backward()
+    assert y.tolist() == [0, 3, 6, 9] and x.grad.tolist() == [5, 5, 5, 5] and y.device == x.grad.device == x.device
+    assert seen == [[3.0] * 4, [5.0] * 4]
 
 
 def test_r25_12_one_version_serves_ndarrays_and_arrays():
@@ -222,6 +312,26 @@ def test_r25_23_boundaries_have_one_list_of_words():
     with pytest.raises(ValueError, match="unsafe.*clamp"):
         qd.types.ndarray(boundary="wrap")
     assert "buffer_view" not in dir(qd)
+
+
+def test_r25_24_views_of_views_and_their_gradients():
+    array = qd.ndarray(qd.f32, 8, needs_grad=True)
+    inner = qd.BufferView(array[2:7], 1, 3)
+    assert (inner.offset, inner.size) == (3, 3)
+
+    @qd.kernel
+    def square(view: qd.BufferView[qd.f32], total: qd.types.ndarray(qd.f32, 0)):
+        part = qd.BufferView(view, 1, 2)
+        for i in range(part.size):
+            total[None] += part[i] ** 2
+
+    array.fill(3)
+    total = qd.ndarray(qd.f32, (), needs_grad=True)
+    square(inner, total)
+    total.grad.fill(1)
+    square.grad(inner, total)
+    assert total.to_numpy() == 18 and inner.grad.to_numpy().tolist() == [0, 6, 6]
+    assert array.grad.to_numpy().tolist() == [0, 0, 0, 0, 6, 6, 0, 0]
 
 
 def test_r25_30_round_trips_keep_shapes(library):

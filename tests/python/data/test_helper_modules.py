@@ -1,4 +1,4 @@
-"""`qd.tools`, `qd.sparse` and the copies of `quadrants._kernels`."""
+"""`qd.tools`, `qd.sparse` and what `quadrants._kernels` offers."""
 
 import numpy as np
 import pytest
@@ -124,6 +124,50 @@ def test_block_copies_images_and_gradients():
     x.grad.fill(3)
     _kernels.clear_gradients([x, b])
     assert not x.grad.to_numpy().any()
+
+
+@pytest.mark.parametrize("length", [1, 2, 37, 64, 200])
+def test_stages_of_an_odd_even_merge_sort(length):
+    numbers = np.random.default_rng(length).random(length).astype(np.float32)
+    keys, values = qd.field(qd.f32, shape=length), qd.field(qd.i32, shape=length)
+    keys.from_numpy(numbers)
+    values.from_numpy(np.arange(length))
+    p = 1
+    while p < length:
+        k = p
+        while k >= 1:
+            _kernels.sort_stage(keys, 1, values, length, p, k, int((length - k - k % p) / (2 * k)) + 1)
+            k //= 2
+        p *= 2
+    order = values.to_numpy()
+    assert np.array_equal(keys.to_numpy(), np.sort(numbers)) and np.array_equal(numbers[order], np.sort(numbers))
+    _kernels.sort_stage(keys, 0, keys, length, 1, 1, 0)
+
+
+def test_sums_of_blocks():
+    numbers = np.random.default_rng(0).integers(-9, 9, 200).astype(np.int32)
+    x = qd.field(qd.i32, shape=210)
+    x.from_numpy(np.concatenate([np.zeros(3), numbers, np.zeros(7)]))
+    _kernels.scan_add_inclusive(x, 3, 203, False, _kernels.subgroup_inclusive_add_warp_i32)
+    sums = x.to_numpy()
+    assert all(np.array_equal(sums[3 + at : 3 + at + 64][: 200 - at], np.cumsum(numbers[at : at + 64])) for at in range(0, 200, 64))
+    assert sums[203:207].tolist() == [numbers[at : at + 64].sum() for at in range(0, 200, 64)] and not sums[207:].any()
+    _kernels.scan_add_inclusive(x, 203, 207, True, _kernels.subgroup_inclusive_add_warp_i32)
+    _kernels.uniform_add(x, 3, 203)
+    assert np.array_equal(x.to_numpy()[3:203], np.cumsum(numbers))
+
+
+def test_sums_over_the_lanes_of_a_subgroup():
+    x = qd.field(qd.i32, shape=64)
+
+    @qd.kernel
+    def sums():
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            x[i] = _kernels.warp_shfl_up_i32(i)
+
+    sums()
+    assert x.to_numpy().tolist() == [*np.cumsum(range(32)), *np.cumsum(range(32, 64))]
 
 
 def test_data_types_of_components_are_one():
