@@ -96,6 +96,7 @@ from . import ad as ad
 from . import algorithms as algorithms
 from . import experimental as experimental
 from . import graph as graph
+from . import interop as interop
 from . import linalg as linalg
 from . import math as math
 from . import memory as memory

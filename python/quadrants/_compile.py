@@ -84,8 +84,24 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             cls = value if isinstance(value, type) else type(value)
             if not getattr(cls, "_data_oriented", False):
                 raise QuadrantsSyntaxError(f"Please decorate class {cls.__name__} with @qd.data_oriented")
-        prepared.append(_PREPARE[parameter.kind](parameter, position, value))
+        if isinstance(value, (Ndarray, StructNdarray)):
+            _ = value._live_shape  # or the reason why it has no memory
+        try:
+            prepared.append(_PREPARE[parameter.kind](parameter, position, value))
+        except (TypeError, ValueError) as problem:
+            if parameter.kind in ("array", "view", "tensor", "template"):
+                problem.args = (_in_context(str(problem), kernel, parameter, value),)
+            raise
     return tuple(prepared)
+
+
+def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> str:
+    """The message with the kernel, the argument and its annotation, for programs and for people."""
+    given = type(value).__name__
+    with contextlib.suppress(Exception):  # what has no type or shape, or in other libraries raises when asked for it
+        given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
+    head = f"exception while trying to ensure compiled kernel {kernel.__name__}:"
+    return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
 
 
 def _give_gradient(value: Any) -> None:
@@ -227,7 +243,7 @@ def _find_external(parameter: Parameter, value: Any, annotation: Any) -> Any:
     return value if has_grad else array
 
 
-def _provided(value: Ndarray | Field) -> str:
+def _provided(value: ContainerMethods) -> str:
     shape = " ".join(map(str, value.element_shape))
     return f"[Tensor ({shape}) {value.dtype}]" if value.element_shape else str(value.dtype)
 

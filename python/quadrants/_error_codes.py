@@ -27,6 +27,8 @@ FAMILIES = tuple(
         ("QD952", "An operation that has no derivative", r"cannot be differentiated|have no gradients",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
+        ("QD953", "A gradient that is not there", r"has no (gradient|tangent): Gradient",
+         "allocate it (needs_grad=True, or a .grad of the torch tensor), or guard its use with qd.static(x.grad is not None)"),
         ("QD102", "A name that is assigned on some paths only", r"is not defined (on every path|after the loop)",
          "give it a value before the `if`, or in both branches"),
         ("QD101", "A name that is not defined", r'^Name ".*" is not defined|only variables of the same block can be deleted',
@@ -37,8 +39,7 @@ FAMILIES = tuple(
          "use a local variable, or keep what changes in a field or an array"),
         ("QD105", "A loop variable that is assigned, or that hides a variable", r"the loop variable '|as loop variable",
          "give the loop variable and the variable names of their own"),
-        ("QD106", "A compile-time name that is assigned again", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|"
-         r"would change a list or dict",
+        ("QD106", "A compile-time name that is assigned again", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign",
          "use a new name: what qd.static, a list or a function is bound to stays, and a variable keeps its type"),
         # statements
         ("QD201", "A statement or expression that kernels do not have", r"^Unsupported node|Function definition is not allowed",
@@ -86,8 +87,8 @@ FAMILIES = tuple(
         ("QD310", "A struct where a number is expected", r"is expected, got a struct|indexed with the name of a member",
          "use its members: s.name"),
         # elements
-        ("QD402", "A constant index outside the shape", r"out of range|out of bounds",
-         "indices run from 0 to the extent - 1, and -1 is the last"),
+        ("QD402", "A constant index outside the shape", r"out of range|out of bounds|^Negative indices",
+         "indices run from 0 to the extent - 1; where the extent is known while compiling, -1 is the last"),
         ("QD401", "A wrong number of indices", r"accessed with indices of dim|indexed with \d+d|^Expected \d+ indices|cannot be indexed|"
          r"is not subscriptable",
          "give one index for each axis in one bracket: x[i, j]"),

@@ -98,6 +98,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   }
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
+  if (!found && (text == "grad" || text == "dual")) failCompanion(base.path, text);
   if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (text == "parent") { // nodes of trees say what to loop over
@@ -131,6 +132,16 @@ Value FunctionBuilder::partOfField(const Value &field, llvm::StringRef method, A
 
 void FunctionBuilder::failHostMethod(llvm::StringRef name) {
   fail(error::kSyntax, "'" + name + "' is host API and cannot be called in kernels (Quadrants-scope)");
+}
+
+void FunctionBuilder::failCompanion(const PathNode *container, llvm::StringRef name) {
+  std::string storage = name == "grad" ? "gradient" : "tangent", which = name.str();
+  fail(error::kType, "'" + (container ? Reader::describe(container) : "") + "' has no " + storage + ": Gradient ." + which +
+                         " has not been placed, check whether `needs_" + which + "=True`");
+}
+
+void FunctionBuilder::requireCompanion(const Value &object) {
+  if (object.isNone() && Reader::isCompanion(object.path)) failCompanion(object.path->parent, object.path->step.name);
 }
 
 const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name) {
@@ -201,6 +212,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   const PythonObjects &python = session.python;
   nb::handle object = base.object;
+  requireCompanion(base);
   if (python.isInstance(object, python.structValue)) return structAttribute(structOfObject(base), name);
   if (python.isInstance(object, python.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
     return vectorAttribute(makeComputed(emitHostMatrix(object)), name);

@@ -15,10 +15,6 @@ using artifact::Dependency;
 using artifact::PathStep;
 using support::AutodiffMode;
 
-static bool isCompanion(const PathNode *path) {
-  return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
-}
-
 /// Whether the container is an argument whose annotation says `needs_grad=False`.
 static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
   if (path->parent || path->root != artifact::Path::Root::Argument) return false;
@@ -36,7 +32,7 @@ void Session::addCompanions() {
   for (const auto &[object, path, input] : containers) {
     layout::TensorLayout layout = reader.getInput(input).layout;
     if (!path || support::isInteger(layout.element.scalar) || ignoresGradient(path, request.parameters)) continue;
-    if (isCompanion(path) && isReverse)
+    if (Reader::isCompanion(path) && isReverse)
       fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
     bool isTensor = python.isTensor(object);
     // Of a field the storage may be declared and have no memory.

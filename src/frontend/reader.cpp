@@ -122,6 +122,10 @@ void Reader::markOverlaps() {
     }
 }
 
+bool Reader::isCompanion(const PathNode *path) {
+  return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
+}
+
 std::string Reader::describe(const PathNode *path) {
   if (!path->parent) return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);

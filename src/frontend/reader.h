@@ -58,6 +58,8 @@ public:
   void refuseCache() { artifact.cacheable = false; }
 
   static std::string describe(const PathNode *path);
+  /// Whether it leads to an attribute `grad` or `dual`.
+  static bool isCompanion(const PathNode *path);
 
 private:
   static artifact::Input makeShared() {

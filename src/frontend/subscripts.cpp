@@ -148,7 +148,9 @@ void FunctionBuilder::failIndexCount(const Value &tensor, size_t count) {
   std::string hint = count < rank ? "; use f[i, j]: all indices in one bracket" : "";
   if (session.reader.getInput(tensor.input).isField)
     fail(error::kIndex, "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(count) + hint);
-  fail(error::kIndex, std::to_string(rank) + "d ndarray indexed with " + std::to_string(count) + "d indices" + hint);
+  std::string have = std::to_string(rank), given = std::to_string(count);
+  fail(error::kIndex, "Array with dim " + have + " accessed with indices of dim " + given + " (" + have + "d ndarray indexed with " +
+                          given + "d indices)" + hint);
 }
 
 Value FunctionBuilder::viewOf(const Value &tensor, std::vector<Value> indices) {
@@ -323,25 +325,21 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
   }
-  if (index.isObject() && PyBool_Check(index.object.ptr()))
-    return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
-  // Numbers become a vector for any index that has a type, so that its items have one type whatever is known of the index.
+  if (auto known = findPosition(index))
+    return items[size_t(wrapIndex(*known, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
       llvm::all_of(items, [&](const Value &item) { return findType(item) && !isa<VectorType>(findType(item)); }))
     return subscriptVector(makeComputed(emitSequence(base)), {index});
-  if (Value *item = findItem(base, index)) return *item;
   fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index));
 }
 
 Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
+  requireCompanion(base);
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
-  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) {
-    std::vector<Value> items = listItems(base, "index");
-    return subscriptSequence(makeAggregate(Kind::Sequence, std::move(items)), index);
-  }
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
   bool isArray = session.python.isInstance(base.object, session.python.numpyArray);
+  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
   nb::object key = index.is(Kind::Range) ? makeSlice(index) : toPython(index);
   if (index.isTyped() || (isArray && !key))
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index) +

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import itertools
-import operator
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import MethodType
 from typing import Any
 
@@ -42,7 +40,6 @@ TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a ty
 _NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
 _MAX_DEPTH = 200
 _rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
-_as_funcs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _depth = 0
 _ROLES = {"template": "place", "struct": "value"}
 
@@ -105,25 +102,6 @@ def constant(value: Any) -> Any:
     return value
 
 
-def with_plain_numbers(value: Any) -> Any:
-    """A list, tuple or dict from outside, with Python's numbers for NumPy's; itself where it has none."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value) in (list, tuple):
-        items = [with_plain_numbers(item) for item in value]
-        return value if all(map(operator.is_, items, value)) else type(value)(items)
-    if type(value) is dict:
-        made = {key: with_plain_numbers(item) for key, item in value.items()}
-        return value if all(made[key] is value[key] for key in value) else made
-    return value
-
-
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The name that a misspelled one may mean, or None."""
-    near = difflib.get_close_matches(name, [candidate for candidate in candidates if not candidate.startswith("_")], 1)
-    return near[0] if near else None
-
-
 def member(base: Any, name: str, rule: str | None = None) -> Any:
     """An attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
     base = base.owner if isinstance(base, Tensor) else base
@@ -134,8 +112,6 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
         if dataclasses.is_dataclass(base):
             members = ", ".join(field.name for field in dataclasses.fields(base))
             text = f"type object '{type(base).__name__}' has no attribute '{name}' (members: {members})"
-        near = closest(name, dir(base)) if "did you mean" not in text else None
-        text += f"; did you mean '{near}'?" if near else ""
         raise QuadrantsAttributeError(text) from None
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
         annotation = _annotations(type(base)).get(name)
@@ -150,6 +126,21 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
             return with_known_extents(array_argument(value, annotation, name), annotation)
     return value
+
+
+def companion(base: Any, name: str) -> Any:
+    """The gradient or tangent of a container, or None; arrays of other libraries must have one."""
+    owner = base.owner if isinstance(base, Tensor) else base
+    if not isinstance(owner, CONTAINERS) and not hasattr(owner, name):
+        raise without_companion(base, name)
+    return getattr(owner, name)
+
+
+def without_companion(base: Any, name: str) -> Exception:
+    """What is wrong with the use of a gradient or tangent that a container does not have."""
+    storage = "gradient" if name == "grad" else "tangent"
+    why = f"Gradient .{name} has not been placed, check whether `needs_{name}=True`"
+    return QuadrantsTypeError(f"argument {getattr(base, 'label', '')} has no {storage}: {why}")
 
 
 def members_rule(base: Any) -> str | None:
@@ -306,13 +297,6 @@ def is_func(value: Any) -> bool:
     """True for `@qd.func` functions and methods."""
     # Since Python 3.13 a class method binds what it holds by itself.
     return isinstance(value, (_func.Func, _func.BoundFunc)) or isinstance(getattr(value, "__func__", None), _func.Func)
-
-
-def as_func(function: Any) -> Any:
-    """A function of Python as if it were decorated with `@qd.func`."""
-    if function not in _as_funcs:
-        _as_funcs[function] = _func.Func(function)
-    return _as_funcs[function]
 
 
 def bind(method: Any, struct: Any) -> Any:
@@ -492,7 +476,7 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     if kind == "struct":
         return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
     if kind not in ("array", "tensor", "view"):
-        return with_plain_numbers(value) if kind == "template" else value
+        return value
     return with_known_extents(array_argument(value, parameter.annotation, str(position)), parameter.annotation)
 
 

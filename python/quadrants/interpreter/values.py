@@ -517,7 +517,9 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
         if isinstance(tensor, View):
             raise QuadrantsIndexError(f"{len(tensor.shape)}d view indexed with {len(flat)}d indices")
         if tensor.dynamic:
-            raise QuadrantsIndexError(f"{len(tensor.shape)}d ndarray indexed with {len(flat)}d indices")
+            rank, given = len(tensor.shape), len(flat)
+            text = f"Array with dim {rank} accessed with indices of dim {given} ({rank}d ndarray indexed with {given}d indices)"
+            raise QuadrantsIndexError(text)
         raise QuadrantsIndexError(f"Field with dim {len(tensor.shape)} accessed with indices of dim {len(flat)}")
     if lenient and 0 in tensor.shape:
         return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())

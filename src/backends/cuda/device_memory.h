@@ -47,8 +47,7 @@ public:
 
   private:
     const Api &api;
-    Context before = nullptr;
-    bool isRestored = false;
+    Context before = nullptr, own;
   };
 
   /// As cuda::check, but also notes a fault, after which nothing works.

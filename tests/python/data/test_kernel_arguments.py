@@ -321,3 +321,57 @@ def test_extents_of_an_annotation_in_a_dataclass():
 def test_shapes_of_annotations_that_make_no_sense(shape, ndim, text):
     with pytest.raises(ValueError, match=text):
         qd.types.ndarray(shape=shape, ndim=ndim)
+
+
+@dataclasses.dataclass
+class Box:
+    x: qd.types.ndarray()
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "torch", "ndarray", "view", "member", "tensor"])
+def test_gradients_that_are_not_there_are_named_while_compiling(kind, request):
+    """B9.1"""
+
+    @qd.kernel
+    def of_array(a: qd.types.ndarray()):
+        for i in a:
+            a.grad[i] = 1
+
+    @qd.kernel
+    def of_tensor(a: qd.Tensor):
+        a.grad.fill(1)
+
+    @qd.kernel
+    def of_view(a: qd.BufferView):
+        a.grad[0] = 1
+
+    @qd.kernel
+    def of_member(box: Box):
+        box.x.grad[0] = 1
+
+    call = {
+        "NumPy": lambda: of_array(np.zeros(3, np.float32)),
+        "torch": lambda: of_array(pytest.importorskip("torch").zeros(3)),
+        "ndarray": lambda: of_array(qd.ndarray(qd.f32, 3)),
+        "view": lambda: of_view(qd.ndarray(qd.f32, 3)[1:]),
+        "member": lambda: of_member(Box(qd.ndarray(qd.f32, 3))),
+        "tensor": lambda: of_tensor(qd.tensor(qd.f32, 3)),
+    }[kind]
+    with pytest.raises(qd.QuadrantsTypeError, match="has no gradient: Gradient .grad has not been placed") as caught:
+        call()
+    text, is_compiled = str(caught.value), "cpu" in request.node.callspec.params.values()
+    assert "test_kernel_arguments.py" in text and (("'box.x'" if kind == "member" else "'a'") in text or not is_compiled)
+    array = qd.ndarray(qd.f32, 3, needs_grad=True)
+    of_array(array)
+    assert array.grad.to_numpy().tolist() == [1, 1, 1]
+
+
+def test_kernels_ask_whether_there_is_a_gradient():
+    @qd.kernel
+    def set_gradient(a: qd.types.ndarray()) -> qd.i32:
+        if qd.static(a.grad is not None):
+            a.grad[0] = 5
+        return qd.static(a.grad is not None)
+
+    without, having = qd.ndarray(qd.f32, 2), qd.ndarray(qd.f32, 2, needs_grad=True)
+    assert [set_gradient(array) for array in (without, having, without, having)] == [0, 1, 0, 1] and having.grad[0] == 5

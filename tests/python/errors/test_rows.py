@@ -82,16 +82,23 @@ def check_statement(line, kind, fragment, **names):
     assert not OF_THE_INSIDE.search(message) and len(message.splitlines()) <= 12
 
 
-# With QD_ARCH=cuda another reason comes first.
-OF_THE_HOST = ("S17.3 dtype", "S18 arch")
-
-
-@pytest.mark.parametrize(
-    "line, kind, fragment",
-    [pytest.param(*row[1:], id=row[0], marks=[pytest.mark.host_memory] * (row[0] in OF_THE_HOST)) for row in STATEMENTS],
-)
+@pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in STATEMENTS], ids=[row[0] for row in STATEMENTS])
 def test_statement(line, kind, fragment):
     check_statement(line, kind, fragment)
+
+
+OF_ARGUMENTS = [row for row in STATEMENTS if row[0].startswith("S14.2 ") and " host " not in row[0]]
+
+
+@pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in OF_ARGUMENTS], ids=[row[0] for row in OF_ARGUMENTS])
+def test_arguments_that_do_not_fit_are_shown_with_their_annotation(line, kind, fragment):
+    """S14.2 says how the message begins, B14.4 what it names: the argument, what it is, and the annotation."""
+    with pytest.raises(kind) as caught:
+        exec(line, define(CONTAINERS))
+    name = line.split("(")[0]
+    first, second = str(caught.value).splitlines()
+    assert first == f"exception while trying to ensure compiled kernel {name}:" and fragment in second
+    assert "(a is a " in second and "its annotation is " in second and ("shape" in second or "np." not in line.replace("np.float32(1)", ""))
 
 
 @pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in OF_TORCH], ids=[row[0] for row in OF_TORCH])
