@@ -19,10 +19,11 @@ RUNS = (["launch,throughput"], ["throughput", "--scale", "16"], ["start"], ["aut
 
 
 def run_suite(options):
-    """The figures of suite.py, run in a process of its own."""
+    """The figures of suite.py, run in a process of its own, which keeps the byte code of modules as an installation does."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [sys.executable, str(HERE / "suite.py"), "--arch", "cuda", "--out", out.name, "--only", *options]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         return json.loads(Path(out.name).read_text())
 
 
@@ -45,6 +46,67 @@ def run_torch(count):
     return figures
 
 
+def run_by_turns(count):
+    """GB/s of kernels and of PyTorch's copy over `count` f32 that take turns, so that all see the same clocks; µs of 20 small loops."""
+    import torch
+
+    import quadrants as qd
+
+    qd.init(arch=qd.cuda, log_level="error")
+    x, y = qd.field(qd.f32, count), qd.field(qd.f32, count)
+    array = qd.types.ndarray(dtype=qd.f32, ndim=1)
+
+    @qd.kernel
+    def copy():
+        for i in x:
+            y[i] = x[i]
+
+    @qd.kernel
+    def saxpy(a: qd.f32):
+        for i in x:
+            y[i] = a * x[i] + y[i]
+
+    @qd.kernel
+    def saxpy_of_ndarrays(a: qd.f32, x: array, y: array):
+        for i in x:
+            y[i] = a * x[i] + y[i]
+
+    @qd.kernel
+    def add_up() -> qd.f32:
+        total = 0.0
+        for i in x:
+            total += x[i]
+        return total
+
+    @qd.kernel
+    def small_loops(x: array):
+        for k in qd.static(range(20)):
+            for i in range(1024):
+                x[i] = x[i] * 0.5 + k
+
+    first, second, few = qd.ndarray(qd.f32, count), qd.ndarray(qd.f32, count), qd.ndarray(qd.f32, 1024)
+    ours, theirs = torch.ones(count, device="cuda"), torch.zeros(count, device="cuda")
+    cases = {
+        "gbps.copy_field": (8 * count, copy),
+        "gbps.saxpy_field": (12 * count, lambda: saxpy(1.5)),
+        "gbps.saxpy_ndarray": (12 * count, lambda: saxpy_of_ndarrays(1.5, first, second)),
+        "gbps.reduce_field": (4 * count, add_up),
+        "gbps.torch_copy": (8 * count, lambda: theirs.copy_(ours)),
+        "us.20_small_loops": (0, lambda: small_loops(few)),
+    }
+    times = {name: [] for name in cases}
+    for _ in range(20):
+        for name, (_, case) in cases.items():
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            case()
+            torch.cuda.synchronize()
+            times[name].append(time.perf_counter() - begin)
+    medians = {name: sorted(values[4:])[8] for name, values in times.items()}
+    qd.reset()
+    return {name: 1e-9 * size / medians[name] if size else 1e6 * medians[name] for name, (size, _) in cases.items()}
+
+
 def run_peer():
     """The figures of peer.cu."""
     with tempfile.TemporaryDirectory() as folder:
@@ -63,6 +125,7 @@ def main():
     if importlib.util.find_spec("torch"):
         for count in (1 << 25, 1 << 29):
             results[f"PyTorch, {count} f32"] = run_torch(count)
+        results[f"ours and PyTorch's copy by turns, {1 << 29} f32"] = run_by_turns(1 << 29)
     if shutil.which("nvcc"):
         results["CUDA C: bench/peer.cu"] = run_peer()
     for part in results.values():

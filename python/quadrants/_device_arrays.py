@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,11 +99,15 @@ def refuse_device(value: Any, name: str) -> None:
 
 
 def _ask_capsule(value: Any) -> Any:
-    value = value.detach() if hasattr(value, "requires_grad") else value
-    try:
-        return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
-    except TypeError:  # a library from before version 1
-        return value.__dlpack__(stream=_LEGACY_STREAM)
+    torch = sys.modules.get("torch")
+    place: Any = nullcontext()
+    if torch is not None and isinstance(value, torch.Tensor):
+        value, place = value.detach(), torch.cuda.device_of(value)  # torch gives only what lies on its current device
+    with place:
+        try:
+            return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
+        except TypeError:  # a library from before version 1
+            return value.__dlpack__(stream=_LEGACY_STREAM)
 
 
 def _open_capsule(capsule: Any, name: str) -> DeviceArray:

@@ -39,7 +39,8 @@ FAMILIES = tuple(
          "use a local variable, or keep what changes in a field or an array"),
         ("QD105", "A loop variable that is assigned, or that hides a variable", r"the loop variable '|as loop variable",
          "give the loop variable and the variable names of their own"),
-        ("QD106", "A compile-time name that is assigned again", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign",
+        ("QD106", "A compile-time name that is assigned again", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|"
+         r"would change a list or dict",
          "use a new name: what qd.static, a list or a function is bound to stays, and a variable keeps its type"),
         # statements
         ("QD201", "A statement or expression that kernels do not have", r"^Unsupported node|Function definition is not allowed",

@@ -11,7 +11,7 @@ class MatchLowering(ast.NodeTransformer):
     """Rewrites the `match` statements of a function.
 
     A pattern becomes tests, which are done from left to right, and what its names stand for. `isinstance(subject, of, True)` is the test
-    of a class pattern: numbers of the run time are instances of `int`, `float` and `bool` there.
+    of a class pattern: numbers of the run time are instances of `int`, `float` and `bool` there, and vectors are sequences.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,9 @@ def _read_sequence(pattern: ast.MatchSequence, subject: ast.expr) -> tuple[list[
             index = ast.BinOp(length, ast.Sub(), ast.Constant(from_end))
         items.append((part, ast.Subscript(subject, index, ast.Load())))
     compare: ast.cmpop = ast.Eq() if star is None else ast.GtE()
-    tests, captures = _read_parts([_at(pattern, ast.Compare(length, [compare], [least]))], items)
+    sequences: list[ast.expr] = [_name("list"), _name("tuple"), _name("range")]
+    is_sequence = _call(pattern, "isinstance", subject, ast.Tuple(sequences, ast.Load()), ast.Constant(True))
+    tests, captures = _read_parts([is_sequence, _at(pattern, ast.Compare(length, [compare], [least]))], items)
     return tests, {**captures, **rest}
 
 

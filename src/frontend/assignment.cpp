@@ -68,6 +68,29 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
   return place;
 }
 
+void FunctionBuilder::settle(const Value &container, bool isAssigned) {
+  if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
+  Aggregate &own = *container.aggregate;
+  if (own.isTuple || own.isUnpacked || own.home) return;
+  own.home = builder.getInsertionBlock();
+  for (Value &item : own.items)
+    if (isAssigned && (item.is(Kind::Computed) || (item.isObject() && session.python.isNumber(item.object)))) item = declare(item, false);
+}
+
+Value *FunctionBuilder::findItem(const Value &container, const Value &key) {
+  if (container.is(Kind::Dictionary)) return findKey(container, knownKey(key));
+  std::vector<Value> &items = container.aggregate->items;
+  std::optional<int64_t> position = findPosition(key);
+  if (!position) return nullptr;
+  return &items[size_t(wrapIndex(*position, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
+}
+
+void FunctionBuilder::putItem(const Value &container, const Value &key, const Value &value) {
+  Arguments item;
+  item.positional = {key, value};
+  callSequenceMethod(container, "__setitem__", item);
+}
+
 void FunctionBuilder::failImmutable(const llvm::Twine &name) {
   fail(error::kSyntax,
        "Kernel argument \"" + name + "\" is immutable in the kernel. If you want to change its value, please create a new variable.");
@@ -113,12 +136,25 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
     }
     bool isVariable = binding && binding->kind == Binding::Kind::Variable;
     if (isVariable && isContainer && binding->value.is(Kind::Place)) return store(binding->value, value);
-    if (binding && (binding->scope != scopes.depth() || isVariable))
+    bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == runtimeDepth;
+    if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
+    settle(value, !value.isStatic && uses->lookup(name.ptr()) >= kItemAssigned);
+    if (isSameTime) {
+      binding->value = value;
+      return;
+    }
     made.kind = Binding::Kind::Static;
+    made.runtimeDepth = runtimeDepth;
     made.value = value;
   } else if (binding) {
     bool isPlace = binding->value.is(Kind::Place) || binding->value.is(Kind::Struct) || binding->value.is(Kind::Components);
+    bool isObjectBefore = binding->kind == Binding::Kind::Static && !binding->value.isStatic && binding->runtimeDepth == runtimeDepth;
+    if (isObjectBefore) { // what stood for None or a list becomes a variable
+      binding->kind = Binding::Kind::Variable;
+      binding->value = declare(value, false);
+      return;
+    }
     if (binding->kind == Binding::Kind::Static || !isPlace)
       failHere("Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
     return store(binding->value, value);
@@ -199,9 +235,9 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     nb::object index = getAttribute(target, names().slice);
     if (base.is(Kind::Sequence) && base.aggregate->isTuple) fail(error::kType, "the items of a tuple cannot be assigned");
     if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
-      Arguments item;
-      item.positional = {visit(index), value};
-      callSequenceMethod(base, "__setitem__", item);
+      Value key = visit(index), *item = findItem(base, key);
+      if (item && (item->is(Kind::Place) || item->is(Kind::Struct))) return *item;
+      putItem(base, key, value);
       return std::nullopt;
     }
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
@@ -293,6 +329,16 @@ void FunctionBuilder::visitAnnotatedAssign(nb::handle at) {
   assignName(target, value, type);
 }
 
+ir::AtomicKind FunctionBuilder::ofTruth(ir::AtomicKind kind, Type scalar) {
+  if (!scalar.isInteger(1)) return kind;
+  switch (kind) {
+  case ir::AtomicKind::add: return ir::AtomicKind::bit_or;
+  case ir::AtomicKind::sub: return ir::AtomicKind::bit_xor;
+  case ir::AtomicKind::mul: return ir::AtomicKind::bit_and;
+  default: return kind;
+  }
+}
+
 void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &value, llvm::StringRef symbol) {
   if (place.is(Kind::Struct)) {
     for (auto [index, member] : llvm::enumerate(place.aggregate->items))
@@ -302,8 +348,9 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   if (!place.is(Kind::Place) && !place.is(Kind::Components)) return store(place, value);
   if (place.isReadOnly) failImmutable(place.path ? Reader::describe(place.path) : "parameter");
   std::optional<ir::AtomicKind> atomic;
-  if (kind != BinaryKind::min && kind != BinaryKind::max) atomic = ir::findKind<ir::AtomicKind>(ir::getRow(kind).name);
   Type scalar = ir::getScalar(place.type);
+  if (kind != BinaryKind::min && kind != BinaryKind::max)
+    if (auto found = ir::findKind<ir::AtomicKind>(ir::getRow(kind).name)) atomic = ofTruth(*found, scalar);
   mlir::Value operand = emit(value, place.type);
   bool isFloat = ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()));
   auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(place.type);
@@ -317,7 +364,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
                      [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
   mlir::Value old = emit(place);
   // What may be atomic elsewhere takes the target's type first, so that `x += 1.9` means the same on a variable and on an element.
-  if (atomic && kind != BinaryKind::mul && !scalar.isInteger(1)) operand = cast(operand, scalar);
+  if (atomic && kind != BinaryKind::mul) operand = cast(operand, scalar);
   storeTyped(place, kind == BinaryKind::pow ? emit(power(makeComputed(old), value.isObject() ? value : makeComputed(operand)))
                                             : binaryTyped(kind, old, operand, symbol));
 }
@@ -337,8 +384,20 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
     if (binding && binding->kind == Binding::Kind::Static) {
       if (!binding->value.is(Kind::Sequence) || !op)
         fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
+      if (binding->runtimeDepth != runtimeDepth) fail(error::kSyntax, "Recreating variables is not allowed: '" + toText(name) + "'");
       binding->value = binary(op->kind, binding->value, visit(getAttribute(at, names().value)), op->symbol);
       return;
+    }
+  }
+  if (op && kindOf(target) == NodeKind::Subscript && kindOf(getAttribute(target, names().value)) == NodeKind::Name) {
+    Value base = visit(getAttribute(target, names().value));
+    bool isList = (base.is(Kind::Sequence) && !base.aggregate->isTuple && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary);
+    if (isList) {
+      Value key = visit(getAttribute(target, names().slice)), *item = findItem(base, key);
+      if (item && !item->is(Kind::Place) && !item->is(Kind::Struct)) {
+        Value old = *item, value = visit(getAttribute(at, names().value));
+        return putItem(base, key, binary(op->kind, old, value, op->symbol));
+      }
     }
   }
   Value place = visit(target);

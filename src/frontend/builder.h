@@ -28,6 +28,7 @@ struct Binding {
   Kind kind = Kind::Variable;
   Value value;
   unsigned scope = 0;
+  unsigned runtimeDepth = 0; ///< Static: how many run-time blocks were open
   std::shared_ptr<struct Merge> merge;
   int64_t line = 0;         ///< Partial: of the `if` that misses it, or of the loop that has one of its own
   const char *missing = ""; ///< Partial: which branch does, in words; null: it is a loop
@@ -111,6 +112,7 @@ const Operator *findOperator(NodeKind node);
 
 /// How often each name of a function is assigned; names whose place is needed count twice. Names assigned once need no place.
 using NameUse = llvm::DenseMap<PyObject *, unsigned>;
+inline constexpr unsigned kItemAssigned = 1U << 16; ///< added to the use of a name: an item `name[i]` is assigned somewhere
 
 class FunctionBuilder {
 public:
@@ -269,7 +271,14 @@ private:
   /// Keys and items of a dict or struct.
   std::vector<std::pair<nb::object, Value>> listPairs(const Value &value);
   nb::object knownKey(const Value &value);
-  Value *findKey(const Value &dictionary, nb::handle key); ///< null where there is none
+  Value *findKey(const Value &dictionary, nb::handle key);   ///< null where there is none
+  Value *findItem(const Value &container, const Value &key); ///< of a list or dict; null where there is none
+  void putItem(const Value &container, const Value &key, const Value &value);
+  /// Gives a list or dict to the block that names it; items that are assigned somewhere become variables.
+  void settle(const Value &container, bool isAssigned);
+  Value ofItsOwn(const Value &value);
+  /// What an atomic sum, difference or product is on numbers that are 0 or 1, computed as integers.
+  static ir::AtomicKind ofTruth(ir::AtomicKind kind, mlir::Type scalar);
   void put(const Value &dictionary, nb::object key, Value value);
   Value visitComprehension(nb::handle node);
   void comprehend(nb::handle generators, size_t level, const std::function<void()> &emit);

@@ -124,6 +124,7 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
     fail(error::kType,
          "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
+  kind = ofTruth(*kind, scalar);
   if (place.is(Kind::Place)) return makeComputed(widened(create<ir::AtomicOp>(*kind, place.ir, operand)));
   SmallVector<mlir::Value> old;
   for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
@@ -357,8 +358,13 @@ static Value standIn(const Value &value) {
 
 bool FunctionBuilder::fitsClass(const Value &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
+  if (PyTuple_Check(type.ptr())) { // what a pattern of a sequence takes
+    bool isVector =
+        value.isTyped() ? isa<VectorType>(value.type) : value.isObject() && session.python.isInstance(value.object, session.python.matrix);
+    if (isVector || value.isTyped() || value.is(Kind::Struct)) return isVector;
+  }
   if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
-  if (!PyType_Check(type.ptr())) { // a struct type: the structs from outside the kernel have its members
+  if (!PyType_Check(type.ptr()) && !PyTuple_Check(type.ptr())) { // a struct type: the structs from outside the kernel have its members
     auto items = members ? findNamedItems(value) : std::nullopt;
     nb::list given;
     if (items)
@@ -400,7 +406,11 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     if (operand.is(Kind::View) || isTensor(operand))
       return subscriptSequence(getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
-  if (name == "isinstance" && count == 3) return makeObject(nb::bool_(fitsClass(given[0], given[1].object))); // a pattern of `match`
+  if (name == "isinstance" && count == 3) { // a pattern of `match`
+    nb::object type = toPython(given[1]);
+    if (!type) fail(error::kType, "called match pattern must be a class, got " + describe(given[1]));
+    return makeObject(nb::bool_(fitsClass(given[0], type)));
+  }
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
   if (name == "isinstance" && count == 2) given[0] = standIn(given[0]);
   if (name == "getattr" && count >= 2 && given[0].is(Kind::Struct) && given[1].isObject()) return getAttributeOf(given[0], given[1].object);

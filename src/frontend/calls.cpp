@@ -213,6 +213,9 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
 
 Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
   Aggregate &own = *receiver.aggregate;
+  bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
+  if (own.home && own.home != builder.getInsertionBlock() && !isReadingOnly)
+    fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");
   if (name == "append" && !own.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
     own.items.push_back(load(arguments.positional[0]));
     return makeObject(nb::none());

@@ -31,7 +31,7 @@ Value FunctionBuilder::visitNode(nb::handle at) {
     if (kind == NodeKind::Not) return logicalNot(operand);
     if (isConstant(operand) && operand.isObject()) {
       auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
-      return makeObject(checked(compute(operand.object.ptr())));
+      return makeObject(checked(compute(session.python.ofPython(operand.object).ptr())));
     }
     if (kind == NodeKind::UAdd) return load(operand);
     return kind == NodeKind::USub ? negate(operand) : unary(ir::UnaryKind::bit_not, operand, "bit_not");
@@ -317,9 +317,14 @@ std::vector<Value> FunctionBuilder::visitAll(nb::handle nodes, llvm::function_re
   return values;
 }
 
+/// Items of lists, tuples and dicts are copies.
+Value FunctionBuilder::ofItsOwn(const Value &value) { return value.is(Kind::Struct) ? declare(value, false) : load(value); }
+
 Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
   Value value =
-      makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return load(visit(element)); }));
+      makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return ofItsOwn(visit(element)); }));
+  for (Value &item : value.aggregate->items) // of other lists
+    if (item.is(Kind::Place)) item = load(item);
   value.aggregate->isTuple = isTuple;
   return value;
 }
@@ -366,7 +371,7 @@ Value FunctionBuilder::visitDictionary(nb::handle at) {
   nb::object values = getAttribute(at, names().values);
   size_t index = 0;
   for (nb::handle keyNode : getAttribute(at, names().keys)) {
-    Value value = load(visit(nb::object(values[index++])));
+    Value value = ofItsOwn(visit(nb::object(values[index++])));
     if (keyNode.is_none())
       for (auto &[key, item] : listPairs(value)) put(result, key, item);
     else
@@ -398,9 +403,9 @@ Value FunctionBuilder::visitComprehension(nb::handle at) {
   comprehend(getAttribute(at, names().generators), 0, [&] {
     if (isDict) {
       nb::object key = knownKey(visit(getAttribute(at, names().key)));
-      put(result, key, load(visit(getAttribute(at, names().value))));
+      put(result, key, ofItsOwn(visit(getAttribute(at, names().value))));
     } else {
-      result.aggregate->items.push_back(load(visit(getAttribute(at, names().elt))));
+      result.aggregate->items.push_back(ofItsOwn(visit(getAttribute(at, names().elt))));
     }
   });
   return result;

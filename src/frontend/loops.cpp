@@ -53,7 +53,7 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
   loops.back().runtimeDepth = runtimeDepth;
   for (const Value &item : items) {
     scopes.push();
-    bindLoopVariable(target, item);
+    bindLoopVariable(target, load(item)); // an item of a list is what it is now
     visitBody(statements);
     hideShadowed(scopes.pop());
     Loop &loop = loops.back();

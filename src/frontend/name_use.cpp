@@ -89,11 +89,12 @@ void FunctionBuilder::collectAssignments() {
   }
   uses = known = std::make_shared<NameUse>();
   session.kept.push_back(tree);
-  auto addRoot = [&](nb::object at) {
+  auto addRoot = [&](nb::object at, bool isAssigned = false) {
+    unsigned use = isAssigned && kindOf(at) == NodeKind::Subscript ? 2 + kItemAssigned : 2;
     for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
          kind = kindOf(at))
       at = getAttribute(at, names().value);
-    if (kindOf(at) == NodeKind::Name) (*uses)[getAttribute(at, names().id).ptr()] += 2;
+    if (kindOf(at) == NodeKind::Name) (*uses)[getAttribute(at, names().id).ptr()] += use;
   };
   auto takesReferences = [&](nb::handle callee) {
     nb::object found = resolveCallee(callee);
@@ -123,9 +124,9 @@ void FunctionBuilder::collectAssignments() {
       continue;
     }
     if (kind == NodeKind::Return) (*uses)[tree.ptr()] += 1;
-    if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target));
+    if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target), true);
     if (kind == NodeKind::Attribute || kind == NodeKind::Subscript) {
-      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) addRoot(at);
+      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) addRoot(at, true);
     } else if (kind == NodeKind::Call) {
       nb::object callee = getAttribute(at, names().func);
       if (takesReferences(callee)) {

@@ -161,11 +161,12 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
     for (int64_t round = isRepeated ? *findInteger(rhs) : 1; round > 0; --round)
       llvm::append_range(result.aggregate->items, lhs.aggregate->items);
     if (!isRepeated) llvm::append_range(result.aggregate->items, rhs.aggregate->items);
+    for (Value &item : result.aggregate->items) item = ofItsOwn(item);
     return result;
   }
   if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getRow(kind).result == BinaryResult::Compare)) {
     const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
-    nb::object left = toPython(lhs), right = toPython(rhs);
+    nb::object left = session.python.ofPython(toPython(lhs)), right = session.python.ofPython(toPython(rhs));
     if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
   }
   if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
@@ -260,7 +261,8 @@ Value FunctionBuilder::matmul(const Value &lhs, const Value &rhs) {
 }
 
 Value FunctionBuilder::select(const Value &condition, const Value &first, const Value &second) {
-  if (isConstant(condition)) return isTrue(condition) ? first : second;
+  bool areNumbers = canEmit(first) && canEmit(second);
+  if (isConstant(condition) && !areNumbers) return isTrue(condition) ? first : second;
   if (first.is(Kind::Struct) && second.is(Kind::Struct)) {
     requireSameMembers(first, second);
     auto other = second.aggregate->items.begin();

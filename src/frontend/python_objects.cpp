@@ -86,6 +86,10 @@ nb::object PythonObjects::toPlainNumber(nb::handle object) const {
   return getAttribute(object, names.item)();
 }
 
+nb::object PythonObjects::ofPython(nb::handle object) const {
+  return isInstance(object, numpyGeneric) ? getAttribute(object, names.item)() : nb::borrow(object);
+}
+
 bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   PyObject *ptr = object.ptr();
   if (PyObject_IsInstance(ptr, plainClasses.ptr()) == 1) return true;

@@ -76,6 +76,8 @@ struct PythonObjects {
   bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars
   /// The number as Python's own int, float or bool.
   nb::object toPlainNumber(nb::handle object) const;
+  /// A scalar of NumPy as Python's, so that operators are Python's; anything else as it is.
+  nb::object ofPython(nb::handle object) const;
   /// A number, a string, None, an enum, a data type, or a tuple, list or dict of these.
   bool isPlainData(nb::handle object, int depth = 0) const;
   bool isDataclassInstance(nb::handle object) const;

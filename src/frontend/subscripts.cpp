@@ -325,11 +325,13 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
     result.aggregate->isTuple = base.aggregate->isTuple;
     return result;
   }
-  if (auto known = findPosition(index))
-    return items[size_t(wrapIndex(*known, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
+  if (index.isObject() && PyBool_Check(index.object.ptr()))
+    return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
+  // Numbers become a vector for any index that has a type, so that its items have one type whatever is known of the index.
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
       llvm::all_of(items, [&](const Value &item) { return findType(item) && !isa<VectorType>(findType(item)); }))
     return subscriptVector(makeComputed(emitSequence(base)), {index});
+  if (Value *item = findItem(base, index)) return *item;
   fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index));
 }
 
@@ -337,9 +339,12 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
   requireCompanion(base);
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
+  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) {
+    std::vector<Value> items = listItems(base, "index");
+    return subscriptSequence(makeAggregate(Kind::Sequence, std::move(items)), index);
+  }
   if (auto position = findPosition(index); position && index.isTyped()) return subscriptObject(base, makeObject(nb::int_(*position)));
   bool isArray = session.python.isInstance(base.object, session.python.numpyArray);
-  if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) return subscriptVector(makeComputed(emit(base)), {index});
   nb::object key = index.is(Kind::Range) ? makeSlice(index) : toPython(index);
   if (index.isTyped() || (isArray && !key))
     fail(error::kType, "list indices must be integers or slices known while compiling, got " + describe(index) +

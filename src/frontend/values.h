@@ -60,6 +60,7 @@ struct Aggregate {
   nb::object structType;         ///< Struct: its StructType, if it has one
   bool isTuple = false;
   bool isUnpacked = false;         ///< Sequence: places of a struct, which are stored to
+  mlir::Block *home = nullptr;     ///< Sequence, Dictionary: the block that named it; it grows and shrinks there only
   std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
   std::vector<Value> rowOf;        ///< Components: of a row, the matrix and the index
   std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written

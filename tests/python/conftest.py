@@ -29,6 +29,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="neither NumPy nor the interpreter reaches a GPU's memory"))
 
 
+# Tests of these folders are about the host, or about processors that they name themselves.
+NAME_THEIR_PROCESSOR = {"cache", "compile", "docs", "frontend", "fuzz", "init", "interpreter", "launch", "packaging", "tools"}
+
+
+@pytest.fixture(autouse=True)
+def _choose_processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.path.parent.name in NAME_THEIR_PROCESSOR and not request.config.getoption("--emulate"):
+        monkeypatch.delenv("QD_ARCH", raising=False)
+
+
 @pytest.fixture(autouse=True)
 def _emulate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --emulate: `arch=qd.cuda` is this processor, and grids are loops over threads."""

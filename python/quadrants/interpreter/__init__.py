@@ -52,7 +52,7 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
     """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
-        _evaluator.is_graph = kernel.use_graph
+        _evaluator.is_graph, _evaluator.kernel = kernel.use_graph, kernel
         vars(scalars.options).update({name: _options.get(name) for name in _LANGUAGE_OPTIONS})
         checks_nans = bool(_options.get("check_nan"))
         is_checked = scalars.options.debug or checks_nans

@@ -7,6 +7,7 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -14,7 +15,8 @@ import inspect
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from typing import Any
 
 import numpy as np
@@ -53,11 +55,14 @@ class Evaluator:
         self.dry = 0
         self.is_new_version = False  # a kernel is launched with what it was not launched with before
         self.is_graph = False  # the kernel that runs was declared with graph=True
+        self.kernel: Any = None  # the one that runs
+        self.integer_members: weakref.WeakKeyDictionary[Any, dict[tuple[int, str], Any]] = weakref.WeakKeyDictionary()
         self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
         self.links: list[Any] = []  # of each chain of comparisons around: the operand that the next link begins with
         self.noted: list[Any] = []
         self.results: dict[Any, tuple[Any, list[Any]]] = {}
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
+        self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and what they are in kernels
         self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
         self.without: tuple[Any, str] | None = None  # the container without gradient or tangent that was asked for it last
         self.nested = 0  # calls under way that stand in run-time branches and loops
@@ -67,6 +72,7 @@ class Evaluator:
         """Forgets what an interrupted launch left behind."""
         self.dry, self.nested, self.skipped, self.links, self.without = 0, 0, [], [], None
         self.tensors.clear()
+        self.outside.clear()
         self.owners.clear()
         self.results.clear()
 
@@ -109,13 +115,19 @@ class Evaluator:
             return value.item()
         if is_name and options.raise_on_templated_floats and isinstance(value, float):
             raise QuadrantsCompilationError("Not permitted to access floats as global values")
+        if isinstance(value, (list, tuple, dict)):
+            if id(value) not in self.outside:
+                self.outside[id(value)] = (value, hosts.with_plain_numbers(value))
+            return self.outside[id(value)][1]
         return hosts.constant(value)
 
     def outer(self, name: str) -> Any:
         """A name that is no variable here though the function has one of that name elsewhere."""
         found = sys._getframe(1).f_globals.get(name, getattr(builtins, name, self))
         if found is self:
-            raise QuadrantsNameError(f'Name "{name}" is not defined')
+            frame = sys._getframe(1)
+            near = hosts.closest(name, [*frame.f_locals, *frame.f_globals])
+            raise QuadrantsNameError(f'Name "{name}" is not defined' + (f'; did you mean "{near}"?' if near else ""))
         return self.captured(found)
 
     def tensor(self, value: Any) -> Tensor | None:
@@ -177,6 +189,7 @@ class Evaluator:
         if rule is not None and hosts.has_members(value):
             self.owners[id(value)] = (value, rule)
         if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
+            self.check_member_type(base, name, value)
             if is_static:
                 text = f"'{name}' is a primitive member of a @qd.data_oriented(template_primitives=False) object: "
                 raise QuadrantsSyntaxError(text + "it is a runtime kernel argument and cannot be used inside qd.static()")
@@ -184,6 +197,17 @@ class Evaluator:
         if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
             return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)
+
+    def check_member_type(self, base: Any, name: str, value: Any) -> None:
+        """Raises for a float in a member that was an integer when the kernel looked at it first."""
+        known, key = self.integer_members.setdefault(self.kernel, {}), (id(base), name)
+        if isinstance(value, int):
+            with contextlib.suppress(TypeError):  # an object without weak references is not remembered
+                known[key] = weakref.ref(base)
+        elif key in known and known[key]() is base:
+            text = f"'{name}' of a data_oriented(template_primitives=False) object was an integer when it was launched first and is"
+            advice = "Keep the type of the member, or use the default template_primitives=True"
+            raise QuadrantsTypeError(f"{text} a float now: to coerce it would truncate. {advice}")
 
     def element(self, base: Any, index: Any) -> Any:
         """The place of an element or component; of a compile-time container the item."""
@@ -208,7 +232,9 @@ class Evaluator:
         if is_place(base) or isinstance(base, (np.generic, int, float)):
             raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
         item = base[index]  # type: ignore[index]
-        return item if is_runtime(item) else self.captured(item)
+        if isinstance(base, np.ndarray):
+            return self.captured(item)
+        return item if is_runtime(item) else hosts.constant(item)
 
     def binary(self, name: str, left: Any, right: Any) -> Any:
         """A binary operator; between compile-time values it is Python's."""
@@ -308,9 +334,15 @@ class Evaluator:
             return _unify_structs(value, other)
         value, other = read(value), read(other)
         for side in (value, other):
+            if isinstance(side, values.View):
+                raise QuadrantsTypeError("a view has no value: index it to read an element")
             if not (scalars.is_number(side) or isinstance(side, (Vec, list, tuple, values.Index))):
                 raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(side)}")
-        return _unify(typed(value) if scalars.is_number(value) else values.as_vector(value), other)
+        value, other = typed(value) if scalars.is_number(value) else values.as_vector(value), values.as_vector(other)
+        if isinstance(value, Vec) and isinstance(other, Vec) and value.data.shape != other.data.shape:
+            text = f"Cannot broadcast tensor to tensor: the branches are '{value.tensor_type()}' and '{other.tensor_type()}'"
+            raise QuadrantsCompilationError(text)
+        return _unify(value, other)
 
     def declare(self, value: Any) -> Any:
         """The first value of a variable; fixes its type."""
@@ -341,9 +373,7 @@ class Evaluator:
         if is_runtime(target):
             self.write(target, value)
             return target
-        if isinstance(target, (list, tuple, dict, set, type(None))):
-            return self.declare(value)
-        raise QuadrantsSyntaxError(f"A variable that stands for {type(target)} cannot be assigned. Maybe it is not a Quadrants object?")
+        return self.declare(value)
 
     def join_types(self, value: Any, other: Callable[..., tuple[Any, ...]], position: int, *variables: Any) -> Any:
         """A variable that both branches of an `if` declare, in the common type; `other` is the branch that was not taken."""
@@ -373,9 +403,23 @@ class Evaluator:
 
     def augment_place(self, op: str, place: Any, value: Any) -> None:
         """`base[index] op= value`, `base.name op= value`."""
+        if isinstance(place, values.View):
+            raise QuadrantsTypeError("a view has no value: index it to read an element")
         if not is_runtime(place):
             raise QuadrantsSyntaxError("unsupported augmented assignment: captured value is constant")
         self.write(place, self._augmented(op, self.read_for_update(place), value, shared=True))
+
+    def item(self, base: Any, index: Any) -> Any:
+        """An item of a list or dict that is assigned: of a number a value of the run time."""
+        value = base[index]
+        return typed(value) if isinstance(value, (bool, int, float)) else value
+
+    def augment_item(self, op: str, base: Any, index: Any, value: Any) -> None:
+        """`base[index] op= value`; of a list or dict the item is as a variable."""
+        if isinstance(base, (list, dict)):
+            base[index] = self.augment(op, self.item(base, index), value)
+        else:
+            self.augment_place(op, self.element(base, index), value)
 
     def read_for_update(self, place: Any) -> Any:
         """What a place holds that is about to be added to."""
@@ -387,9 +431,12 @@ class Evaluator:
     def store_element(self, value: Any, base: Any, index: Any) -> None:
         """`base[index] = value`."""
         if isinstance(base, (list, dict)):
-            base[index] = value
+            known = self.item(base, index) if isinstance(base, list) or index in base else None
+            base[index] = self.assign(known, value) if is_runtime(known) else value
             return
         place = self.element(base, index)
+        if isinstance(place, values.View):
+            raise QuadrantsTypeError("a view has no value: index it to read an element")
         if not is_runtime(place):
             raise QuadrantsSyntaxError(f"an item of {type(base)} cannot be assigned in a kernel: captured value is constant")
         self.write(place, value)
@@ -410,6 +457,8 @@ class Evaluator:
             value = list(value.data.reshape(-1))
         elif isinstance(value, StructValue):
             value = list(value.members.values())
+        elif isinstance(value, np.ndarray) and value.ndim:
+            value = list(map(self.captured, value))
         elif scalars.is_number(value) or not isinstance(value, Iterable):
             raise QuadrantsSyntaxError(f"Cannot unpack type: {scalars.type_name(value)}")
         parts = [read(item) for item in value]
@@ -496,7 +545,11 @@ class Evaluator:
             rank = len(items._box if tensor is None else tensor.shape)
             text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
             return self._indices(hosts.cells(items) if tensor is None else tensor.indices(), rank, count, text)
-        if isinstance(items, (Vec, list, tuple, dict, set, enumerate, zip, map, filter)) or hasattr(items, "__next__"):
+        if isinstance(items, np.ndarray) and items.ndim:
+            return map(self.captured, items)
+        if isinstance(items, (Vec, list, tuple, dict, set, KeysView, ValuesView, ItemsView, enumerate, zip, map, filter)) or hasattr(
+            items, "__next__"
+        ):
             return iter(items)
         raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
 
@@ -511,13 +564,15 @@ class Evaluator:
         if isinstance(items, values.RuntimeRange):
             raise QuadrantsTypeError("TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.")
         notices.check_count(items)
+        if isinstance(items, np.ndarray) and items.ndim:
+            return map(self.captured, items)
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
-    def returned(self, value: Any) -> Any:
-        """What a func hands to its caller: typed, and its own."""
+    def returned(self, value: Any, keeps_numbers: bool) -> Any:
+        """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
         if isinstance(value, (tuple, list)):
-            return type(value)(self.returned(item) for item in value)
-        return typed(value) if isinstance(value, (bool, int, float)) else read(value)
+            return type(value)(self.returned(item, keeps_numbers) for item in value)
+        return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:
         """What one `return` of a func gives; only its type matters."""
@@ -570,7 +625,7 @@ class Evaluator:
             return meaning(self, *arguments, **keywords)
         if hosts.is_func(own := inspect.getattr_static(type(function), "__call__", None)):
             return hosts.call_func(self, hosts.bind(own, function), arguments, keywords)
-        return meanings.call_plain(function, arguments, keywords)
+        return meanings.call_plain(self, function, arguments, keywords)
 
     def percent(self, text: str, value: Any) -> str:
         """`"..." % value`."""

@@ -265,9 +265,9 @@ class ExpressionRewriter(ast.NodeTransformer):
             self.declare_targets(generator.target, "object")
             generator.ifs = [self.known("the filter of a comprehension", self.visit(test)) for test in generator.ifs]
         if isinstance(node, ast.DictComp):
-            node.key, node.value = self.known("the keys of a dict", self.visit(node.key)), self.visit(node.value)
+            node.key, node.value = self.known("the keys of a dict", self.visit(node.key)), self.item(node.value)
         else:
-            node.elt = self.visit(node.elt)
+            node.elt = self.item(node.elt)
         if isinstance(node, ast.SetComp):
             node.elt = self.known("the items of a set", node.elt)
         self.scopes.pop()
@@ -286,9 +286,19 @@ class ExpressionRewriter(ast.NodeTransformer):
         return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
-        node.keys = [key and self.known("the keys of a dict", self.visit(key)) for key in node.keys]
-        node.values = [self.visit(value) for value in node.values]
-        return node
+        keys = [key and self.known("the keys of a dict", self.visit(key)) for key in node.keys]
+        values = [self.item(value) if key else self.visit(value) for key, value in zip(node.keys, node.values, strict=True)]
+        return place(ast.Dict(keys, values), node)
+
+    def visit_List(self, node: ast.List | ast.Tuple) -> ast.expr:
+        return place(type(node)([self.item(value) for value in node.elts], node.ctx), node)
+
+    visit_Tuple = visit_List
+
+    def item(self, node: ast.expr) -> ast.expr:
+        """An item of a list, tuple or dict, which is a copy."""
+        value = self.visit(node)
+        return value if isinstance(node, (ast.Constant, ast.Starred)) else self.helper("read", value, at=node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         self.scopes.append({argument.arg: "object" for argument in node.args.args})
@@ -308,7 +318,9 @@ class ExpressionRewriter(ast.NodeTransformer):
     def stored_value(self, target: ast.Name, value: ast.expr, static: bool = False) -> ast.expr:
         """What an assignment to a name binds: a new variable, or the old one with a new value."""
         role = self.role(target.id, stored=True)
-        if role is None or (static and target.id not in self.scopes[-1]):
+        if static and role == "object":
+            return value
+        if role is None:
             self.scopes[-1][target.id] = "object" if static else "place" if target.id in self.references else "value"
             if static:
                 return value

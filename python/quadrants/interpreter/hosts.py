@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import itertools
+import operator
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import MethodType
 from typing import Any
 
@@ -40,6 +42,7 @@ TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a ty
 _NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
 _MAX_DEPTH = 200
 _rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
+_as_funcs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _depth = 0
 _ROLES = {"template": "place", "struct": "value"}
 
@@ -102,6 +105,25 @@ def constant(value: Any) -> Any:
     return value
 
 
+def with_plain_numbers(value: Any) -> Any:
+    """A list, tuple or dict from outside, with Python's numbers for NumPy's; itself where it has none."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        items = [with_plain_numbers(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else type(value)(items)
+    if type(value) is dict:
+        made = {key: with_plain_numbers(item) for key, item in value.items()}
+        return value if all(made[key] is value[key] for key in value) else made
+    return value
+
+
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """The name that a misspelled one may mean, or None."""
+    near = difflib.get_close_matches(name, [candidate for candidate in candidates if not candidate.startswith("_")], 1)
+    return near[0] if near else None
+
+
 def member(base: Any, name: str, rule: str | None = None) -> Any:
     """An attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
     base = base.owner if isinstance(base, Tensor) else base
@@ -112,6 +134,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
         if dataclasses.is_dataclass(base):
             members = ", ".join(field.name for field in dataclasses.fields(base))
             text = f"type object '{type(base).__name__}' has no attribute '{name}' (members: {members})"
+        near = closest(name, dir(base)) if "did you mean" not in text else None
+        text += f"; did you mean '{near}'?" if near else ""
         raise QuadrantsAttributeError(text) from None
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
         annotation = _annotations(type(base)).get(name)
@@ -299,6 +323,13 @@ def is_func(value: Any) -> bool:
     return isinstance(value, (_func.Func, _func.BoundFunc)) or isinstance(getattr(value, "__func__", None), _func.Func)
 
 
+def as_func(function: Any) -> Any:
+    """A function of Python as if it were decorated with `@qd.func`."""
+    if function not in _as_funcs:
+        _as_funcs[function] = _func.Func(function)
+    return _as_funcs[function]
+
+
 def bind(method: Any, struct: Any) -> Any:
     """A method of a struct type with its struct; what is static stays as it is."""
     if isinstance(method, staticmethod):
@@ -476,7 +507,7 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     if kind == "struct":
         return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
     if kind not in ("array", "tensor", "view"):
-        return value
+        return with_plain_numbers(value) if kind == "template" else value
     return with_known_extents(array_argument(value, parameter.annotation, str(position)), parameter.annotation)
 
 

@@ -260,7 +260,11 @@ def _filter(evaluator: Any, function: Any, items: Any) -> Any:
 
 
 def _is_instance(_: Any, value: Any, kinds: Any, is_pattern: bool = False) -> bool:
-    """Python's; run-time values are numbers and structs only to class patterns of `match`, which ask with a third argument."""
+    """Python's; run-time values are numbers, structs and sequences only to patterns of `match`, which ask with a third argument."""
+    if is_pattern and isinstance(kinds, tuple):
+        return isinstance(value, (Vec, *kinds))
+    if is_pattern and is_runtime(kinds):
+        raise QuadrantsTypeError(f"called match pattern must be a class, got {scalars.type_name(kinds)}")
     if isinstance(value, StructValue):
         return is_pattern and getattr(kinds, "__match_args__", None) == tuple(value.members)
     if not is_runtime(value) and is_pattern and not isinstance(kinds, type):  # a struct type: what is from outside has its members
@@ -285,8 +289,8 @@ def _is_of_host(function: Any) -> bool:
     return isinstance(function, FunctionType) and owner.startswith("quadrants.") and not is_allowed
 
 
-def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call of an ordinary Python callable, at compile time as it were."""
+def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of an ordinary Python callable, at compile time as it were; a function that gets run-time values is as a func."""
     if isinstance(function, _runtime.Kernel):
         raise QuadrantsSyntaxError("Kernels cannot call other kernels. I.e., nested kernels are not allowed.")
     name = getattr(function, "__name__", repr(function))
@@ -302,6 +306,7 @@ def call_plain(function: Any, arguments: tuple[Any, ...], keywords: dict[str, An
     if isinstance(function, FunctionType) and not is_local and any(map(is_runtime, (*arguments, *keywords.values()))):
         text = f'Calling non-quadrants function "{name}". Its body is compiled as if it were decorated with @qd.func.'
         notices.warn(text, SyntaxWarning)
+        return hosts.call_func(evaluator, hosts.as_func(function), arguments, keywords)
     try:
         return hosts.constant(function(*arguments, **keywords))
     except TypeError as error:

@@ -36,6 +36,10 @@ class Rewriter(ExpressionRewriter):
         self.is_in_stream_block = False
         self.sections = ""  # "around": directly in a qd.graph.parallel_context(); "inside": in one of its sections
         self.is_serial = False  # what loop_config says of the next loop
+        source: FunctionSource = given[0]
+        # What one `return` gives stays as it is, and what is annotated is converted.
+        self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
+        self.alternatives = 0  # code that runs for its types: run-time branches and loops around
 
     def store(self, target: ast.expr, value: ast.expr, static: bool = False) -> list[ast.stmt]:
         """Statements that assign a rewritten value to a target."""
@@ -95,6 +99,9 @@ class Rewriter(ExpressionRewriter):
             self.check_assignable(node.target, role)
             changed = self.helper("augment", op, ast.Name(node.target.id, ast.Load()), self.visit(node.value), at=node)
             return [place(ast.Assign([ast.Name(node.target.id, ast.Store())], changed), node)]
+        if isinstance(node.target, ast.Subscript):
+            item = (self.visit_place(node.target.value), self.index(node.target.slice))
+            return [place(ast.Expr(self.helper("augment_item", op, *item, self.visit(node.value), at=node)), node)]
         return [place(ast.Expr(self.helper("augment_place", op, self.visit_place(node.target), self.visit(node.value), at=node)), node)]
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:
@@ -171,7 +178,9 @@ class Rewriter(ExpressionRewriter):
     def visit_both(self, node: ast.If) -> list[ast.stmt]:
         """The branches of an `if` one after the other, for their types; a variable that both make gets the common one."""
         out: list[ast.stmt] = [place(ast.Expr(self.visit(node.test)), node)]
+        self.alternatives += 1
         ways = [(*self.block(part), _leaves(part)) for part in (node.body, node.orelse)]
+        self.alternatives -= 1
         (first, one, first_leaves), (second, other, second_leaves) = sorted(ways, key=lambda way: not way[2])
         kept = {} if first_leaves else {name: self.temporary() for name in one if name in other}
         out += [*first, *(self.set_name(variable, ast.Name(name, ast.Load()), node) for name, variable in kept.items()), *second]
@@ -214,7 +223,9 @@ class Rewriter(ExpressionRewriter):
         """The body of a loop."""
         self.loops.append((kind, self.nesting))
         self.nesting += kind in ("parallel", "serial")
+        self.alternatives += kind != "unrolled"
         rewritten = self.block(body, scope)[0]
+        self.alternatives -= kind != "unrolled"
         self.nesting = self.loops.pop()[1]
         return rewritten
 
@@ -342,13 +353,16 @@ class Rewriter(ExpressionRewriter):
             return self.is_static_call(node.iter if isinstance(node, ast.For) else node.test)
         return isinstance(node, (ast.Pass, ast.With)) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
-    def visit_Return(self, node: ast.Return) -> ast.stmt:
+    def visit_Return(self, node: ast.Return) -> Any:
         if any(kind == "parallel" for kind, _ in self.loops) and not self.function_depth:
             self.fail("Return inside non-static if/for is not supported in parallel loops", node)
-        value = self.helper("returned", self.visit(node.value) if node.value else literal(None), at=node)
+        keeps_numbers = self.keeps_numbers and not self.function_depth
+        value = self.helper("returned", self.visit(node.value) if node.value else literal(None), literal(keeps_numbers), at=node)
         if not self.only_types():
             return place(ast.Return(value), node)
-        return place(ast.Expr(self.helper("note_result", value, at=node) if self.wanted == "returns" else value), node)
+        noted = place(ast.Expr(self.helper("note_result", value, at=node) if self.wanted == "returns" else value), node)
+        # Where compile-time conditions alone lead, nothing behind it is looked at.
+        return [noted, place(ast.Return(None), node)] if self.wanted == "returns" and not self.alternatives else noted
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         if isinstance(node.value, ast.Call) and self.builtin_name(node.value.func) == "loop_config":

@@ -74,9 +74,13 @@ def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
             return hint.type(value)
         if hint is not None and hint.kind == "f":
             return hint.type(value)
-        raise QuadrantsTypeError(f"Integer literal {value} exceeded the range of default_ip: {NAMES[options.default_ip]}")
+        raise QuadrantsTypeError(
+            f"Integer literal {value} exceeded the range of default_ip: {NAMES[options.default_ip]}; write qd.i64(...)"
+        )
     if isinstance(value, float):
         return options.default_fp.type(value)
+    if isinstance(value, np.ndarray):
+        raise QuadrantsTypeError("Only 0-dimensional numpy array can be used to initialize a scalar expression")
     raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(value)}")
 
 

@@ -86,20 +86,20 @@ int Memory::getAttribute(Attribute attribute) const {
 
 bool Memory::isUsable() const { return !isLost && !isForked; }
 
-Memory::Scope::Scope(const Memory &memory) : api(memory.api), own(memory.context) {
+Memory::Scope::Scope(const Memory &memory) : api(memory.api) {
   if (isForked)
     throw Error(ErrorKind::Runtime, "the GPU does not work in a process that was forked after qd.init(arch=qd.cuda): start processes with "
                                     "the method 'spawn', or call qd.init in the child only");
   if (memory.isLost) throw Error(ErrorKind::Runtime, "a kernel has faulted, and all memory on the GPU is lost: call qd.init() again");
-  Context current = nullptr;
-  api.getCurrentContext(&current);
-  if (current == own) return;
-  cuda::check(api.setCurrentContext(own), "be used by this thread");
-  before = current;
+  api.getCurrentContext(&before);
+  if (before == memory.context) return;
+  cuda::check(api.setCurrentContext(memory.context), "be used by this thread");
+  // A thread without a context works on the first device, whose context may as well stay.
+  isRestored = before || memory.ordinal != 0;
 }
 
 Memory::Scope::~Scope() {
-  if (before) api.setCurrentContext(before);
+  if (isRestored) api.setCurrentContext(before);
 }
 
 void Memory::check(Status status, const char *action) {
@@ -170,15 +170,11 @@ runtime::BufferRef Memory::allocate(size_t bytes) {
 
 void Memory::release(void *data) noexcept {
   if (!isUsable()) return;
-  Context current = nullptr;
-  api.getCurrentContext(&current);
-  if (current != context) api.setCurrentContext(context);
-  // Where this fails the driver has ended already.
   try {
+    Scope scope(*this);
     order.join();
-  } catch (const Error &) {}
-  pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
-  if (current && current != context) api.setCurrentContext(current);
+    pool ? api.releaseAsync(Address(data), nullptr) : api.release(Address(data));
+  } catch (const Error &) {} // the driver has ended already
 }
 
 void Memory::trim() {

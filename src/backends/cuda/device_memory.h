@@ -47,7 +47,8 @@ public:
 
   private:
     const Api &api;
-    Context before = nullptr, own;
+    Context before = nullptr;
+    bool isRestored = false;
   };
 
   /// As cuda::check, but also notes a fault, after which nothing works.

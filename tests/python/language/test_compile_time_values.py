@@ -145,3 +145,114 @@ def test_specialisations_are_listed():
     assert len(kernel.specializations()) == 6
     assert [version["argument x"] for version in kernel.specializations()] == ["array of i32 (any,)"] * 6
     assert {version["argument n"] for version in kernel.specializations()} == {"i32"}
+
+
+OUTSIDE = """
+A = np.array([200, 1], np.uint8)
+D = np.array([0.1, 2.0])
+L = [np.float64(0.1), [np.uint8(200)]]
+S = np.uint8(200)
+class Holder:
+    number, array = np.uint8(200), np.array([200], np.uint8)
+o = Holder()
+"""
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("S + S", 400),
+        ("A[0] * A[0]", 40000),
+        ("L[1][0] * L[1][0]", 40000),
+        ("o.number * o.number + o.array[0] * o.array[0]", 80000),
+        ("t * t", 40000),
+        ("A[0] + qd.i8(0)", 200),  # a number from outside is of the default type
+        ("(L[0] * 3 == qd.f32(0.1) * 3) + (D[0] * n == qd.f32(0.1) * n)", 2),
+        ("sum([x * x for x in A])", 40001),
+    ],
+)
+def test_numbers_of_numpy_from_outside_are_pythons(expression, expected):
+    module = define(f"{OUTSIDE}\n@qd.kernel\ndef k(n: qd.i32, t: qd.template()) -> qd.i32:\n    return {expression}")
+    assert module["k"](3, module["S"]) == expected
+
+
+def test_arrays_of_numpy_are_unpacked_and_looped_over():
+    body = "a, b = A\ntotal = a * a\nfor x in A:\n    total += x * x\nfor key, x in E.items():\n    total += x * n\nreturn total + b"
+    assert run(body, preamble=f"{OUTSIDE}E = {{'a': 100, 'b': 27}}", **N) == 40000 + 40001 + 381 + 1
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        # items of a list are variables, of the type of their first value
+        ("l = [n, n]\nif n > 5:\n    l[0] = 7\nreturn l[0]", 3),
+        ("l = [n, n]\nif n > 0:\n    l[0] = 7\nreturn l[0]", 7),
+        ("l = [n, n]\nl[0] = 2.9\nl[1] += 1.9\nreturn l[0] * 10 + l[1]", 24),
+        ("l = [n, n]\nwhile l[0] < 10:\n    l[0] = l[0] + n\nreturn l[0]", 12),
+        ("l = [n, 1]\nfor i in range(4):\n    l[1] *= l[0]\nreturn l[1]", 81),
+        ("d = {'a': n}\nfor i in range(4):\n    d['a'] += i\nreturn d['a']", 9),
+        ("l = [n] * 3\nl[0] += 5\nreturn l[0] * 10 + l[1]", 83),
+        ("l = [n, n]\nm = [*l, n]\nl[0] = 9\nreturn m[0] * 10 + (l + m)[0]", 39),
+        ("l = [n, n]\nfor x in l:\n    l[0] = 9\n    l[1] += x\nreturn l[1]", 3 + 3 + 6),
+        ("l = [1, 2]\nl[0] += 5\nreturn l[0]", 6),
+        ("l = [n]\nm = l\nm[0] = 7\nreturn l[0]", 7),
+        # an item is a copy of what it was made of
+        ("v = qd.Vector([n, 2])\nl = [v, v]\nv[0] = 9\nl[0][0] += 1\nreturn l[0][0] * 10 + l[1][0]", 43),
+        ("v = qd.Vector([n, 2])\nd = {'a': v, 'b': (v, 1)}\nv[0] = 9\nreturn d['a'][0] * 10 + d['b'][0][0]", 33),
+        ("s = S(a=n)\nl = [s, s]\ns.a = 9\nl[0].a += 1\nreturn l[0].a * 10 + l[1].a", 43),
+        ("s = S(a=n)\nt = (s, [s])\nt[0].a = 9\nreturn s.a * 10 + t[1][0].a", 33),
+        # names of compile-time objects go on to others where the branch is known
+        ("x = qd.static(1)\nfor i in qd.static(range(4)):\n    x = qd.static(i)\nreturn x", 3),
+        ("l = [1]\nfor i in qd.static(range(3)):\n    l = [*l, i + n]\nreturn len(l) * 10 + l[3]", 45),
+        ("l = [1]\nif qd.static(True):\n    l = [4, 5]\nl = (n,)\nreturn l[0]", 3),
+        ("x = None\nx = n\nx += 1.9\nreturn x", 4),
+        ("g = lambda x: x + 1\ng = lambda x: x + 2\nreturn g(n)", 5),
+    ],
+)
+def test_lists_and_names_of_objects(body, expected):
+    assert run(body, preamble="S = qd.types.struct(a=qd.i32)", **N) == expected
+
+
+@pytest.mark.parametrize("change, expected", [("l.append(n)", 3), ("l.pop()", 1), ("l += [5]", 3), ("d['b'] = n", 2), ("d.clear()", 2)])
+def test_lists_do_not_change_in_branches_of_the_run_time(change, expected):
+    body = f"l = [n, n]\nd = {{'a': n}}\nif n > 0:\n    {change}\nreturn len(l)"
+    if qd.cfg is None:  # the interpreter is Python
+        assert run(body, **N) == expected
+        return
+    with pytest.raises(qd.QuadrantsSyntaxError, match="would change a list or dict|Recreating"):
+        run(body, **N)
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("(5, 2, 3.5)[True] << 1", 4),  # an index that is known picks the item as it is
+        ("(5, 2, 3.5)[3 > 2] << 1", 4),
+        ("(5, 2, 3.5)[n > 0] * 2", 4),
+        ("qd.select(True, 7, 2.5) / 2 * 10", 35),
+    ],
+)
+def test_indices_and_choices_that_are_known(expression, expected):
+    assert run(f"return {expression}", **N) == expected
+
+
+@pytest.mark.parametrize("index", ["qd.i32(1)", "qd.cast(1, qd.i32)", "V[0]", "qd.cast(qd.static(1), qd.i64)", "n - 2"])
+def test_an_index_with_a_type_takes_an_item_of_a_vector(index):
+    with pytest.raises(qd.QuadrantsTypeError, match="unsupported operand"):
+        run(f"return (5, 2, 3.5)[{index}] << 1", preamble="V = qd.Vector([1, 2])", **N)
+    assert run(f"return (5, 2, 3)[{index}] << 1", preamble="V = qd.Vector([1, 2])", **N) == 4
+
+
+def test_a_plain_function_computes_as_a_func():
+    preamble = "def h(x, y):\n    x += 100\n    return x * y / 3 if y > 2 else y // 2 * 0.1"
+    with pytest.warns(SyntaxWarning, match="Calling non-quadrants function"):
+        assert run("return h(qd.i8(n), 1)", "qd.f64", preamble, n=("qd.i32", 100)) == 0.0
+    with pytest.warns(SyntaxWarning, match="Calling non-quadrants function"):
+        assert run("return h(qd.i8(n), 3)", "qd.f64", preamble, n=("qd.i32", 100)) == -56.0
+    with pytest.warns(SyntaxWarning, match="Calling non-quadrants function"):
+        assert run("return h(qd.Vector([n, 3]), 3)[0]", "qd.i32", preamble, n=("qd.i32", 100)) == 200
+
+
+def test_a_returned_number_is_of_the_type_of_the_annotation():
+    assert run("if n > 5:\n    return 1\nreturn 3000000000", "qd.i64", **N) == 3000000000
+    assert run("for i in qd.static(range(g())):\n    n2 = n + i\nreturn n + g()", preamble="@qd.func\ndef g():\n    return 4", **N) == 7

@@ -226,6 +226,22 @@ def test_pyfunc_is_callable_from_both_scopes():
     assert work(3) == 27 and cube(3) == 27
 
 
+def test_static_recursion_may_end_with_a_return():
+    @qd.func
+    def total(n: qd.template(), x):
+        if qd.static(n == 0):
+            if x > 0:
+                return 1.5
+            return 2
+        return n + total(n - 1, x)
+
+    @qd.kernel
+    def work(x: qd.i32) -> qd.f32:
+        return total(4, x)
+
+    assert work(1) == 11.5 and work(-1) == 12
+
+
 def test_static_recursion_ends():
     @qd.func
     def total(v, n: qd.template()):

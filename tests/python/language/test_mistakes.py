@@ -33,6 +33,9 @@ BODIES = [
     ("x = 1\nx: qd.f32 = 2", SYNTAX, "Static assign cannot have type overloading"),
     ("x: qd.f32 = qd.static(2)", SYNTAX, "Static assign cannot be used on annotated assignment"),
     ("captured += 1", ANY, "captured value is constant"),
+    ("counter = 1\ny = countr", NAME, 'did you mean "counter"'),
+    ("y = capturd", NAME, 'did you mean "captured"'),
+    ("y = qd.math.nromalize(n)", AttributeError, "did you mean 'normalize'"),
     # statements
     ("try:\n    pass\nexcept Exception:\n    pass", SYNTAX, 'Unsupported node "Try"'),
     *([("try:\n    pass\nexcept* ValueError:\n    pass", SYNTAX, 'Unsupported node "TryStar"')] if sys.version_info >= (3, 11) else []),
@@ -97,6 +100,9 @@ BODIES = [
     ("m = qd.Matrix([[1, 2], [3, 4]])\nx = m @ qd.Vector([1, 2, 3])", TYPE, "dimension mismatch"),
     ("x = qd.Matrix([[1, 2, 3], [4, 5, 6]]).inverse()", TYPE, r"expected a square matrix, got shape \(2, 3\)"),
     (V2 + "x = 1 if v > 0 else 2", SYNTAX, 'Please use "qd.select" instead.'),
+    (V2 + V3 + "x = v if n > 0 else w", ANY, "Cannot broadcast tensor to tensor"),
+    ("field1[0] = captured_array", TYPE, "Only 0-dimensional numpy array can be used to initialize a scalar expression"),
+    ("Q = 1\nmatch n:\n    case Q():\n        pass", TYPE, "called match pattern must be a class"),
     # containers
     ("x = field1[1, 2]", ANY, "Field with dim 1 accessed with indices of dim 2"),
     ("x = field2[1]", ANY, "Field with dim 2 accessed with indices of dim 1"),

@@ -244,6 +244,15 @@ def test_match_takes_tuples_apart():
     assert results == [5, 70, 0]
 
 
+@pytest.mark.parametrize("subject", ["n", "1", "None", "options", "array", "point", "Pair(n, 2)", "n > 1", "[1]", "(1, 2, 3)", "field"])
+def test_a_pattern_of_a_sequence_fits_sequences_only(subject):
+    preamble = f"{OBJECTS}\narray = np.array([1, 2])\nfield = qd.field(qd.i32, 2)"
+    body = f"r = 0\nmatch {subject}:\n    case [x, y]:\n        r = 1\n    case _:\n        r = 2\nreturn r"
+    assert run(body, preamble=preamble, n=("qd.i32", 3)) == 2
+    for fitting in ("(n, 2)", "[n, n]", "qd.Vector([n, 2])", "vector", "qd.Matrix([[n, 2], [3, 4]])", "range(2)"):
+        assert run(body.replace(subject, fitting, 1), preamble=f"{preamble}\nvector = qd.Vector([1, 2])", n=("qd.i32", 3)) == 1
+
+
 def test_match_of_a_compile_time_value_compiles_one_case():
     body = "r = 0\nmatch qd.static(mode):\n    case 'a':\n        r = 1\n    case 'b':\n        r = 2\nreturn r"
     assert run(body, mode=("qd.template()", "b")) == 2

@@ -155,3 +155,17 @@ def test_arguments_wrap_and_results_are_python_numbers():
     assert evaluate("a", "qd.u64", a=("qd.u64", 2**64 - 1)) == 2**64 - 1
     assert evaluate("a > 1", "bool", a=("qd.i32", 3)) is True
     assert evaluate("a", "qd.f32", a=("qd.f32", 0.1)) == float(np.float32(0.1))
+
+
+@pytest.mark.parametrize("op", ["+", "-", "*", "|", "&", "^"])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("second", [0, 1, 2])
+def test_truth_values_are_updated_as_numbers(op, first, second):
+    """`u1` counts as a number in arithmetic, and as the truth of the result when it is stored: on elements, too, where it is atomic."""
+    body = f"f[0] = n\nf[0] {op}= {second}\nx = n > 0\nx {op}= {second}\nreturn f[0] * 10 + x"
+    result = run(body, preamble="f = qd.field(qd.u1, 2)", n=("qd.i32", first))
+    truth = bool(eval(f"{first} {op} {int(second != 0)}"))
+    assert result == 11 * truth
+    name = {"+": "add", "-": "sub", "*": "mul", "|": "or", "&": "and", "^": "xor"}[op]
+    atomic = f"f[0] = n\nold = qd.atomic_{name}(f[0], {second})\nreturn f[0] * 10 + old"
+    assert run(atomic, preamble="f = qd.field(qd.u1, 2)", n=("qd.i32", first)) == 10 * truth + first

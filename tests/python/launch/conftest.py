@@ -55,7 +55,6 @@ def driver_library(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def driver(driver_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """The runtime on a GPU that is none."""
-    monkeypatch.delenv("QD_ARCH", raising=False)
     monkeypatch.setenv("QD_CUDA_DRIVER", driver_library)
     qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
     fake = FakeDriver.in_dll(ctypes.CDLL(driver_library), "fake")

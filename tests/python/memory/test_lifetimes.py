@@ -45,6 +45,7 @@ def grows(body: Callable[[], None], count: int) -> int:
     return own_bytes() - before
 
 
+@pytest.mark.host_memory
 def test_last_reference_frees() -> None:
     before = _runtime.memory_use()
     field, array = qd.field(qd.f32, (1000,)), qd.ndarray(qd.f32, (1000,))
@@ -123,6 +124,7 @@ CYCLES: dict[Callable[[], None], int] = {
 }  # fmt: skip
 
 
+@pytest.mark.host_memory
 @pytest.mark.parametrize("use", CYCLES, ids=lambda use: use.__name__)
 def test_making_using_and_dropping_containers_does_not_grow(use: Callable[[], None]) -> None:
     before = _runtime.memory_use()
@@ -157,6 +159,7 @@ def test_init_and_reset_do_not_grow() -> None:
     assert grows(body, 1000) < 1 << 20
 
 
+@pytest.mark.host_memory
 def test_view_outlives_reset() -> None:
     field = qd.field(qd.i32, (1 << 20,))
     view = field.view()
