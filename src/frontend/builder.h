@@ -416,7 +416,9 @@ private:
 
   //--- calls.cpp ---
   Value visitCall(nb::handle node);
-  Arguments visitArguments(nb::handle node);
+  /// The arguments of a call; those that `callee` takes by value are read in order.
+  Arguments visitArguments(nb::handle at, const Value *callee = nullptr);
+  bool mayTakeReference(const Value &callee, size_t position, nb::handle name);
   Value call(const Value &callee, Arguments &arguments, nb::handle node);
   Value callPython(const Value &callee, Arguments &arguments);
   Value callMethod(const Value &method, Arguments &arguments, nb::handle node);

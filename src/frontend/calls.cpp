@@ -10,12 +10,34 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
-Arguments FunctionBuilder::visitArguments(nb::handle at) {
+Arguments FunctionBuilder::visitArguments(nb::handle at, const Value *callee) {
   Arguments arguments;
-  arguments.positional = visitAll(getAttribute(at, names().args), [&](nb::handle argument) { return visit(argument); });
-  for (nb::handle keyword : getAttribute(at, names().keywords)) {
+  nb::object placed = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
+  size_t count = nb::len(placed), position = 0;
+  bool isStarred = false;
+  auto mayChangeThings = [&](nb::handle argument) {
+    if (kindOf(argument) == NodeKind::Name || kindOf(argument) == NodeKind::Constant) return false;
+    for (nb::handle part : nb::module_::import_("ast").attr("walk")(argument))
+      if (kindOf(part) == NodeKind::Call || kindOf(part) == NodeKind::NamedExpr) return true;
+    return false;
+  };
+  // What is passed by value is read before the arguments behind it may change it.
+  auto settled = [&](Value value, nb::handle name) {
+    ++position;
+    bool isPlace = value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct);
+    if (!isPlace || !callee || isStarred || mayTakeReference(*callee, position - 1, name)) return value;
+    bool isFollowed = false;
+    for (size_t next = position; next < count + nb::len(keywords) && !isFollowed; ++next)
+      isFollowed =
+          mayChangeThings(next < count ? nb::object(placed[next]) : getAttribute(nb::object(keywords[next - count]), names().value));
+    return isFollowed ? copy(value) : value;
+  };
+  for (nb::handle argument : placed) isStarred |= kindOf(argument) == NodeKind::Starred;
+  arguments.positional = visitAll(placed, [&](nb::handle argument) { return settled(visit(argument), nb::none()); });
+  position = count;
+  for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
-    Value value = visit(getAttribute(keyword, names().value));
+    Value value = settled(visit(getAttribute(keyword, names().value)), name);
     if (!name.is_none()) {
       arguments.named.emplace_back(toText(name).str(), std::move(value));
       continue;
@@ -34,7 +56,7 @@ Value FunctionBuilder::visitCall(nb::handle at) {
   }
   bool isStatic = callee.isObject() && builtinName(callee.object) == "static";
   llvm::SaveAndRestore depth(staticDepth, staticDepth + isStatic);
-  Arguments arguments = visitArguments(at);
+  Arguments arguments = visitArguments(at, &callee);
   return call(callee, arguments, at);
 }
 

@@ -39,6 +39,31 @@ std::vector<Value> FunctionBuilder::bindArguments(nb::handle func, const Value *
   return values;
 }
 
+bool FunctionBuilder::mayTakeReference(const Value &callee, size_t position, nb::handle name) {
+  const PythonObjects &python = session.python;
+  nb::object func = callee.object;
+  bool hasSelf = callee.is(Kind::Method);
+  if (func && python.isInstance(func, python.boundFunc)) {
+    func = getAttribute(func, names().func);
+    hasSelf = true;
+  }
+  if (!func || !python.isInstance(func, python.func)) {
+    if (std::string builtin = builtinName(callee.object); !builtin.empty())
+      return position == 0 && (llvm::StringRef(builtin).starts_with("atomic_") || builtin == "volatile_load");
+    return !callee.isObject() ||
+           (!PyType_Check(func.ptr()) && !PyCFunction_Check(func.ptr()) && !python.isInstance(func, python.structType));
+  }
+  hasSelf = hasSelf && !python.isInstance(func, python.localFunc);
+  nb::object parameters = getAttribute(func, names().parameters);
+  for (size_t index = 0; index < nb::len(parameters); ++index) {
+    nb::object parameter = parameters[index];
+    if (name.is_none() ? index != position + hasSelf : !getAttribute(parameter, names().name).equal(name)) continue;
+    std::string kind = readText(parameter, names().kind);
+    return kind == "template" || kind == "ref";
+  }
+  return true;
+}
+
 Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
   std::string kind = readText(parameter, names().kind), name = readText(parameter, names().name);
   nb::object annotation = getAttribute(parameter, names().annotation);

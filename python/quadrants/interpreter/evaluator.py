@@ -14,10 +14,11 @@ import functools
 import inspect
 import itertools
 import operator
+import re
 import sys
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +127,7 @@ class Evaluator:
         found = sys._getframe(1).f_globals.get(name, getattr(builtins, name, self))
         if found is self:
             frame = sys._getframe(1)
-            near = hosts.closest(name, [*frame.f_locals, *frame.f_globals])
+            near = hosts.closest(name, {*frame.f_locals, *frame.f_globals} - {name})
             raise QuadrantsNameError(f'Name "{name}" is not defined' + (f'; did you mean "{near}"?' if near else ""))
         return self.captured(found)
 
@@ -353,6 +354,10 @@ class Evaluator:
         if isinstance(value, (str, bytes, complex, type(...))):
             raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(value)}")
         return read(value)
+
+    def passed(self, name: str, annotation: Any, value: Any) -> Any:
+        """An argument of a function inside a kernel as its annotation wants it."""
+        return hosts.passed_as(self, name, annotation, value)
 
     def place_of(self, value: Any) -> Any:
         """A place for a variable whose reference is taken."""
@@ -598,9 +603,24 @@ class Evaluator:
         finally:
             self.nested -= 1
 
+    def both(self, place: Any) -> Any:
+        """An argument of a callee that is not known yet: a place, and what it holds before later arguments may change it."""
+        return _Both(place, read(place)) if is_runtime(place) else place
+
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
+        if _Both in map(type, (*arguments, *keywords.values())):
+            wanted = (
+                getattr(function, "_qd_references", ()).__contains__
+                if hasattr(function, "_qd_references")
+                else hosts.by_reference(function)
+            )
+            arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
+            keywords = {key: _choose(value, wanted(key)) for key, value in keywords.items()}
         name = getattr(function, "_qd_builtin", None)
+        if references := getattr(function, "_qd_references", None):
+            placed = (value if position in references else read(value) for position, value in enumerate(arguments))
+            return function(*placed, **{key: value if key in references else read(value) for key, value in keywords.items()})
         if name is None and hosts.is_func(function):
             return hosts.call_func(self, function, arguments, keywords)
         if name is None and isinstance(getattr(function, "__self__", None), ContainerMethods) and function.__name__ == "fill":
@@ -629,14 +649,27 @@ class Evaluator:
 
     def percent(self, text: str, value: Any) -> str:
         """`"..." % value`."""
-        items = value if isinstance(value, tuple) else (value,)
-        return text % tuple(item.item() if isinstance(item, np.generic) else meanings.format_value(item, "") for item in items)
+        pattern = r"%([-+ #0]*[0-9]*(?:\.[0-9]+)?)(?:([diuxXoeEfFgGa])|[rs])"
+        escaped = (re.sub("[{}]", r"\g<0>\g<0>", part) for part in text.split("%%"))
+        braces = "%".join(re.sub(pattern, r"{:\1\2}", part) for part in escaped)
+        return meanings.format_text(braces, *(value if isinstance(value, tuple) else (value,)))
 
     def assertion_failed(self, message: Any) -> None:
         """Raises for an `assert`."""
         if not isinstance(message, str):
             raise QuadrantsSyntaxError(f"assert info must be constant or formatted string, not {type(message)}")
         raise QuadrantsAssertionError(message)
+
+
+class _Both(NamedTuple):
+    """What a place held, and the place."""
+
+    place: Any
+    value: Any
+
+
+def _choose(argument: Any, by_reference: bool) -> Any:
+    return argument if type(argument) is not _Both else argument.place if by_reference else argument.value
 
 
 def _type_key(value: Any) -> Any:

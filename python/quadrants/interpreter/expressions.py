@@ -235,8 +235,19 @@ class ExpressionRewriter(ast.NodeTransformer):
         stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
-        arguments = [self.argument(item, wanted(position)) for position, item in enumerate(node.args)]
-        keywords = [ast.keyword(item.arg, self.argument(item.value, item.arg is not None and wanted(item.arg))) for item in node.keywords]
+        later = [*node.args, *(item.value for item in node.keywords)]
+        last = max((position for position, item in enumerate(later) if _may_change_things(item)), default=0)
+
+        def argument(position: int, item: ast.expr, by_reference: bool) -> ast.expr:
+            value = self.argument(item, by_reference)
+            is_both = by_reference and callee is MISSING and position < last and not isinstance(item, ast.Starred)
+            return self.helper("both", value, at=item) if is_both else value
+
+        arguments = [argument(position, item, wanted(position)) for position, item in enumerate(node.args)]
+        keywords = [
+            ast.keyword(item.arg, argument(position, item.value, item.arg is not None and wanted(item.arg)))
+            for position, item in enumerate(node.keywords, len(arguments))
+        ]
         self.static_depth -= name in ("static", "static_assert", "static_print")
         return self.helper("call_nested" if self.nesting else "call", function, *arguments, at=node, keywords=keywords)
 
@@ -340,6 +351,10 @@ class ExpressionRewriter(ast.NodeTransformer):
             self.fail(f"{text} If you want to change its value, please create a new variable.", target)
         if role == "object":
             self.fail(f"Variable '{target.id}' cannot be assigned. Maybe it is not a Quadrants object?", target)
+
+
+def _may_change_things(node: ast.expr) -> bool:
+    return any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in ast.walk(node))
 
 
 def _known_length(node: ast.Slice) -> int:

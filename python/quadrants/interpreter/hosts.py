@@ -406,6 +406,12 @@ def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
     return typed(value) if isinstance(value, (bool, int, float)) else value
 
 
+def passed_as(evaluator: Any, name: str, annotation: Any, value: Any) -> Any:
+    """An argument for a parameter with an annotation."""
+    kind, annotation, _ = _parameters._classify(annotation)
+    return _passed(evaluator, _parameters.Parameter(name, kind or "value", annotation), value)
+
+
 def _checked_array(parameter: Any, tensor: Tensor) -> Tensor:
     wanted, rank = parameter.annotation, len(tensor.shape)
     if not isinstance(tensor.data, dict):

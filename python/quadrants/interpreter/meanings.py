@@ -197,6 +197,7 @@ def _range(evaluator: Any, *bounds: Any, **named: Any) -> Any:
     if named or not 1 <= len(bounds) <= 3:
         raise QuadrantsSyntaxError(f"Range should have 1 or 2 arguments, found {len(bounds) + len(named)}")
     if not any(is_runtime(bound) for bound in bounds):
+        notices.check_bounds(bounds)
         return range(*(int(bound) for bound in bounds))
     notices.check_bounds(bounds)
     wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
@@ -359,11 +360,16 @@ def format_value(value: Any, spec: str) -> str:
         return "{" + ", ".join(f"{name!r}: {format_value(item, spec)}" for name, item in value.members.items()) + "}"
     if isinstance(value, (list, tuple)):
         text = ", ".join(format_value(item, spec) for item in value)
-        return f"[{text}]" if isinstance(value, list) else f"({text})"
+        return f"[{text}]" if isinstance(value, list) else f"({text},)" if len(value) == 1 else f"({text})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {format_value(item, spec)}" for key, item in value.items()) + "}"
     if isinstance(value, (bool, int, float)):
         value = typed(value)
     if not isinstance(value, np.generic):
         return format(value, spec)
+    flags = spec[:-1] if spec.endswith(tuple("diuxXoeEfFgGab")) else spec
+    if set(flags[2:] if flags[1:2] in tuple("<>^=") else flags) - set("0123456789.+- #<>^=,_*"):
+        raise QuadrantsTypeError(f"'{spec}' doesn't match '{scalars.type_name(value)}'.")
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 

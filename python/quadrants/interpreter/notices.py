@@ -55,8 +55,9 @@ def note_signs(name: str, left: Any, right: Any) -> None:
 def check_bounds(bounds: Any) -> None:
     """Warns of bounds of a range that are floats."""
     for bound in bounds:
-        if getattr(getattr(bound, "dtype", None), "kind", "") == "f":
-            text = f"Casting range_for boundary values from {NAMES[bound.dtype]} to i32, which may cause numerical issues"
+        dtype = options.default_fp if isinstance(bound, float) and not hasattr(bound, "dtype") else getattr(bound, "dtype", None)
+        if dtype is not None and dtype.kind == "f":
+            text = f"Casting range_for boundary values from {NAMES[dtype]} to i32, which may cause numerical issues"
             warn(text, Warning)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from quadrants._errors import QuadrantsNameError, QuadrantsSyntaxError
 from quadrants._matrix import Matrix
 from quadrants._source import FunctionSource
+from quadrants._types import Template
 
 from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, copy_tree, literal, place
 
@@ -39,6 +40,7 @@ class Rewriter(ExpressionRewriter):
         source: FunctionSource = given[0]
         # What one `return` gives stays as it is, and what is annotated is converted.
         self.keeps_numbers = source.tree.returns is not None or sum(isinstance(node, ast.Return) for node in ast.walk(source.tree)) < 2
+        self.local_results: list[ast.expr | None] = []  # return annotations of the functions around inside this one
         self.alternatives = 0  # code that runs for its types: run-time branches and loops around
 
     def store(self, target: ast.expr, value: ast.expr, static: bool = False) -> list[ast.stmt]:
@@ -358,6 +360,8 @@ class Rewriter(ExpressionRewriter):
             self.fail("Return inside non-static if/for is not supported in parallel loops", node)
         keeps_numbers = self.keeps_numbers and not self.function_depth
         value = self.helper("returned", self.visit(node.value) if node.value else literal(None), literal(keeps_numbers), at=node)
+        if self.function_depth and (annotation := self.local_results[-1]) is not None:
+            value = self.helper("convert", value, copy_tree(annotation), at=node)
         if not self.only_types():
             return place(ast.Return(value), node)
         noted = place(ast.Expr(self.helper("note_result", value, at=node) if self.wanted == "returns" else value), node)
@@ -371,7 +375,7 @@ class Rewriter(ExpressionRewriter):
         node.value = node.value if isinstance(node.value, ast.Constant) else self.visit(node.value)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         if node.decorator_list or node.args.vararg or node.args.kwarg:
             inside = "qd.kernel" if self.is_kernel else "qd.func"
             self.fail(f"Function definition is not allowed in '{inside}' with decorators, *args or **kwargs.", node)
@@ -381,19 +385,39 @@ class Rewriter(ExpressionRewriter):
         parameters = [argument.arg for argument in arguments]
         own = {*parameters, *(item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))}
         self.scopes[-1][node.name] = "object"
+        annotations = {argument.arg: self.visit(argument.annotation) for argument in arguments if argument.annotation}
+        results = node.returns and self.visit(node.returns)
+        references = {argument.arg for argument in arguments if argument.annotation and self.is_template(argument.annotation)}
         outer, self.scopes = self.scopes, [{name: role for name, role in scope.items() if name not in own} for scope in self.scopes]
         self.function_depth += 1
-        roles = {name: "place" if name in self.references else "value" for name in parameters}
+        self.local_results.append(results)
+        roles = {name: "place" if name in self.references | references else "value" for name in parameters}
         body = self.block(node.body, dict(roles))[0]
+        self.local_results.pop()
         self.function_depth -= 1
         self.scopes = outer
         for name, role in roles.items():
-            value = self.helper("declare", ast.Name(name, ast.Load()), at=node)
+            value: ast.expr = ast.Name(name, ast.Load())
+            if name in references:
+                continue
+            if name in annotations:
+                value = self.helper("passed", literal(name), annotations[name], value, at=node)
+            value = self.helper("declare", value, at=node)
             value = self.helper("place_of", value, at=node) if role == "place" else value
             body.insert(0, place(ast.Assign([ast.Name(name, ast.Store())], value), node))
         for argument in arguments:
             argument.annotation = None
-        return place(ast.FunctionDef(node.name, node.args, body, [], None), node)
+        made = place(ast.FunctionDef(node.name, node.args, body, [], None), node)
+        if not references:
+            return made
+        keys = {key for key in enumerate(parameters) if key[1] in references}
+        marked = ast.Attribute(ast.Name(node.name, ast.Load()), "_qd_references", ast.Store())
+        numbers = ast.Tuple([literal(part) for key in sorted(keys) for part in key], ast.Load())
+        return [made, place(ast.Assign([marked], numbers), node)]
+
+    def is_template(self, annotation: ast.expr) -> bool:
+        """Whether a parameter inside a kernel is annotated with `qd.template()`."""
+        return self.resolve(annotation.func if isinstance(annotation, ast.Call) else annotation) is Template
 
     def visit(self, node: ast.AST) -> Any:
         if self.sections == "around" and isinstance(node, ast.stmt) and not self.is_section(node):

@@ -383,7 +383,7 @@ def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
         raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
     for row in rows:
         if np.shape(row) != np.shape(rows[0]):
-            raise QuadrantsSyntaxError("the rows of a matrix must have one length")
+            raise QuadrantsTypeError("the rows of a matrix must have the same length")
     common = dtype or functools.reduce(scalars.promote, (row.dtype for row in rows))
     return Vec(np.stack([cast(row, common) for row in rows]))
 

@@ -451,3 +451,69 @@ def test_a_func_that_returns_on_some_paths_only_is_refused():
     for body in ("if x > 0:\n        return 1", "if x > 0:\n        return x", "while x > 0:\n        return qd.f32"):
         with pytest.raises(qd.QuadrantsCompilationError, match="does not return a value on every path|does not have a return statement"):
             run("return f(n)", preamble=f"@qd.func\ndef f(x):\n    {body}\n", n=("qd.i32", 0))
+
+
+CHANGES = """
+f = qd.field(qd.i32, 4)
+
+@qd.func
+def change(v: qd.template()):
+    v = 50
+    return 3
+
+@qd.func
+def pair(a, b):
+    return a * 100 + b
+
+@qd.func
+def written(a: qd.template(), b):
+    return a * 100 + b
+
+@qd.dataclass
+class S:
+    a: qd.i32
+    b: qd.i32
+
+    @qd.func
+    def plus(self, x, y):
+        return self.a * 10000 + x * 100 + y
+"""
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("pair(x, change(x))", 103),
+        ("pair(f[0], change(f[0]))", 3),
+        ("pair(b=change(x), a=x)", 5003),
+        ("pair(a=x, b=change(x))", 103),
+        ("written(x, change(x))", 5003),  # another name for the variable
+        ("max(x, change(x))", 3),
+        ("S(x, change(x)).a", 1),
+        ("qd.Vector([x, change(x)])[0]", 1),
+        ("S(x, 2).plus(x, change(x))", 10103),
+        ("s.plus(s.a, change(s.a))", 500703),  # of itself by reference
+        ("pair(s.a, change(s.a))", 703),
+        ("pair(v[1], change(v[1]))", 903),
+        ("qd.atomic_add(x, change(x)) * 100 + x", 5053),
+        ("(lambda a, b: a * 100 + b)(x, change(x))", 103),
+        ("(x, change(x), x)[0] * 100 + x", 150),
+    ],
+)
+def test_arguments_are_evaluated_from_left_to_right(expression, expected):
+    assert run(f"x = n\ns = S(7, 8)\nv = qd.Vector([n, 9])\nreturn {expression}", preamble=CHANGES, n=("qd.i32", 1)) == expected
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("def g(a: qd.i8):\n    return a\nreturn g(n)", 44),
+        ("def g(a) -> qd.i8:\n    return a\nreturn g(n)", 44),
+        ("def g(a: qd.f32, b: int = 2.5):\n    return a / 8 * b\nreturn g(n)", 75),
+        ("def g(a: qd.template()):\n    a += 1\nx = n\ng(x)\ng(a=x)\nreturn x", 302),
+        ("def g(k, a: qd.template()):\n    a += k\n    k += 1\nv = qd.Vector([n, 2])\ng(n, v[1])\nreturn v[1]", 302),
+        ("def g(v: qd.types.vector(2, qd.i8)):\n    v[0] += 1\n    return v[0]\nw = [n, n]\nreturn g(w)", 45),
+    ],
+)
+def test_functions_inside_kernels_obey_their_annotations(body, expected):
+    assert run(body, n=("qd.i32", 300)) == expected
