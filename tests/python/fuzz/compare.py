@@ -103,7 +103,7 @@ def difference(left: Any, right: Any) -> str | None:
             return None
         return f"{BACKENDS[0]}: {left}\n{BACKENDS[1]}: {right}"
     for number, (one, other) in enumerate(zip(left, right, strict=True)):
-        one, other = np.asarray(one), np.asarray(other)
+        one, other = (part.astype(np.float32) if part.dtype.name == "bfloat16" else part for part in map(np.asarray, (one, other)))
         if one.dtype.kind == "f" and one.shape == other.shape:
             same = (one.view(f"u{one.itemsize}") == other.view(f"u{one.itemsize}")) | (np.isnan(one) & np.isnan(other))
         else:
