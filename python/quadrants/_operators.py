@@ -110,6 +110,8 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "erf": _in_double(math.erf),
     "erfc": _in_double(math.erfc),
     "ldexp": lambda x, n: np.ldexp(x, np.clip(n, -20000, 20000).astype(np.int32)).astype(np.asarray(x).dtype)[()],
+    "max": lambda x, y: np.where((x > y) | (y != y), x, y)[()],  # fmax and fmin keep NaNs that signal
+    "min": lambda x, y: np.where((x < y) | (y != y), x, y)[()],
     "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),
     "mod": _in_float(lambda x, y: x - y * np.floor(x / y), np.remainder),
     "raw_div": _raw_div,

@@ -184,6 +184,16 @@ def test_random_numbers_have_their_range_and_mean():
     assert len(np.unique(values)) > 4000 and n.to_numpy().min() < 0 < n.to_numpy().max()
 
 
+@pytest.mark.parametrize("bits", [0x7FF8 << 48, 0xFFF8 << 48, 0x7FF4 << 48, 0xFFF4 << 48], ids=hex)
+def test_max_and_min_ignore_quiet_and_signalling_nans(on_every_backend, bits):
+    @qd.kernel
+    def clamp(bits: qd.u64) -> qd.types.vector(3, qd.f64):
+        x = qd.bit_cast(bits, qd.f64)
+        return [qd.max(qd.min(x, 2.5), -2.5), qd.min(2.5, x), qd.max(-2.5, x)]
+
+    assert clamp(bits).to_list() == [2.5, 2.5, -2.5]
+
+
 def test_nan_is_unequal_to_itself(on_every_backend):
     on_every_backend(fast_math=False)
     assert evaluate("(a == a) + 2 * (a != a)", a=("qd.f32", math.nan)) == 2

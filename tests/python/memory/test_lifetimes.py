@@ -147,7 +147,7 @@ def test_launches_do_not_grow() -> None:
             work(array)
         work(whole[2:5])
 
-    assert grows(body, 200_000) < 1 << 20
+    assert grows(body, 200_000 if qd.cfg.arch == qd.cpu.name else 5_000) < 1 << 20
 
 
 def test_init_and_reset_do_not_grow() -> None:
@@ -212,6 +212,7 @@ def test_ndarrays_of_an_earlier_runtime_have_no_shape(make: Callable[[], Any]) -
     assert "shape=None" in repr(array) or "ndarray" in repr(array)
 
 
+@pytest.mark.host_memory
 def test_large_buffers_are_aligned_and_zero() -> None:
     array = qd.ndarray(qd.f32, (3 << 20,))
     assert array._address % (2 << 20) == 0
@@ -246,7 +247,7 @@ def test_elements_outside_of_the_shape_are_refused(key: object) -> None:
 def test_elements_take_what_an_assignment_takes() -> None:
     array = qd.ndarray(qd.u8, (4,))
     array[0], array[1], array[2], array[3] = 300, -1, 3.9, np.uint16(258)
-    assert list(array.view()) == [44, 255, 3, 2]
+    assert array.to_numpy().tolist() == [44, 255, 3, 2]
     with pytest.raises(TypeError):
         array[0] = "1"
     truth = qd.field(qd.u1, ())

@@ -224,6 +224,7 @@ def test_a_last_block_that_is_not_full_waits_for_its_own_threads():
     assert out.tolist() == [64] * 64 + [36] * 36
 
 
+@pytest.mark.host_memory  # a GPU waits for ever
 def test_threads_at_different_barriers_are_an_error():
     @qd.kernel
     def work():
