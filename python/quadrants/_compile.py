@@ -23,7 +23,7 @@ from ._field import Field
 from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray, from_device
-from ._parameters import Parameter
+from ._parameters import Parameter, array_members
 from ._source import get_source
 from ._struct import Struct, StructField, StructNdarray
 from ._types import MatrixType
@@ -84,15 +84,25 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             cls = value if isinstance(value, type) else type(value)
             if not getattr(cls, "_data_oriented", False):
                 raise QuadrantsSyntaxError(f"Please decorate class {cls.__name__} with @qd.data_oriented")
-        if isinstance(value, (Ndarray, StructNdarray)):
-            _ = value._live_shape  # or the reason why it has no memory
-        try:
-            prepared.append(_PREPARE[parameter.kind](parameter, position, value))
-        except (TypeError, ValueError) as problem:
-            if parameter.kind in ("array", "view", "tensor", "template"):
-                problem.args = (_in_context(str(problem), kernel, parameter, value),)
-            raise
+        prepared.append(_fit(kernel, parameter, position, value))
     return tuple(prepared)
+
+
+def _fit(kernel: Any, parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Ndarray, StructNdarray)):
+        _ = value._live_shape  # or the reason why it has no memory
+    try:
+        prepared = _PREPARE[parameter.kind](parameter, position, value)
+    except (TypeError, ValueError) as problem:
+        if parameter.kind in ("array", "view", "tensor", "template"):
+            problem.args = (_in_context(str(problem), kernel, parameter, value),)
+        raise
+    for member, given in array_members(value, parameter.name) if parameter.kind == "dataclass" else ():
+        given = given._impl if isinstance(given, _runtime.TensorBase) else given
+        # Members that a kernel does not use may be None, and fields stand for arrays.
+        if given is not None and not isinstance(given, (Field, StructField)):
+            _fit(kernel, member, position, given)
+    return prepared
 
 
 def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> str:

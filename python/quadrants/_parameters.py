@@ -7,7 +7,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._buffer_view import BufferView, BufferViewType
@@ -201,6 +201,21 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
     if has_constants and not (cls.__dataclass_params__.frozen or cls.__dataclass_params__.unsafe_hash):
         raise TypeError(f"{cls.__name__} is not frozen, and has compile-time constants: declare it with dataclass(frozen=True)")
     return has_constants
+
+
+def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
+    """The members of a dataclass argument, and of those in it, that are annotated as arrays or views: as parameters, with values."""
+    try:
+        hints = typing.get_type_hints(type(owner))
+    except NameError:  # a name of a function's own
+        return
+    for field in dataclasses.fields(owner):
+        hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):
+            yield from array_members(value, where)
+        elif isinstance(hint, (NdarrayType, BufferViewType)) or hint is NdarrayType or hint is BufferView:
+            kind, annotation, _ = _classify(hint)
+            yield Parameter(where, str(kind), annotation), value
 
 
 def _classify(annotation: Any) -> tuple[str | None, Any, bool]:

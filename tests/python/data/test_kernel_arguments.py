@@ -375,3 +375,42 @@ def test_kernels_ask_whether_there_is_a_gradient():
 
     without, having = qd.ndarray(qd.f32, 2), qd.ndarray(qd.f32, 2, needs_grad=True)
     assert [set_gradient(array) for array in (without, having, without, having)] == [0, 1, 0, 1] and having.grad[0] == 5
+
+
+@dataclasses.dataclass
+class Inner:
+    x: qd.types.ndarray(qd.f32, 1)
+    rows: qd.types.NDArray[qd.types.vector(3, qd.f32), 1]
+    part: qd.BufferView[qd.f32]
+    unused: qd.types.ndarray(qd.f32, 1) = None
+
+
+@dataclasses.dataclass
+class Outer:
+    inner: Inner
+
+
+@pytest.mark.parametrize(
+    "name, make, kind, text",
+    [
+        ("x", lambda: qd.ndarray(qd.i32, 4), TypeError, "Expect element type f32 for argument outer.inner.x, but get i32"),
+        ("x", lambda: qd.ndarray(qd.f32, (4, 2)), ValueError, "required ndim=1, but 2d ndarray"),
+        ("x", lambda: np.zeros(4), ValueError, "required array has dtype=f32, array with dtype=f64"),
+        ("x", lambda: [1.0], qd.QuadrantsRuntimeTypeError, "Invalid type for argument outer.inner.x"),
+        ("rows", lambda: qd.Vector.ndarray(2, qd.f32, 4), ValueError, "required element type"),
+        ("part", lambda: qd.ndarray(qd.i32, 4)[1:], TypeError, "Expect element type f32 for argument outer.inner.part"),
+        ("part", lambda: 3, qd.QuadrantsRuntimeTypeError, "Argument outer.inner.part expects a BufferView, got int"),
+    ],
+)
+def test_members_that_do_not_fit_are_refused_as_arguments_are(name, make, kind, text):
+    @qd.kernel
+    def total(outer: Outer) -> qd.f32:
+        return outer.inner.x[0] + outer.inner.rows[0][1] + outer.inner.part[0]
+
+    x, rows = qd.ndarray(qd.f32, 4), qd.Vector.ndarray(3, qd.f32, 4)
+    x.fill(1)
+    right = {"x": x, "rows": rows, "part": x[1:]}
+    for _ in range(2):
+        assert total(Outer(Inner(**right))) == 2
+        with pytest.raises(kind, match=text):
+            total(Outer(Inner(**{**right, name: make()})))
