@@ -135,13 +135,13 @@ def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]
     """Shape and strides in bytes of a container's numbers; raises `BufferError` where there are no strides."""
     _, _, element_shape, extents, strides, component, _, tilings = container._qd_layout
     if tilings:
-        raise TileError("Zero-copy not available: the field lies in tiles, along which there is no stride")
+        raise StrideError("Zero-copy not available: the field lies in tiles, along which there is no stride")
     inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
     return extents + element_shape, strides + inner
 
 
-class TileError(ValueError, BufferError, QuadrantsRuntimeError):
-    """What other libraries ask for has no strides."""
+class StrideError(ValueError, BufferError, QuadrantsRuntimeError):
+    """What other libraries ask for has no strides, or some that they do not survive."""
 
 
 def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
@@ -159,6 +159,11 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         place = (array, array.ctypes.data, (CPU, 0))
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
     shape, strides = describe_container(container)
+    if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
+        raise StrideError(  # torch ends the process when it is given such a capsule
+            f"Zero-copy not available: the {container._noun} runs backwards, and DLPack's consumers take no negative strides; "
+            "np.asarray(x) is a view, to_torch() a copy"
+        )
     owner, address = _runtime.copy_memory(container) if copy else (container._buffer, container._address)
     capsule = _runtime.export_dlpack(
         owner, address, own, container.dtype, shape, strides, is_versioned, not (copy or container._is_writable), bool(copy)

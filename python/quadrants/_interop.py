@@ -378,9 +378,10 @@ class InteropMethods:
 
         Raises `BufferError` where there is no such capsule.
         """
-        if self._has_view and self.dtype is not bf16:
+        view = self.view() if self._has_view and self.dtype is not bf16 else None
+        if view is not None and min(view.strides, default=0) >= 0:
             options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-            return self.view().__dlpack__(**{name: value for name, value in options.items() if value is not None})
+            return view.__dlpack__(**{name: value for name, value in options.items() if value is not None})
         return export_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Fields and ndarrays from Python: making them, layouts, element access, filling, copying."""
 
 import copy
+import gc
 import itertools
 import pickle
 
@@ -297,6 +298,7 @@ def test_pickle_and_deepcopy_copy_elements():
 def test_memory_goes_with_the_last_reference():
     from quadrants import _runtime
 
+    gc.collect()  # what other tests left in cycles
     before = _runtime.memory_use()
     for _ in range(1000):
         qd.field(qd.f64, shape=1000).fill(1)
