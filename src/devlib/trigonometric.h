@@ -166,11 +166,11 @@ template <class F> QD_COLD F sineLarge(F x, int quarters) {
 }
 template <class F> QD_COLD F tanLarge(F x) { return tanOfAngle(reduceAnyAngle(abs(x)), toBits(x)); }
 
-/// sin(x + quarters * pi/2) for 0 or 1 quarters.
+/// sin(x + quarters * pi/2) for 0 or 1 quarters. What is usual comes before the branch: there sine and cosine of one angle share most of
+/// it.
 template <class F> QD_INLINE F sine(F x, int quarters) {
-  F magnitude = abs(x);
-  if (any(magnitude >= Circle<F>::kLarge)) return sineLarge(x, quarters);
-  return sinOfAngle(reduceAngle(magnitude), quarters, quarters ? BitsOf<F>(0) : toBits(x));
+  F magnitude = abs(x), value = sinOfAngle(reduceAngle(magnitude), quarters, quarters ? BitsOf<F>(0) : toBits(x));
+  return any(magnitude >= Circle<F>::kLarge) ? sineLarge(x, quarters) : value;
 }
 template <class F> QD_INLINE F sin(F x) { return sine(x, 0); }
 template <class F> QD_INLINE F cos(F x) { return sine(x, 1); }

@@ -76,3 +76,23 @@ def test_a_replay_that_does_not_parse_names_stage_and_kernel(tmp_path: Path) -> 
     _, fill, _ = make_kernels()
     with pytest.raises((RuntimeError, qd.QuadrantsCompilationError), match=r"fill|broken\.mlir"):
         fill()
+
+
+def test_sine_and_cosine_of_an_angle_share_most_of_their_work(tmp_path: Path) -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, dump=str(tmp_path), fast_math=False)
+    x, y = qd.field(qd.f64, shape=64), qd.field(qd.f64, shape=64)
+
+    @qd.kernel
+    def one() -> None:
+        for i in x:
+            y[i] = qd.sin(x[i])
+
+    @qd.kernel
+    def both() -> None:
+        for i in x:
+            y[i] = qd.sin(x[i]) + qd.cos(x[i])
+
+    one()
+    both()
+    products = [(tmp_path / name / "3_optimised.ll").read_text().count("@llvm.fma") for name in ("one", "both")]
+    assert 0 < products[1] < 1.3 * products[0]
