@@ -68,13 +68,15 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
   return place;
 }
 
-void FunctionBuilder::settle(const Value &container, bool isAssigned) {
+void FunctionBuilder::settle(const Value &container, const Use &use) {
   if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
   Aggregate &own = *container.aggregate;
   if (own.isTuple || own.isUnpacked || own.home) return;
   own.home = builder.getInsertionBlock();
   for (Value &item : own.items)
-    if (isAssigned && (item.is(Kind::Computed) || (item.isObject() && session.python.isNumber(item.object)))) item = declare(item, false);
+    if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
+                                : use.hasItemAssigned && item.isObject() && session.python.isNumber(item.object))
+      item = declare(item, false);
 }
 
 Value *FunctionBuilder::findItem(const Value &container, const Value &key) {
@@ -139,7 +141,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
     bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == runtimeDepth;
     if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
-    settle(value, !value.isStatic && uses->lookup(name.ptr()) >= kItemAssigned);
+    settle(value, value.isStatic ? Use() : uses->lookup(name.ptr()));
     if (isSameTime) {
       binding->value = value;
       return;
@@ -159,7 +161,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
       failHere("Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
     return store(binding->value, value);
   } else {
-    made.value = declare(value, uses->lookup(name.ptr()) < 2);
+    made.value = declare(value, uses->lookup(name.ptr()).count < 2);
   }
   scopes.bind(name.ptr(), std::move(made));
 }

@@ -110,10 +110,6 @@ struct Operator {
 /// Null for nodes that are no row of the table: matrix products, `is` and `in`.
 const Operator *findOperator(NodeKind node);
 
-/// How often each name of a function is assigned; names whose place is needed count twice. Names assigned once need no place.
-using NameUse = llvm::DenseMap<PyObject *, unsigned>;
-inline constexpr unsigned kItemAssigned = 1U << 16; ///< added to the use of a name: an item `name[i]` is assigned somewhere
-
 class FunctionBuilder {
 public:
   FunctionBuilder(Session &session, nb::object source, Value function, FunctionBuilder *caller);
@@ -275,7 +271,7 @@ private:
   Value *findItem(const Value &container, const Value &key); ///< of a list or dict; null where there is none
   void putItem(const Value &container, const Value &key, const Value &value);
   /// Gives a list or dict to the block that names it; items that are assigned somewhere become variables.
-  void settle(const Value &container, bool isAssigned);
+  void settle(const Value &container, const Use &use);
   Value ofItsOwn(const Value &value);
   /// What an atomic sum, difference or product is on numbers that are 0 or 1, computed as integers.
   static ir::AtomicKind ofTruth(ir::AtomicKind kind, mlir::Type scalar);

@@ -278,7 +278,7 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
-    bool isAssigned = uses->lookup(name.ptr()) != 0;
+    bool isAssigned = uses->lookup(name.ptr()).count != 0;
     if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = load(value);
     if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value))) value = declare(value, false);
     if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;

@@ -90,11 +90,17 @@ void FunctionBuilder::collectAssignments() {
   uses = known = std::make_shared<NameUse>();
   session.kept.push_back(tree);
   auto addRoot = [&](nb::object at, bool isAssigned = false) {
-    unsigned use = isAssigned && kindOf(at) == NodeKind::Subscript ? 2 + kItemAssigned : 2;
+    bool isItem = false;
     for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
-         kind = kindOf(at))
+         kind = kindOf(at)) {
+      isItem |= kind == NodeKind::Subscript;
       at = getAttribute(at, names().value);
-    if (kindOf(at) == NodeKind::Name) (*uses)[getAttribute(at, names().id).ptr()] += use;
+    }
+    if (kindOf(at) != NodeKind::Name) return;
+    Use &use = (*uses)[getAttribute(at, names().id).ptr()];
+    use.count += 2;
+    use.hasItemAssigned |= isItem && isAssigned;
+    use.hasItemPassed |= isItem && !isAssigned;
   };
   auto takesReferences = [&](nb::handle callee) {
     nb::object found = resolveCallee(callee);
@@ -115,15 +121,15 @@ void FunctionBuilder::collectAssignments() {
     nb::object dict = findAttribute(at, nb::str("__dict__"));
     if (!dict || !PyDict_Check(dict.ptr())) continue;
     if (kind == NodeKind::Name) {
-      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) (*uses)[getAttribute(at, names().id).ptr()] += 1;
+      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) ++(*uses)[getAttribute(at, names().id).ptr()].count;
       continue;
     }
     if (kind == NodeKind::FunctionDef && !at.is(tree)) {
       // A function inside may read its captures at any time: each has a place.
-      for (nb::handle name : session.python.freeNames(at)) (*uses)[name.ptr()] += 2;
+      for (nb::handle name : session.python.freeNames(at)) (*uses)[name.ptr()].count += 2;
       continue;
     }
-    if (kind == NodeKind::Return) (*uses)[tree.ptr()] += 1;
+    if (kind == NodeKind::Return) ++(*uses)[tree.ptr()].count;
     if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target), true);
     if (kind == NodeKind::Attribute || kind == NodeKind::Subscript) {
       if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) addRoot(at, true);

@@ -57,6 +57,14 @@ struct Instance {
   bool isInProgress = true;
 };
 
+/// How often a name of a function is assigned; one whose place is needed counts twice. Names assigned once need no place.
+struct Use {
+  unsigned count = 0;
+  bool hasItemAssigned = false; ///< `name[i]`, or a part of it, is assigned somewhere
+  bool hasItemPassed = false;   ///< or it is an argument that may be taken by reference
+};
+using NameUse = llvm::DenseMap<PyObject *, Use>;
+
 class Session {
 public:
   Session(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact);
@@ -97,9 +105,9 @@ public:
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0;
-  bool isOver = false;                                                                        ///< the mistake on its way is the last one
-  llvm::DenseMap<PyObject *, std::shared_ptr<llvm::DenseMap<PyObject *, unsigned>>> nameUses; ///< by function tree
-  llvm::DenseMap<PyObject *, nb::object> plainFunctions;                                      ///< Python functions called as funcs, wrapped
+  bool isOver = false;                                           ///< the mistake on its way is the last one
+  llvm::DenseMap<PyObject *, std::shared_ptr<NameUse>> nameUses; ///< by function tree
+  llvm::DenseMap<PyObject *, nb::object> plainFunctions;         ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
   std::set<std::string> notes;
 

@@ -242,7 +242,7 @@ void FunctionBuilder::visitReturn(nb::handle at) {
     fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   At here(*this, expression.is_none() ? nb::borrow(at) : expression);
   // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
-  bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()) > 1;
+  bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()).count > 1;
   if (!resultTypes.is_none())
     value = convertResults(value);
   else if (isReal && !value.isNone())

@@ -237,8 +237,23 @@ class Evaluator:
             return self.captured(item)
         return item if is_runtime(item) else hosts.constant(item)
 
+    def item_place(self, base: Any, index: Any) -> Any:
+        """As `element`, for a reference: a number of the run time in a list or dict gets a place."""
+        item = self.element(base, index)
+        if isinstance(base, (list, dict)) and isinstance(item, np.generic) and not is_runtime(index):
+            item = base[index] = scalars.place(item)
+        return item
+
+    def copies(self, items: Any) -> Any:
+        """The items of a list for another one."""
+        return list(map(read, items)) if isinstance(items, (list, tuple)) else items
+
     def binary(self, name: str, left: Any, right: Any) -> Any:
         """A binary operator; between compile-time values it is Python's."""
+        if isinstance(left, list):
+            made = PYTHON[name][1](left, right) if name in ("add", "mul") and not is_runtime(right) else None
+            if isinstance(made, list):
+                return self.copies(made)
         if name == "matmul":
             return meanings.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
@@ -555,7 +570,7 @@ class Evaluator:
         if isinstance(items, (Vec, list, tuple, dict, set, KeysView, ValuesView, ItemsView, enumerate, zip, map, filter)) or hasattr(
             items, "__next__"
         ):
-            return iter(items)
+            return map(read, items) if isinstance(items, list) else iter(items)
         raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
 
     def _indices(self, indices: Iterable[Any], rank: int, count: int, message: str) -> Iterator[Any]:

@@ -257,6 +257,8 @@ class ExpressionRewriter(ast.NodeTransformer):
             return self.visit(node)
         if isinstance(node, ast.Name) and self.role(node.id) in ("value", "place"):
             self.references.add(node.id)
+        if isinstance(node, ast.Subscript):
+            return self.helper("item_place", self.visit_place(node.value), self.index(node.slice), at=node)
         return self.visit_place(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
@@ -309,6 +311,8 @@ class ExpressionRewriter(ast.NodeTransformer):
     def item(self, node: ast.expr) -> ast.expr:
         """An item of a list, tuple or dict, which is a copy."""
         value = self.visit(node)
+        if isinstance(node, ast.Starred):
+            value.value = self.helper("copies", value.value, at=node)
         return value if isinstance(node, (ast.Constant, ast.Starred)) else self.helper("read", value, at=node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:

@@ -114,13 +114,19 @@ class PythonGenerator(VectorGenerator):
     def local_function(self, depth: int) -> list[Statement]:
         """A function inside the kernel or func, or a lambda with a name; later statements call it."""
         name, parameters = self.fresh("g"), self.parameters(self.random.choice((1, 2)))
-        kinds, by_value = [parameter.kind for parameter in parameters], [False] * len(parameters)
+        kinds, by_reference = [parameter.kind for parameter in parameters], [False] * len(parameters)
         header = ", ".join(parameter.name for parameter in parameters)
         if self.random.random() < 0.5:
             with self.inside(*parameters):
                 made = self.runtime(2)
-            self.local_functions[-1].append(Function(name, kinds, by_value, made.kind))
+            self.local_functions[-1].append(Function(name, kinds, by_reference, made.kind))
             return [Statement(f"{name} = lambda {header}: {made.text}")]
+        by_reference = [self.random.random() < 0.25 for _ in parameters]
+        marks = [
+            ": qd.template()" if reference else f": {self.annotation(kind)}" if self.random.random() < 0.3 else ""
+            for kind, reference in zip(kinds, by_reference, strict=True)
+        ]
+        header = ", ".join(f"{parameter.name}{mark}" for parameter, mark in zip(parameters, marks, strict=True))
         outer, self.returned = (self.returns, self.returned, self.loops), []
         result = Kind(self.any_dtype())
         self.returns, self.loops = result, []
@@ -130,7 +136,7 @@ class PythonGenerator(VectorGenerator):
         for dtype in self.returned:
             result = Kind(self.promote(result.dtype, dtype, numeric=False))
         self.returns, self.returned, self.loops = outer
-        self.local_functions[-1].append(Function(name, kinds, by_value, result))
+        self.local_functions[-1].append(Function(name, kinds, by_reference, result))
         return [Statement(f"def {name}({header}):", body)]
 
 

@@ -23,10 +23,25 @@ class StatementGenerator(PythonGenerator):
 
     def statement(self, depth: int) -> list[Statement]:
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
-        simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation]
+        simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation, self.named_list]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
         nested += [self.match, self.items_loop, self.container_loop, self.local_function]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
+
+    def named_list(self, depth: int) -> list[Statement]:
+        """A list or dict whose items are variables, each of its own type; or a copy of one with another item."""
+        name, items = self.fresh("l"), [self.vector(1) if self.random.random() < 0.2 else self.runtime(2) for _ in range(2)]
+        keys, text = ["0", "1"], f"[{items[0].text}, {items[1].text}]"
+        if self.random.random() < 0.3:
+            keys, text = ['"a"', '"b"'], f'{{"a": {items[0].text}, "b": {items[1].text}}}'
+        self.scopes[-1] += [Variable(f"{name}[{key}]", item.kind) for key, item in zip(keys, items, strict=True)]
+        out = [Statement(f"{name} = {text}")]
+        if text[0] == "[" and self.random.random() < 0.4:
+            other, last = self.fresh("l"), self.runtime(1)
+            form = self.random.choice(("[*{}, {}]", "{} + [{}]"))
+            out.append(Statement(f"{other} = {form.format(name, last.text)}"))
+            self.scopes[-1] += [Variable(f"{other}[{position}]", item.kind) for position, item in enumerate((*items, last))]
+        return out
 
     def chain(self, depth: int) -> list[Statement]:
         """A chain of comparisons that has an effect as far as it is evaluated."""
@@ -212,7 +227,8 @@ class StatementGenerator(PythonGenerator):
             argument = self.scalar(1, self.structs[STRUCT]["a"].dtype).text
             self.scopes[-1].append(Variable(name, Kind(numeric)))
             return [Statement(f"{name} = {self.random.choice(structs)}.grow({argument})")]
-        writers = [f for f in self.functions if any(f.by_reference) and isinstance(f.result, Kind) and not f.result.is_struct]
+        known = [*self.functions, *(function for local in self.local_functions for function in local)]
+        writers = [f for f in known if any(f.by_reference) and isinstance(f.result, Kind) and not f.result.is_struct]
         if roll < 0.6 and writers:
             return self.call_writer(self.random.choice(writers)) or self.assign(depth)
         places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS]
