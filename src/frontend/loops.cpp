@@ -150,6 +150,7 @@ void FunctionBuilder::visitFor(nb::handle at) {
     if (isTensor(leaf)) leaf = toTensor(leaf);
     if (leaf.is(Kind::Tensor) || leaf.is(Kind::View)) {
       std::vector<Value> indices = visitIndices(getAttribute(iterNode, names().slice));
+      llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
       bool isElement =
           isWhole && indices.size() == countAxes(leaf) && llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
       if (!isElement) return visitLoop(at, boxOfSlice(leaf, indices, target), {});

@@ -137,7 +137,8 @@ void FunctionBuilder::collectAssignments() {
       nb::object callee = getAttribute(at, names().func);
       if (takesReferences(callee)) {
         addRoot(callee);
-        for (nb::handle argument : getAttribute(at, names().args)) addRoot(nb::borrow(argument));
+        bool isAtomic = llvm::StringRef(builtinName(resolveCallee(callee))).starts_with("atomic");
+        for (nb::handle argument : getAttribute(at, names().args)) addRoot(nb::borrow(argument), isAtomic);
         for (nb::handle keyword : getAttribute(at, names().keywords)) addRoot(getAttribute(keyword, names().value));
       }
     }

@@ -237,9 +237,11 @@ class Evaluator:
             return self.captured(item)
         return item if is_runtime(item) else hosts.constant(item)
 
-    def item_place(self, base: Any, index: Any) -> Any:
-        """As `element`, for a reference: a number of the run time in a list or dict gets a place."""
+    def item_place(self, base: Any, index: Any, is_atomic: bool) -> Any:
+        """As `element`, for a reference: a number of the run time in a list or dict gets a place, for an atomic each number."""
         item = self.element(base, index)
+        if is_atomic and isinstance(item, (bool, int, float)):
+            item = typed(item)
         if isinstance(base, (list, dict)) and isinstance(item, np.generic) and not is_runtime(index):
             item = base[index] = scalars.place(item)
         return item

@@ -239,7 +239,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         last = max((position for position, item in enumerate(later) if _may_change_things(item)), default=0)
 
         def argument(position: int, item: ast.expr, by_reference: bool) -> ast.expr:
-            value = self.argument(item, by_reference)
+            value = self.argument(item, by_reference, name is not None and name.startswith("atomic_"))
             is_both = by_reference and callee is MISSING and position < last and not isinstance(item, ast.Starred)
             return self.helper("both", value, at=item) if is_both else value
 
@@ -251,14 +251,14 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.static_depth -= name in ("static", "static_assert", "static_print")
         return self.helper("call_nested" if self.nesting else "call", function, *arguments, at=node, keywords=keywords)
 
-    def argument(self, node: ast.expr, by_reference: bool) -> ast.expr:
-        """An argument, as a place where the callee wants one."""
+    def argument(self, node: ast.expr, by_reference: bool, is_atomic: bool = False) -> ast.expr:
+        """An argument, as a place where the callee wants one; `is_atomic` of numbers, too."""
         if not by_reference or isinstance(node, ast.Starred):
             return self.visit(node)
         if isinstance(node, ast.Name) and self.role(node.id) in ("value", "place"):
             self.references.add(node.id)
         if isinstance(node, ast.Subscript):
-            return self.helper("item_place", self.visit_place(node.value), self.index(node.slice), at=node)
+            return self.helper("item_place", self.visit_place(node.value), self.index(node.slice), literal(is_atomic), at=node)
         return self.visit_place(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:

@@ -255,6 +255,16 @@ def _reduction(name: str) -> Callable[..., Any]:
     return reduce
 
 
+def _length(evaluator: Any, items: Any) -> int:
+    tensor = evaluator.tensor(items)
+    if tensor is not None and tensor.shape:
+        return len(tensor)
+    try:
+        return len(items)
+    except TypeError as error:
+        raise QuadrantsTypeError(f"TypeError when calling `len`: {error}") from error
+
+
 def _filter(evaluator: Any, function: Any, items: Any) -> Any:
     wanted = [evaluator.known("what filter() asks for", item if function is None else function(item)) for item in items]
     return tuple(itertools.compress(items, wanted))
@@ -403,6 +413,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     divmod: lambda evaluator, left, right: (evaluator.binary("floor_div", left, right), evaluator.binary("mod", left, right)),
     **{getattr(builtins, name): _reduction(name) for name in ("sum", "any", "all")},
     reversed: lambda _, items: list(items)[::-1],
+    len: _length,
     sorted: _sorted,
     filter: _filter,
     isinstance: _is_instance,

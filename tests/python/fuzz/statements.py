@@ -249,9 +249,10 @@ class StatementGenerator(PythonGenerator):
 
     def call_writer(self, function: Function) -> list[Statement] | None:
         arguments, taken = [], set()
-        for kind, reference in zip(function.kinds, function.by_reference, strict=True):
+        for position, (kind, reference) in enumerate(zip(function.kinds, function.by_reference, strict=True)):
             if not reference:
-                arguments.append(self.of_kind(kind, 1))
+                is_named = position >= len(function.kinds) - function.defaults
+                arguments.append(f"p{position}={self.of_kind(kind, 1)}" if is_named else self.of_kind(kind, 1))
                 continue
             places = [target for target, have in self.targets() if have == kind and target.split("[")[0].split(".")[0] not in taken]
             if not places:

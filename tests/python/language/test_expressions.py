@@ -211,3 +211,11 @@ if (y := a + 1) > 0:
 return y
 """
     assert run(body, a=("qd.i32", 1)) == 7
+
+
+def test_containers_have_a_length():
+    preamble = "f = qd.field(qd.i32, (3, 2))\ns = qd.types.struct(a=qd.i32).field(shape=4)"
+    a = ("qd.types.ndarray()", qd.ndarray(qd.i32, (5, 2)))
+    assert run("return len(f) * 100 + len(a) * 10 + len(a[1:3]) + qd.static(len(f))", preamble=preamble, a=a) == 355
+    with pytest.raises(TypeError, match="when calling `len`"):
+        run("return len(n)", n=("qd.i32", 1))

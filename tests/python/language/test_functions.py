@@ -511,6 +511,7 @@ def test_arguments_are_evaluated_from_left_to_right(expression, expected):
         ("l = [n, 2]\nm = [*l]\nk = l + [3]\nchange(l[0])\nl[0] += 1\nreturn l[0] * 100 + m[0] * 10 + k[0]", 5111),
         ("d = {'a': n}\nchange(d['a'])\nreturn d['a']", 50),
         ("l = [n, n + 1]\nfor i in range(10):\n    qd.atomic_add(l[0], i)\nreturn l[0] * 100 + qd.atomic_sub(l[1], 1) * 10 + l[1]", 4621),
+        ("l = [n, 2]\nfor i in range(10):\n    qd.atomic_max(l[1], i)\nreturn l[1]", 9),
         ("l = [qd.Vector([n, 2]), qd.Vector([1, 2])]\nchange(l[0][1])\nl[1].x += 5\nreturn l[0][1] * 10 + l[1][0]", 506),
         ("l = [n, 2]\ntotal = 0\nfor x in l:\n    change(l[0])\n    l[1] = 7\n    total = total * 10 + x\nreturn total", 17),
     ],

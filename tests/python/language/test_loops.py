@@ -362,3 +362,8 @@ def test_arrays_may_begin_anywhere(dtype):
 def test_loop_over_a_name_that_stands_for_a_container():
     body = "c = qd.static(x)\nfor i in c:\n    c[i] = i * 2\nreturn x[3]"
     assert run(body, preamble="x = qd.field(qd.i32, 4)") == 6
+
+
+def test_the_vector_of_a_container_without_axes_is_looped_over():
+    body = "m[None] = [n, 2, 3]\ntotal = 0\nfor x in m[None]:\n    total = total * 10 + x\nreturn total"
+    assert run(body, preamble="m = qd.Vector.field(3, qd.i32, ())", n=("qd.i32", 1)) == 123
