@@ -534,7 +534,7 @@ class Evaluator:
         tensor = self.tensor(base)
         if tensor is None:
             return self.iterate(self.read(self.element(base, index)), count)
-        given = [*(index if isinstance(index, tuple) else (index,))]
+        given = [part for part in (index if isinstance(index, tuple) else (index,)) if part is not None]
         if len(given) == len(tensor.shape) and not any(isinstance(part, builtins.slice) for part in given):
             return self.iterate(self.read(self.element(base, index)), count)
         given += [builtins.slice(None)] * (len(tensor.shape) - len(given))
