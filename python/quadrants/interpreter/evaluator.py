@@ -1,4 +1,4 @@
-"""What the rewritten code calls: accesses, operators, assignments, loops and calls on typed values.
+"""What the rewritten code calls: operators, assignments and calls on typed values, with accesses and loops (accesses.py, loops.py).
 
 Some code is computed for its type alone: the operand that `and` skips, the arm that a ternary does not take. Then `dry` is above zero and
 nothing is stored, printed or checked; loops run once at most, and an index outside reads some element.
@@ -6,18 +6,12 @@ nothing is stored, printed or checked; loops run once at most, and an index outs
 
 from __future__ import annotations
 
-import builtins
-import contextlib
 import dataclasses
-import enum
 import functools
 import inspect
-import itertools
 import operator
 import re
-import sys
-import weakref
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,229 +20,25 @@ from quadrants import _indices
 from quadrants._container import ContainerMethods
 from quadrants._errors import (
     QuadrantsAssertionError,
-    QuadrantsAttributeError,
     QuadrantsCompilationError,
-    QuadrantsNameError,
     QuadrantsSyntaxError,
     QuadrantsTypeError,
 )
-from quadrants._ndrange import GroupedNDRange, _Ndrange
-from quadrants._snode import SNode
 from quadrants._struct import value_type_of
 
-from . import hosts, meanings, notices, scalars, values
-from .scalars import I32, I64, PYTHON, cast, options, typed
+from . import hosts, meanings, scalars, values
+from .loops import Loops
+from .scalars import I64, PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
 
 # `op=` that is atomic on shared places: the right side takes the target's type.
 _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
 _PYTHON_UNARY = {"neg": operator.neg, "pos": operator.pos, "logical_not": operator.not_, "bit_not": operator.invert}
-
-
 _ABOUT_OBJECTS = (isinstance, hasattr, type)
-_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim")
 
 
-class Evaluator:
+class Evaluator(Loops):
     """The run-time half of the interpreter; one for the process, used under its lock."""
-
-    def __init__(self) -> None:
-        self.dry = 0
-        self.is_new_version = False  # a kernel is launched with what it was not launched with before
-        self.is_graph = False  # the kernel that runs was declared with graph=True
-        self.kernel: Any = None  # the one that runs
-        self.integer_members: weakref.WeakKeyDictionary[Any, dict[tuple[int, str], Any]] = weakref.WeakKeyDictionary()
-        self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
-        self.links: list[Any] = []  # of each chain of comparisons around: the operand that the next link begins with
-        self.noted: list[Any] = []
-        self.results: dict[Any, tuple[Any, list[Any]]] = {}
-        self.tensors: dict[int, tuple[Any, Tensor]] = {}
-        self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and what they are in kernels
-        self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
-        self.without: tuple[Any, str] | None = None  # the container without gradient or tangent that was asked for it last
-        self.nested = 0  # calls under way that stand in run-time branches and loops
-        self.random = np.random.Generator(np.random.Philox(0))
-
-    def reset(self) -> None:
-        """Forgets what an interrupted launch left behind."""
-        self.dry, self.nested, self.skipped, self.links, self.without = 0, 0, [], [], None
-        self.tensors.clear()
-        self.outside.clear()
-        self.owners.clear()
-        self.results.clear()
-
-    def skips_assertions(self) -> bool:
-        """Whether `assert` has no effect."""
-        return not options.debug or self.dry > 0
-
-    read = staticmethod(read)
-    truth = staticmethod(truth)
-    convert = staticmethod(hosts.convert)
-    formatted = staticmethod(meanings.format_value)
-
-    def slice(self, lower: Any, upper: Any, step: Any, length: int) -> builtins.slice:
-        """A slice; one of a known length may begin anywhere."""
-        if length > 0 and is_runtime(lower):
-            return builtins.slice(values.RuntimeBound(lower), values.RuntimeBound(upper), step)
-        return builtins.slice(lower, upper, step)
-
-    def known(self, what: str, value: Any) -> Any:
-        """A value that has to be known before the kernel runs."""
-        if is_runtime(value):
-            raise QuadrantsSyntaxError(f"{what} must be known while compiling, got {scalars.type_name(read(value))}")
-        return value
-
-    def object_operand(self, kind: str, is_static: bool, value: Any) -> Any:
-        """An operand of `is` or `in`, which look at compile-time objects."""
-        if is_runtime(value):
-            found = f"got {scalars.type_name(read(value))}"
-            if kind == "In":
-                raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`. Both sides must be known while compiling, {found}')
-            if is_static:
-                text = "requires a direct `qd.template()` or `qd.Tensor` kernel argument and `None`, or other objects known while compiling"
-                raise QuadrantsSyntaxError(f'Operator "{kind}" inside `qd.static` {text}, {found}')
-            raise QuadrantsSyntaxError(f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}')
-        return value.owner if isinstance(value, Tensor) else value
-
-    def captured(self, value: Any, is_name: bool = False) -> Any:
-        """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
-        if isinstance(value, np.generic) or is_place(value):
-            return value.item()
-        if is_name and options.raise_on_templated_floats and isinstance(value, float):
-            raise QuadrantsCompilationError("Not permitted to access floats as global values")
-        if isinstance(value, (list, tuple, dict)):
-            if id(value) not in self.outside:
-                self.outside[id(value)] = (value, hosts.with_plain_numbers(value))
-            return self.outside[id(value)][1]
-        return hosts.constant(value)
-
-    def outer(self, name: str) -> Any:
-        """A name that is no variable here though the function has one of that name elsewhere."""
-        found = sys._getframe(1).f_globals.get(name, getattr(builtins, name, self))
-        if found is self:
-            frame = sys._getframe(1)
-            near = hosts.closest(name, {*frame.f_locals, *frame.f_globals} - {name})
-            raise QuadrantsNameError(f'Name "{name}" is not defined' + (f'; did you mean "{near}"?' if near else ""))
-        return self.captured(found)
-
-    def tensor(self, value: Any) -> Tensor | None:
-        """The elements of a container, or None for anything else."""
-        if isinstance(value, Tensor):
-            return value
-        known = self.tensors.get(id(value))
-        if known is None and isinstance(value, hosts.CONTAINERS):
-            known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
-        return known[1] if known else None
-
-    def require_companion(self, value: Any) -> None:
-        """Raises for a gradient or tangent that is not there."""
-        if value is None and self.without is not None:
-            raise hosts.without_companion(*self.without)
-
-    def member(self, base: Any, name: str, is_static: bool = False) -> Any:
-        """The place of a member or component, or the attribute of a compile-time object; `is_static` inside `qd.static`."""
-        self.require_companion(base)
-        if isinstance(base, Vec):
-            part = values.swizzle(base, name)
-            return part if part is not None else meanings.vector_attribute(self, base, name)
-        if isinstance(base, StructValue):
-            if name in base.members:
-                return base.members[name]
-            if name in base.methods:
-                return hosts.bind(base.methods[name], base)
-            components = tuple(base.members[part] for k in range(len(base.members)) if (part := f"_{name}{k}") in base.members)
-            if components:  # an unpacked vector: its components are members
-                return components
-            raise QuadrantsAttributeError(f"struct with members {list(base.members)} has no attribute '{name}'")
-        # Other attributes of NumPy's scalars are none of the language.
-        if is_runtime(base) and name != "bit_count":
-            raise QuadrantsAttributeError(f"'{scalars.type_name(read(base))}' has no attribute '{name}'")
-        tensor = self.tensor(base) if name in _OF_CONTAINERS else None
-        if tensor is not None and name in _OF_CONTAINERS[1:]:
-            return meanings.part_attribute(tensor, name)
-        if name == "grad" and self.tensor(base) is not None:
-            scalars.refuse_gradients()
-        is_companion = isinstance(base, values.View) and name in ("grad", "dual")
-        if is_companion and (companion := self.tensor(self.member(base.parent, name))) is not None:
-            return values.view_of(companion, base.key)
-        if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
-            return hosts.bind(_indices.fill, base)
-        if name == "shape" and isinstance(base, Tensor) and base.dynamic:
-            known = base.known or (None,) * len(base.shape)
-            return tuple(np.int32(extent) if constant is None else constant for extent, constant in zip(base.shape, known, strict=True))
-        if isinstance(base, str) and name == "format":
-            return functools.partial(meanings.format_text, base)
-        getter = getattr(getattr(type(base), name, None), "fget", None)
-        if hosts.is_func(getter):
-            return hosts.call_func(self, getter, (base,), {})
-        rule = self.owners[id(base)][1] if id(base) in self.owners else hosts.members_rule(base)
-        if name in ("grad", "dual") and self.tensor(base) is not None:
-            value = hosts.companion(base, name)
-            self.without = (base, name) if value is None else None
-        else:
-            value = hosts.member(base, name, rule)
-        if rule is not None and hosts.has_members(value):
-            self.owners[id(value)] = (value, rule)
-        if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
-            self.check_member_type(base, name, value)
-            if is_static:
-                text = f"'{name}' is a primitive member of a @qd.data_oriented(template_primitives=False) object: "
-                raise QuadrantsSyntaxError(text + "it is a runtime kernel argument and cannot be used inside qd.static()")
-            return np.array(hosts.cast_argument(value, options.default_fp if isinstance(value, float) else options.default_ip))
-        if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
-            return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
-        return value if is_place(value) else self.captured(value)
-
-    def check_member_type(self, base: Any, name: str, value: Any) -> None:
-        """Raises for a float in a member that was an integer when the kernel looked at it first."""
-        known, key = self.integer_members.setdefault(self.kernel, {}), (id(base), name)
-        if isinstance(value, int):
-            with contextlib.suppress(TypeError):  # an object without weak references is not remembered
-                known[key] = weakref.ref(base)
-        elif key in known and known[key]() is base:
-            text = f"'{name}' of a data_oriented(template_primitives=False) object was an integer when it was launched first and is"
-            advice = "Keep the type of the member, or use the default template_primitives=True"
-            raise QuadrantsTypeError(f"{text} a float now: to coerce it would truncate. {advice}")
-
-    def element(self, base: Any, index: Any) -> Any:
-        """The place of an element or component; of a compile-time container the item."""
-        tensor = self.tensor(base)
-        if tensor is not None:
-            return values.tensor_element(tensor, index, lenient=self.dry > 0)
-        self.require_companion(base)
-        if isinstance(base, (list, tuple)) and isinstance(index, np.generic):
-            base = values.make_vector(base, None)
-        if isinstance(index, builtins.slice) and isinstance(base, (list, tuple)):
-            values.check_slice(index)
-        if isinstance(base, dict):
-            self.known("the keys of a dict", index)
-        if isinstance(base, np.ndarray) and base.ndim and any(map(is_runtime, index if isinstance(index, tuple) else (index,))):
-            found = f"known while compiling, got {scalars.type_name(read(index))}"
-            why = "an array that is indexed at run time is passed as an argument"
-            raise QuadrantsTypeError(f"list indices must be integers or slices {found}; {why}")
-        if isinstance(base, Vec):
-            return values.component(base, index, lenient=self.dry > 0)
-        if isinstance(base, StructValue) and isinstance(index, str):
-            return base.members[index]
-        if is_place(base) or isinstance(base, (np.generic, int, float)):
-            raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
-        item = base[index]  # type: ignore[index]
-        if isinstance(base, np.ndarray):
-            return self.captured(item)
-        return item if is_runtime(item) else hosts.constant(item)
-
-    def item_place(self, base: Any, index: Any, is_atomic: bool) -> Any:
-        """As `element`, for a reference: a number of the run time in a list or dict gets a place, for an atomic each number."""
-        item = self.element(base, index)
-        if is_atomic and isinstance(item, (bool, int, float)):
-            item = typed(item)
-        if isinstance(base, (list, dict)) and isinstance(item, np.generic) and not is_runtime(index):
-            item = base[index] = scalars.place(item)
-        return item
-
-    def copies(self, items: Any) -> Any:
-        """The items of a list for another one."""
-        return list(map(read, items)) if isinstance(items, (list, tuple)) else items
 
     def binary(self, name: str, left: Any, right: Any) -> Any:
         """A binary operator; between compile-time values it is Python's."""
@@ -490,105 +280,6 @@ class Evaluator:
             tail = len(parts) - (count - starred - 1)
             parts[starred:tail] = [parts[starred:tail]]
         return parts
-
-    def loop_truth(self, value: Any) -> bool:
-        """The condition of `while`."""
-        return truth(value) and not self.dry
-
-    def require_graph(self, name: str) -> None:
-        """Raises unless the kernel was declared with graph=True."""
-        if not self.is_graph:
-            raise QuadrantsSyntaxError(f"{name} requires @qd.kernel(graph=True)")
-
-    def rounds(self, flag: Any) -> Iterator[None]:
-        """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""
-        if not self.is_graph:
-            raise QuadrantsSyntaxError("qd.graph.do_while() requires @qd.kernel(graph=True)")
-        tensor = self.tensor(flag)
-        if tensor is None:
-            text = "does not resolve to an ndarray kernel parameter; the flag is a 0-d i32 ndarray"
-            raise QuadrantsSyntaxError(f"qd.graph.do_while(): '{scalars.type_name(read(flag))}' {text}")
-        if tensor.shape or tensor.data.dtype.kind not in "iub":
-            raise QuadrantsTypeError("qd.graph.do_while(): the flag is a 0-d array of integers")
-        yield
-        while not self.dry and tensor.data[()]:
-            yield
-
-    def iterate(self, items: Any, count: int) -> Iterator[Any]:
-        """The values of a loop variable, or tuples of them for `count` targets."""
-        bounds = [(items.start, items.stop, items.step)] if isinstance(items, range) else getattr(getattr(items, "r", items), "bounds", ())
-        notices.check_direction(bounds)
-        iterator = self._loop_values(items, count)
-        if options.recorder is not None:
-            iterator = options.recorder.loop(iterator)
-        return itertools.islice(iterator, 1) if self.dry else iterator
-
-    def range_choice(self, items: Any) -> Any:
-        """What a ternary gives a loop: one of two ranges, or anything where the condition is known before."""
-        if isinstance(items, Vec):
-            raise QuadrantsSyntaxError("Using non static inlined if statement as for-loop iterable is not currently supported.")
-        return items
-
-    def iterate_slice(self, base: Any, index: Any, count: int) -> Iterator[Any]:
-        """The indices of a part of a container, or the items of what else `base[index]` is."""
-        tensor = self.tensor(base)
-        if tensor is None:
-            return self.iterate(self.read(self.element(base, index)), count)
-        given = [part for part in (index if isinstance(index, tuple) else (index,)) if part is not None]
-        if len(given) == len(tensor.shape) and not any(isinstance(part, builtins.slice) for part in given):
-            return self.iterate(self.read(self.element(base, index)), count)
-        given += [builtins.slice(None)] * (len(tensor.shape) - len(given))
-        ends = [(part.start, part.stop, part.step) for part in given if isinstance(part, builtins.slice)]
-        sizes = [size for part, size in zip(given, tensor.shape, strict=True) if isinstance(part, builtins.slice)]
-        if any(is_runtime(step) or (step or 1) < 1 for _, _, step in ends):
-            raise QuadrantsSyntaxError("the step of a slice that is looped over must be positive and known while compiling")
-        parts = [builtins.slice(*(None if end is None else int(end) for end in triple)) for triple in ends]
-        box = itertools.product(*(range(*part.indices(size)) for part, size in zip(parts, sizes, strict=True)))
-        text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {len(sizes)})"
-        iterator = self._indices(box, len(sizes), count, text)
-        return itertools.islice(iterator, 1) if self.dry else iterator
-
-    def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
-        items = items.items if isinstance(items, values.RuntimeRange) else items
-        if isinstance(items, range):
-            items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
-            wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
-            dtype = I64.type if wide else I32.type
-            return (dtype(k) for k in items)
-        if isinstance(items, GroupedNDRange):
-            if count > 1:
-                raise QuadrantsSyntaxError(f"Group for should have 1 loop target, found {count}")
-            return (Vec(np.array(index, I32)) for index in items.r)
-        text = "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported"
-        if isinstance(items, _Ndrange):
-            return self._indices(items, len(items.bounds), count, text)
-        tensor = self.tensor(items)
-        if tensor is not None or isinstance(items, SNode):
-            rank = len(items._box if tensor is None else tensor.shape)
-            text = f"Number of struct-for indices does not match loop variable dimensionality ({max(count, 1)} != {rank})"
-            return self._indices(hosts.cells(items) if tensor is None else tensor.indices(), rank, count, text)
-        if isinstance(items, np.ndarray) and items.ndim:
-            return map(self.captured, items)
-        if isinstance(items, (Vec, list, tuple, dict, set, KeysView, ValuesView, ItemsView, enumerate, zip, map, filter)) or hasattr(
-            items, "__next__"
-        ):
-            return map(read, items) if isinstance(items, list) else iter(items)
-        raise QuadrantsSyntaxError(f"Cannot loop over the object {type(items)} in Quadrants scope")
-
-    def _indices(self, indices: Iterable[Any], rank: int, count: int, message: str) -> Iterator[Any]:
-        if max(count, 1) != rank:
-            raise QuadrantsSyntaxError(message)
-        indices = [(0,) * rank] if self.dry else indices
-        return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in indices)
-
-    def static_items(self, items: Any) -> Iterable[Any]:
-        """The items of an unrolled loop."""
-        if isinstance(items, values.RuntimeRange):
-            raise QuadrantsTypeError("TypeError when calling `range`: 'Quadrants Expression' object cannot be interpreted as an integer.")
-        notices.check_count(items)
-        if isinstance(items, np.ndarray) and items.ndim:
-            return map(self.captured, items)
-        return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
 
     def returned(self, value: Any, keeps_numbers: bool) -> Any:
         """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
