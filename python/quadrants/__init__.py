@@ -39,6 +39,7 @@ from ._init import (
     init,
     is_extension_enabled,
     is_logging_effective,
+    random_seed,
     reset,
     set_logging_level,
     sync,

@@ -63,6 +63,7 @@ from ._init import gpu as gpu
 from ._init import init as init
 from ._init import is_extension_enabled as is_extension_enabled
 from ._init import is_logging_effective as is_logging_effective
+from ._init import random_seed as random_seed
 from ._init import reset as reset
 from ._init import set_logging_level as set_logging_level
 from ._init import sync as sync

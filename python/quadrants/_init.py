@@ -97,6 +97,7 @@ def init(
     _runtime.init(_options.plain(values), interpreter and interpreter.run)
     _options.current = values
     if interpreter is not None:
+        interpreter.forget()
         interpreter.seed(values["random_seed"])
     if covers:
         importlib.import_module("._coverage", __package__).begin()
@@ -120,6 +121,20 @@ def sync() -> None:
     _options.check_runtime()
     _snode.check_all_placed()
     _runtime.sync()
+
+
+def random_seed(seed: int) -> None:
+    """Begin the random numbers of kernels anew: from here on launches draw what they would after `qd.init(random_seed=seed)`.
+
+    Raises `QuadrantsRuntimeError` before `init`, `TypeError` when `seed` is no integer.
+    """
+    _options.check_runtime()
+    current: Any = _options.current
+    seed = _options.check("random_seed", seed)
+    _runtime.set_random_seed(seed)
+    current["random_seed"] = seed
+    if current["arch"] == "python":
+        importlib.import_module(".interpreter", __package__).seed(seed)
 
 
 def get_config() -> _options.Config | None:

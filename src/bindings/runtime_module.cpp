@@ -76,7 +76,7 @@ void init(nb::dict given, nb::object interpreter) {
   state.memory = state.device->getMemory();
   applyOptions(state);
   state.interpreter = interpreter.is_none() ? nullptr : interpreter.release().ptr();
-  state.launches = state.compiled = state.loaded = 0;
+  state.launches = state.seededAt = state.compiled = state.loaded = 0;
   state.isActive = true;
 }
 
@@ -85,6 +85,13 @@ void setOptions(nb::dict given) {
   launch::State &state = launch::getState();
   state.options = readOptions(state.options, given);
   applyOptions(state);
+}
+
+void setRandomSeed(int64_t seed) {
+  launch::requireActive();
+  launch::State &state = launch::getState();
+  state.options.set(int(support::Option::random_seed), seed);
+  state.seededAt = state.launches;
 }
 
 void synchronize() {
@@ -194,6 +201,7 @@ NB_MODULE(_runtime, m) {
   m.def("init", bindings::init, "options"_a, "interpreter"_a.none() = nb::none(),
         "Start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels.");
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
+  m.def("set_random_seed", bindings::setRandomSeed, "seed"_a, "Begin the random numbers anew.");
   m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
   bindings::addStreams(m);

@@ -281,7 +281,7 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
     memset(run.context.scratch, 0, artifact.scratchBytes);
   }
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
-  run.context.launch_index = state.launches++;
+  run.context.launch_index = state.launches++ - state.seededAt;
   if (state.memory) run.stream = currentStream;
   uint64_t begin = readTicks();
   if (lastMicroseconds > kWatchedMicroseconds && gettid() == getpid()) {

@@ -15,6 +15,7 @@ struct State {
   bool isActive = false;
   uint64_t epoch = 0; ///< counts the calls of init: what was specialised under another number is gone
   uint64_t launches = 0;
+  uint64_t seededAt = 0; ///< `launches` when the random numbers began
   support::Options options;
   std::shared_ptr<runtime::Device> device;
   std::shared_ptr<runtime::DeviceMemory> memory; ///< where the containers lie; null: in the processor's

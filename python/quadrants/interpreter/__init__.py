@@ -102,11 +102,15 @@ def list_versions(kernel: Any) -> list[dict[str, str]]:
     return list(_versions.get(kernel, ()))
 
 
-def seed(number: int) -> None:
-    """Restarts the random numbers, and forgets which warnings were given and which kernels ran."""
+def forget() -> None:
+    """Forgets which warnings were given and which kernels ran."""
     notices.restart()
     _versions.clear()
-    _evaluator.random = np.random.Generator(np.random.Philox(number))
+
+
+def seed(number: int) -> None:
+    """Begins the random numbers anew."""
+    _evaluator.random = np.random.Generator(np.random.Philox(number % 2**64))
 
 
 def _is_of_python_code(error: Exception) -> bool:

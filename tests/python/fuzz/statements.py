@@ -260,8 +260,6 @@ class StatementGenerator(PythonGenerator):
             arguments.append(self.random.choice(places))
             taken.add(arguments[-1].split("[")[0].split(".")[0])
         name = self.fresh("y")
-        for position in range(len(arguments) - function.defaults, len(arguments)):
-            arguments[position] = f"p{position}={arguments[position]}"
         arguments += ["2"] * function.constant
         self.scopes[-1].append(Variable(name, function.result))
         return [Statement(f"{name} = {function.name}({', '.join(arguments)})")]

@@ -194,6 +194,25 @@ def test_max_and_min_ignore_quiet_and_signalling_nans(on_every_backend, bits):
     assert clamp(bits).to_list() == [2.5, 2.5, -2.5]
 
 
+def test_random_numbers_begin_anew_with_a_seed(on_every_backend):
+    @qd.kernel
+    def draw() -> qd.types.vector(2, qd.u64):
+        return [qd.random(qd.u64), qd.random(qd.u64)]
+
+    on_every_backend(random_seed=5)
+    first = [draw().to_list() for _ in range(3)]
+    assert len({number for numbers in first for number in numbers}) == 6
+    for seed in (5, -6, 5):
+        qd.random_seed(seed)
+        assert ([draw().to_list() for _ in range(3)] == first) == (seed == 5)
+    assert qd.cfg is None or qd.cfg.random_seed == 5
+    with pytest.raises(TypeError, match="random_seed takes a value of type int"):
+        qd.random_seed(1.5)
+    qd.reset()
+    with pytest.raises(RuntimeError, match="forgot to call"):
+        qd.random_seed(1)
+
+
 def test_nan_is_unequal_to_itself(on_every_backend):
     on_every_backend(fast_math=False)
     assert evaluate("(a == a) + 2 * (a != a)", a=("qd.f32", math.nan)) == 2
