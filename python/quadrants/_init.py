@@ -78,6 +78,8 @@ def init(
         if value is not None:
             keywords[name] = value
     values = _options.collect(keywords)
+    if not _test_mode:
+        _runtime.set_log_level(values["log_level"])
     chosen = _choose_arch(arch, enable_fallback, values)
     values.update(arch=chosen.name, enable_fallback=enable_fallback)
     if values["check_races"] and chosen is Arch.cuda:
@@ -87,7 +89,6 @@ def init(
     if _test_mode:
         return types.SimpleNamespace(**values)
     reset()
-    _runtime.set_log_level(values["log_level"])
     _options.warn_about_unknown_variables()
     covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python  # whose kernels are Python to coverage.py
     if covers:
