@@ -10,31 +10,36 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
+/// How many arguments stand before the last one that may change variables; 0 where a starred one hides which is which.
+static size_t countBeforeChanges(nb::handle placed, nb::handle keywords, const PythonObjects &python) {
+  std::vector<nb::object> nodes;
+  for (nb::handle argument : placed) {
+    if (python.kindOf(argument) == NodeKind::Starred) return 0;
+    nodes.push_back(nb::borrow(argument));
+  }
+  for (nb::handle keyword : keywords) nodes.push_back(getAttribute(keyword, python.names.value));
+  nb::object walk = nb::module_::import_("ast").attr("walk");
+  for (size_t last = nodes.size(); last-- > 1;) {
+    if (python.kindOf(nodes[last]) == NodeKind::Name || python.kindOf(nodes[last]) == NodeKind::Constant) continue;
+    for (nb::handle part : walk(nodes[last]))
+      if (python.kindOf(part) == NodeKind::Call || python.kindOf(part) == NodeKind::NamedExpr) return last;
+  }
+  return 0;
+}
+
 Arguments FunctionBuilder::visitArguments(nb::handle at, const Value *callee) {
   Arguments arguments;
   nb::object placed = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
-  size_t count = nb::len(placed), position = 0;
-  bool isStarred = false;
-  auto mayChangeThings = [&](nb::handle argument) {
-    if (kindOf(argument) == NodeKind::Name || kindOf(argument) == NodeKind::Constant) return false;
-    for (nb::handle part : nb::module_::import_("ast").attr("walk")(argument))
-      if (kindOf(part) == NodeKind::Call || kindOf(part) == NodeKind::NamedExpr) return true;
-    return false;
-  };
+  size_t position = 0;
+  std::optional<size_t> beforeChanges;
   // What is passed by value is read before the arguments behind it may change it.
   auto settled = [&](Value value, nb::handle name) {
-    ++position;
-    bool isPlace = value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct);
-    if (!isPlace || !callee || isStarred || mayTakeReference(*callee, position - 1, name)) return value;
-    bool isFollowed = false;
-    for (size_t next = position; next < count + nb::len(keywords) && !isFollowed; ++next)
-      isFollowed =
-          mayChangeThings(next < count ? nb::object(placed[next]) : getAttribute(nb::object(keywords[next - count]), names().value));
-    return isFollowed ? copy(value) : value;
+    size_t own = position++;
+    if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
+    if (!beforeChanges) beforeChanges = countBeforeChanges(placed, keywords, session.python);
+    return own < *beforeChanges && !mayTakeReference(*callee, own, name) ? copy(value) : value;
   };
-  for (nb::handle argument : placed) isStarred |= kindOf(argument) == NodeKind::Starred;
   arguments.positional = visitAll(placed, [&](nb::handle argument) { return settled(visit(argument), nb::none()); });
-  position = count;
   for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
     Value value = settled(visit(getAttribute(keyword, names().value)), name);
