@@ -27,27 +27,8 @@ def run_suite(options):
         return json.loads(Path(out.name).read_text())
 
 
-def run_torch(count):
-    """GB/s of a copy, an `a * x + y` and a sum over `count` f32."""
-    import torch
-
-    x, y = torch.ones(count, device="cuda"), torch.zeros(count, device="cuda")
-    cases = {"copy": (8, lambda: y.copy_(x)), "saxpy": (12, lambda: y.add_(x, alpha=1.5)), "reduce": (4, lambda: x.sum())}
-    figures = {}
-    for name, (size, case) in cases.items():
-        times = []
-        for _ in range(12):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            case()
-            torch.cuda.synchronize()
-            times.append(time.perf_counter() - begin)
-        figures[f"gbps.{name}"] = 1e-9 * size * count / sorted(times[3:])[4]
-    return figures
-
-
 def run_by_turns(count):
-    """GB/s of kernels and of PyTorch's copy over `count` f32 that take turns, so that all see the same clocks; µs of 20 small loops."""
+    """GB/s of kernels and of PyTorch's operations over `count` f32; they take turns, so that all see the same clocks."""
     import torch
 
     import quadrants as qd
@@ -78,13 +59,7 @@ def run_by_turns(count):
             total += x[i]
         return total
 
-    @qd.kernel
-    def small_loops(x: array):
-        for k in qd.static(range(20)):
-            for i in range(1024):
-                x[i] = x[i] * 0.5 + k
-
-    first, second, few = qd.ndarray(qd.f32, count), qd.ndarray(qd.f32, count), qd.ndarray(qd.f32, 1024)
+    first, second = qd.ndarray(qd.f32, count), qd.ndarray(qd.f32, count)
     ours, theirs = torch.ones(count, device="cuda"), torch.zeros(count, device="cuda")
     cases = {
         "gbps.copy_field": (8 * count, copy),
@@ -92,19 +67,19 @@ def run_by_turns(count):
         "gbps.saxpy_ndarray": (12 * count, lambda: saxpy_of_ndarrays(1.5, first, second)),
         "gbps.reduce_field": (4 * count, add_up),
         "gbps.torch_copy": (8 * count, lambda: theirs.copy_(ours)),
-        "us.20_small_loops": (0, lambda: small_loops(few)),
+        "gbps.torch_saxpy": (12 * count, lambda: theirs.add_(ours, alpha=1.5)),
+        "gbps.torch_reduce": (4 * count, lambda: ours.sum()),
     }
     times = {name: [] for name in cases}
-    for _ in range(20):
+    for _ in range(12):
         for name, (_, case) in cases.items():
             torch.cuda.synchronize()
             begin = time.perf_counter()
             case()
             torch.cuda.synchronize()
             times[name].append(time.perf_counter() - begin)
-    medians = {name: sorted(values[4:])[8] for name, values in times.items()}
     qd.reset()
-    return {name: 1e-9 * size / medians[name] if size else 1e6 * medians[name] for name, (size, _) in cases.items()}
+    return {name: 1e-9 * size / sorted(times[name][3:])[4] for name, (size, _) in cases.items()}
 
 
 def run_peer():
@@ -124,8 +99,7 @@ def main():
         results["ours: python bench/suite.py --arch cuda --only " + " ".join(options)] = run_suite(options)
     if importlib.util.find_spec("torch"):
         for count in (1 << 25, 1 << 29):
-            results[f"PyTorch, {count} f32"] = run_torch(count)
-        results[f"ours and PyTorch's copy by turns, {1 << 29} f32"] = run_by_turns(1 << 29)
+            results[f"ours and PyTorch by turns, {count} f32"] = run_by_turns(count)
     if shutil.which("nvcc"):
         results["CUDA C: bench/peer.cu"] = run_peer()
     for part in results.values():
