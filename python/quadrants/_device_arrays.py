@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import nullcontext
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,10 +161,12 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
         return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
     shape, strides = describe_container(container)
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
-        raise StrideError(  # torch ends the process when it is given such a capsule
-            f"Zero-copy not available: the {container._noun} runs backwards, and DLPack's consumers take no negative strides; "
-            "np.asarray(x) is a view, to_torch() a copy"
-        )
+        if not copy:  # torch ends the process when it is given such a capsule
+            raise StrideError(
+                f"Zero-copy not available: the {container._noun} runs backwards, and DLPack's consumers take no negative strides; "
+                "np.asarray(x) is a view, to_torch() a copy"
+            )
+        return export_capsule(deepcopy(container), stream, max_version, dl_device, copy)
     owner, address = _runtime.copy_memory(container) if copy else (container._buffer, container._address)
     capsule = _runtime.export_dlpack(
         owner, address, own, container.dtype, shape, strides, is_versioned, not (copy or container._is_writable), bool(copy)
