@@ -67,7 +67,8 @@ def get_doc(value: Any) -> str:
 def get_signature(name: str, value: Any) -> str:
     """The call as users write it."""
     if isinstance(value, Func):
-        given = [parameter.name + ("=..." if parameter.has_default else "") for parameter in value.parameters]
+        shown = [parameter for parameter in value.parameters if not (parameter.is_named and parameter.is_placed)]
+        given = [parameter.name + ("=..." if parameter.has_default else "") for parameter in shown]
         return f"{name}({', '.join(given)})"
     if isinstance(value, Builtin):
         operators = {row.split("\t")[1]: row.split("\t")[0] for row in _runtime.OPERATORS.splitlines()}

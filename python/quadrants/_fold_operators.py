@@ -48,3 +48,10 @@ def bit_or(a, b):
 def bit_xor(a, b):
     """The bits that just one has."""
     return a ^ b
+
+
+BY_NAME = {
+    "add": (add, "sum"), "mul": (mul, "product"), "min": (minimum, "minimum"), "max": (maximum, "maximum"),
+    "and": (bit_and, "bits that all have"), "or": (bit_or, "bits that any has"), "xor": (bit_xor, "bits that an odd number has"),
+}  # fmt: skip
+"""The operators by the names that functions have for them, with what folding with them gives."""

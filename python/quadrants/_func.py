@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
@@ -143,3 +144,19 @@ def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: in
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(kind(function.__func__, is_real_function, depth))
     return kind(function, is_real_function, depth)
+
+
+def specialise(general: Func, name: str, doc: str, **fixed: Any) -> Any:
+    """The func `general` under a name of its own, with values for some of its parameters, which callers do not give any more."""
+    plain: Any = general.function
+    # A function of its own: what is fixed tells caches apart what has the same code.
+    function = FunctionType(plain.__code__, plain.__globals__, name, plain.__defaults__, plain.__closure__)
+    function.__kwdefaults__ = {**(plain.__kwdefaults__ or {}), **fixed}
+    function.__annotations__, function.__module__, function.__doc__ = plain.__annotations__, plain.__module__, doc
+    made = Func(function)
+    made.requires_top_level = general.requires_top_level
+    for parameter in made.parameters:
+        if parameter.name in function.__kwdefaults__:
+            parameter.default, parameter.has_default = function.__kwdefaults__[parameter.name], True
+            parameter.is_named = parameter.is_placed = True
+    return made

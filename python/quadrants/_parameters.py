@@ -25,7 +25,7 @@ class Parameter:
     """One parameter.
 
     `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or of a func "ref" or "value" (plain).
-    Arguments for it are given by name only (`is_named`), by position only (`is_placed`), or either way.
+    Arguments for it are given by name only (`is_named`), by position only (`is_placed`), either way, or not at all (both).
     """
 
     __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional")

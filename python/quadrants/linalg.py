@@ -47,8 +47,11 @@ def _rounding(dtype: Any) -> float:
 @qd.pyfunc
 def _detached(A):
     """The same numbers, as constants to derivatives: bits have none."""
-    bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
-    return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
+    if qd.static(_is_differentiated()):
+        bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
+        return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
+    else:
+        return A * 1.0
 
 
 @qd.pyfunc
@@ -72,24 +75,27 @@ def _quotient(x, y, small):
 
 
 @qd.pyfunc
-def _orthogonalise(a, b, u, v):
-    """Rotate the columns a and b until they are orthogonal, and u and v with them."""
-    p = a.dot(b)
-    d = b.norm_sqr() - a.norm_sqr()
-    h = qd.abs(d) + qd.sqrt(d * d + 4.0 * p * p)
-    t = qd.select(d < 0, -2.0, 2.0) * p / qd.max(h, _TINY)
-    c = qd.rsqrt(1.0 + t * t)
-    s = t * c
-    return a * c - b * s, a * s + b * c, u * c - v * s, u * s + v * c
+def _turn_columns(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
+    """Rotate the columns p and q of a matrix, in place."""
+    for i in qd.static(range(M.n)):
+        x, y = M[i, p], M[i, q]
+        M[i, p], M[i, q] = c * x - s * y, s * x + c * y
 
 
 @qd.pyfunc
-def _order(a, b, u, v):
-    """Exchange the columns, one of them negated, unless the first is the longer one: (a, b) becomes (b, -a), which is a rotation too."""
-    swap = a.norm_sqr() < b.norm_sqr()
-    c = qd.select(swap, 0.0, 1.0)
-    s = qd.select(swap, 1.0, 0.0)
-    return a * c + b * s, b * c - a * s, u * c + v * s, v * c - u * s
+def _turn_rows(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
+    """Rotate the rows p and q of a matrix, in place."""
+    for j in qd.static(range(M.m)):
+        x, y = M[p, j], M[q, j]
+        M[p, j], M[q, j] = c * x - s * y, s * x + c * y
+
+
+@qd.pyfunc
+def _rotation(f, d):
+    """Cosine and sine of the rotation by less than a right angle that makes a product f zero; d is the difference of the squares."""
+    t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
+    c = qd.rsqrt(1.0 + t * t)
+    return c, t * c
 
 
 @qd.pyfunc
@@ -113,55 +119,40 @@ def _column(A, j: qd.template()):
     return qd.Vector([A[i, j] for i in qd.static(range(A.n))])
 
 
-@qd.pyfunc
-def _svd2(A):
-    k = _scale(A)
-    a, b = _column(A, 0) / k, _column(A, 1) / k
-    one, zero = qd.one(a[0]), qd.zero(a[0])
-    u, v = qd.Vector([one, zero]), qd.Vector([zero, one])
-    a, b, u, v = _orthogonalise(a, b, u, v)
-    a, b, u, v = _order(a, b, u, v)
-    c, s = _givens(a[0], a[1])
-    s1 = c * a[0] + s * a[1]
-    s2 = c * b[1] - s * b[0]
-    flip = qd.select(s2 < 0, -1.0, 1.0)  # singular values are not negative: U takes the sign
-    zero = one * 0.0
-    return (
-        qd.Matrix([[c, -s * flip], [s, c * flip]]),
-        qd.Matrix([[s1 * k, zero], [zero, s2 * flip * k]]),
-        qd.Matrix([[u[0], v[0]], [u[1], v[1]]]),
-    )
+def _pairs(n: int) -> list[tuple[int, int]]:
+    """The pairs of different columns of n."""
+    return [(p, q) for p in range(n) for q in range(p + 1, n)]
 
 
 @qd.pyfunc
-def _svd3(A, sweeps: qd.template()):
+def _svd_of(A):
+    n = qd.static(A.n)
     k = _scale(A)
-    a, b, c = _column(A, 0) / k, _column(A, 1) / k, _column(A, 2) / k
-    one, zero = qd.one(a[0]), qd.zero(a[0])
-    u, v, w = qd.Vector([one, zero, zero]), qd.Vector([zero, one, zero]), qd.Vector([zero, zero, one])
+    B, U, V = A / k, _identity(n, qd.static(A.dtype)), _identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
-    for _ in range(sweeps):
-        a, b, u, v = _orthogonalise(a, b, u, v)
-        a, c, u, w = _orthogonalise(a, c, u, w)
-        b, c, v, w = _orthogonalise(b, c, v, w)
-    a, b, u, v = _order(a, b, u, v)
-    a, c, u, w = _order(a, c, u, w)
-    b, c, v, w = _order(b, c, v, w)
-    # QR of (a b c) by three rotations of rows; U is their product.
-    c1, s1 = _givens(a[0], a[1])
-    a0, b0, b1, x0, x1 = c1 * a[0] + s1 * a[1], c1 * b[0] + s1 * b[1], c1 * b[1] - s1 * b[0], c1 * c[0] + s1 * c[1], c1 * c[1] - s1 * c[0]
-    c2, s2 = _givens(a0, a[2])
-    b2, x2 = c2 * b[2] - s2 * b0, c2 * c[2] - s2 * x0
-    c3, s3 = _givens(b1, b2)
-    U = qd.Matrix(
-        [
-            [c1 * c2, -s1 * c3 - c1 * s2 * s3, s1 * s3 - c1 * s2 * c3],
-            [s1 * c2, c1 * c3 - s1 * s2 * s3, -c1 * s3 - s1 * s2 * c3],
-            [s2, c2 * s3, c2 * c3],
-        ]
-    )
-    S = qd.Matrix([[(c2 * a0 + s2 * a[2]) * k, zero, zero], [zero, (c3 * b1 + s3 * b2) * k, zero], [zero, zero, (c3 * x2 - s3 * x1) * k]])
-    return U, S, qd.Matrix([[u[0], v[0], w[0]], [u[1], v[1], w[1]], [u[2], v[2], w[2]]])
+    for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
+        for p, q in qd.static(_pairs(A.n)):
+            a, b = _column(B, p), _column(B, q)
+            c, s = _rotation(a.dot(b), b.norm_sqr() - a.norm_sqr())
+            _turn_columns(B, p, q, c, s)
+            _turn_columns(V, p, q, c, s)
+    # The longer column first: (a, b) becomes (b, -a), which is a rotation too.
+    for p, q in qd.static(_pairs(A.n)):
+        swap = _column(B, p).norm_sqr() < _column(B, q).norm_sqr()
+        c, s = qd.select(swap, 0.0, 1.0), qd.select(swap, -1.0, 0.0)
+        _turn_columns(B, p, q, c, s)
+        _turn_columns(V, p, q, c, s)
+    # QR of B by rotations of rows; U is their product.
+    for p, q in qd.static(_pairs(A.n)):
+        c, s = _givens(B[p, p], B[q, p])
+        _turn_rows(B, p, q, c, -s)
+        _turn_columns(U, p, q, c, -s)
+    S = qd.Matrix([[B[i, j] * k if i == j else 0.0 for j in qd.static(range(n))] for i in qd.static(range(n))], qd.static(A.dtype))
+    if qd.static(A.n == 2):  # singular values are not negative: U takes the sign
+        flip = qd.select(S[1, 1] < 0, -1.0, 1.0)
+        S[1, 1] *= flip
+        U[0, 1], U[1, 1] = U[0, 1] * flip, U[1, 1] * flip
+    return U, S, V
 
 
 @qd.pyfunc
@@ -171,12 +162,12 @@ def svd(A, dt: qd.template() = None):
     3x3: U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
     """
     qd.static(_require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
-    T = qd.static(_compute_type(A.dtype, dt))
+    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
-        U, S, V = _svd_of(_detached(qd.cast(A, T)))
-        P = U.transpose() @ _change(qd.cast(A, T)) @ V
+        P = U.transpose() @ _change(M) @ V
         X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # of U, S and V, in their bases
-        small = S[0, 0] * S[0, 0] * qd.static(_rounding(T))
+        small = S[0, 0] * S[0, 0] * qd.static(_rounding(M.dtype))
         for i in qd.static(range(A.n)):
             X[i, i], Y[i, i], Z[i, i] = 0.0, P[i, i], 0.0
             for j in qd.static(range(A.n)):
@@ -186,17 +177,6 @@ def svd(A, dt: qd.template() = None):
                     Z[i, j] = _quotient(S[i, i] * P[i, j] + S[j, j] * P[j, i], gap, small)
         return U + U @ X, S + Y, V + V @ Z
     else:
-        U, S, V = _svd_of(qd.cast(A, T))
-        return U, S, V
-
-
-@qd.pyfunc
-def _svd_of(A):
-    if qd.static(A.n == 2):
-        U, S, V = _svd2(A)
-        return U, S, V
-    else:
-        U, S, V = _svd3(A, qd.static(_sweeps(A.dtype, 3)))
         return U, S, V
 
 
@@ -204,13 +184,12 @@ def _svd_of(A):
 def polar_decompose(A, dt: qd.template() = None):
     """Polar decomposition of a 2x2 or 3x3 matrix: (R, P) with A = R P, R orthogonal (3x3: a rotation), P symmetric."""
     qd.static(_require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
+    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
-        T = qd.static(_compute_type(A.dtype, dt))
-        M = qd.cast(A, T)
-        U, S, V = _svd_of(_detached(M))
         P = U.transpose() @ _change(M) @ V
         X, Y = P * 0.0, P * 0.0
-        small = S[0, 0] * qd.static(_rounding(T))
+        small = S[0, 0] * qd.static(_rounding(M.dtype))
         for i in qd.static(range(A.n)):
             for j in qd.static(range(A.n)):
                 if qd.static(i != j):
@@ -220,7 +199,6 @@ def polar_decompose(A, dt: qd.template() = None):
                     X[i, j], Y[i, j] = 0.0, P[i, j]
         return (U + U @ X) @ V.transpose(), V @ (S + Y) @ V.transpose()
     else:
-        U, S, V = svd(A, dt)
         return U @ V.transpose(), V @ S @ V.transpose()
 
 
@@ -230,19 +208,10 @@ def polar_decompose(A, dt: qd.template() = None):
 @qd.pyfunc
 def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template()):
     """One two-sided Jacobi rotation: M[p, q] becomes zero, Q collects the rotations."""
-    f = M[p, q]
-    d = M[q, q] - M[p, p]
-    t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
-    c = qd.rsqrt(1.0 + t * t)
-    s = t * c
-    for k in qd.static(range(M.n)):
-        x, y = M[k, p], M[k, q]
-        M[k, p], M[k, q] = c * x - s * y, s * x + c * y
-    for k in qd.static(range(M.n)):
-        x, y = M[p, k], M[q, k]
-        M[p, k], M[q, k] = c * x - s * y, s * x + c * y
-        z, w = Q[k, p], Q[k, q]
-        Q[k, p], Q[k, q] = c * z - s * w, s * z + c * w
+    c, s = _rotation(M[p, q], M[q, q] - M[p, p])
+    _turn_columns(M, p, q, c, s)
+    _turn_rows(M, p, q, c, s)
+    _turn_columns(Q, p, q, c, s)
 
 
 @qd.pyfunc
@@ -251,12 +220,12 @@ def sym_eig(A, dt: qd.template() = None):
     qd.static(
         _require(A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12.")
     )
-    T = qd.static(_compute_type(A.dtype, dt))
+    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    values, Q = _sym_eig_of(_detached(M))
     if qd.static(_is_differentiated()):
-        values, Q = _sym_eig_of(_detached(qd.cast(A, T)))
-        P = _symmetric(Q.transpose() @ _change(qd.cast(A, T)) @ Q)
+        P = _symmetric(Q.transpose() @ _change(M) @ Q)
         X = P * 0.0
-        small = qd.abs(values).max() * qd.static(_rounding(T))
+        small = qd.abs(values).max() * qd.static(_rounding(M.dtype))
         for i in qd.static(range(A.n)):
             X[i, i] = 0.0
             for j in qd.static(range(A.n)):
@@ -264,7 +233,6 @@ def sym_eig(A, dt: qd.template() = None):
                     X[i, j] = _quotient(P[i, j], values[j] - values[i], small)
         return values + qd.Vector([P[i, i] for i in qd.static(range(A.n))]), Q + Q @ X
     else:
-        values, Q = _sym_eig_of(qd.cast(A, T))
         return values, Q
 
 
@@ -284,9 +252,8 @@ def _sym_eig_of(A):
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
         if qd.static(n <= 3):
-            for p in qd.static(range(n)):
-                for q in qd.static(range(p + 1, n)):
-                    _rotate(M, Q, p, q)
+            for p, q in qd.static(_pairs(n)):
+                _rotate(M, Q, p, q)
         else:
             for p in range(n):
                 for q in range(p + 1, n):
@@ -306,12 +273,11 @@ def _sym_eig_of(A):
 @qd.pyfunc
 def make_spd(A, dt: qd.template() = None):
     """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
+    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    values, Q = _sym_eig_of(_detached(M))
     if qd.static(_is_differentiated()):
-        T = qd.static(_compute_type(A.dtype, dt))
-        M = qd.cast(A, T)
-        values, Q = _sym_eig_of(_detached(M))
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
-        small = qd.abs(values).max() * qd.static(_rounding(T))
+        small = qd.abs(values).max() * qd.static(_rounding(M.dtype))
         X = P * 0.0
         for i in qd.static(range(A.n)):
             for j in qd.static(range(A.n)):
@@ -321,7 +287,6 @@ def make_spd(A, dt: qd.template() = None):
                 X[i, j] = P[i, j] * qd.select(equal, qd.select(values[i] > 0, 1.0, 0.0), slope)
         return Q @ X @ Q.transpose() + _clamp_eigenvalues(values, Q)
     else:
-        values, Q = sym_eig(A, dt)
         return _clamp_eigenvalues(values, Q)
 
 

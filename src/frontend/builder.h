@@ -427,7 +427,7 @@ private:
   bool isSuperCall(nb::handle node);
   Value superAttribute(nb::handle name);
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
-  std::vector<Value> bindArguments(nb::handle func, const Value *self, Arguments &arguments);
+  std::vector<Value> bindArguments(const Value &func, const Value *self, Arguments &arguments);
   Value passArgument(nb::handle parameter, const Value &value);
   /// Lists the IR values of a value. With a `key` places stay places, and it gets a text that tells apart what is not among the values.
   void flatten(const Value &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key);

@@ -12,7 +12,7 @@ using Kind = Value::Kind;
 
 static std::string readText(nb::handle object, const nb::object &name) { return toText(getAttribute(object, name)).str(); }
 
-std::vector<Value> FunctionBuilder::bindArguments(nb::handle func, const Value *self, Arguments &arguments) {
+std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value *self, Arguments &arguments) {
   std::vector<Value> given;
   auto standIn = [&](const Value &value) {
     bool isNumber = value.isObject() && session.python.isNumber(value.object);
@@ -27,14 +27,20 @@ std::vector<Value> FunctionBuilder::bindArguments(nb::handle func, const Value *
     if (named.contains(name.c_str())) fail(error::kSyntax, "Multiple values for argument '" + name + "'.");
     named[name.c_str()] = standIn(value);
   }
-  nb::object parameters = getAttribute(func, names().parameters);
+  nb::object parameters = getAttribute(func.object, names().parameters);
+  const PathNode *path = session.reader.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters");
   nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
   std::vector<Value> values;
   for (nb::handle parameter : parameters) {
     nb::object item = bound[values.size()];
     bool isGiven = session.python.isInstance(item, session.python.standIn);
+    // A default is part of its func; one that is a func has globals of its own, which need a way to them.
+    const PathNode *place = session.python.isInstance(item, session.python.func)
+                                ? session.reader.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()))
+                                : nullptr;
+    place = session.reader.getStep(place, artifact::PathStep::Kind::Attribute, "default");
     values.push_back(
-        passArgument(parameter, isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, nullptr)));
+        passArgument(parameter, isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place)));
   }
   return values;
 }
@@ -179,7 +185,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
 }
 
 Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments &arguments) {
-  std::vector<Value> values = bindArguments(func.object, self, arguments);
+  std::vector<Value> values = bindArguments(func, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
   // The func's own function, known under the path of the func: globals are those of the function.
   nb::object source = getAttribute(func.object, names().source);

@@ -12,7 +12,8 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from .._fold_operators import add, minimum
+from .._fold_operators import BY_NAME, add, minimum
+from .._func import specialise
 from ._scratch import check_depth
 
 MAX_BLOCKS = 1024
@@ -42,6 +43,17 @@ def identity(op: Any, dtype: Any) -> Any:
 def carrier(dtype: Any) -> Any:
     """The unsigned type of the same size: how scratch memory keeps a value."""
     return qd.u64 if find_dtype(dtype).size == 8 else qd.u32
+
+
+def specialise_folds(general: Any, name: str, doc: str | None = None, **fixed: Any) -> list[Any]:
+    """The funcs for sums, minima and maxima of one that takes `op`; its docstring has gaps for {what} that is, and of {empty} input."""
+    empty = {"add": "0", "min": "the largest value of the type (+inf)", "max": "the smallest value of the type (-inf)"}
+    return [
+        specialise(
+            general, name.format(key), (doc or general.__doc__).format(what=BY_NAME[key][1], empty=text), op=BY_NAME[key][0], **fixed
+        )
+        for key, text in empty.items()
+    ]
 
 
 @qd.func

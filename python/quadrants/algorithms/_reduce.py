@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .._fold_operators import add, maximum, minimum
-from ._blocks import block_count, block_size, carrier, check_fold, identity
+from ._blocks import block_count, block_size, carrier, check_fold, identity, specialise_folds
 from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
 
 
@@ -20,7 +19,13 @@ def fold_blocks(arr, scratch, n, dtype: qd.template(), op: qd.template()):
 
 
 @qd.func(requires_top_level=True)
-def _reduce(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), log256_max_n: qd.template()):
+def _reduce(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template(), op: qd.template()):
+    """Store the {what} of `arr[0:n]` in `out[0]`; {empty} for n = 0.
+
+    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
+    `reduce_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
     qd.static(check_fold(dtype, log256_max_n))
     fold_blocks(arr, scratch, n, dtype, op)
     total = dtype(qd.static(identity(op, dtype)))
@@ -30,24 +35,4 @@ def _reduce(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), log25
     out[0] = total
 
 
-@qd.func(requires_top_level=True)
-def reduce_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store the sum of `arr[0:n]` in `out[0]`; 0 for n = 0.
-
-    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
-    `reduce_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
-    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
-    """
-    _reduce(arr, out, scratch, n, dtype, add, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def reduce_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store the minimum of `arr[0:n]` in `out[0]`; the largest value of the type (+inf) for n = 0. Arguments as for `reduce_add`."""
-    _reduce(arr, out, scratch, n, dtype, minimum, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def reduce_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store the maximum of `arr[0:n]` in `out[0]`; the smallest value of the type (-inf) for n = 0. Arguments as for `reduce_add`."""
-    _reduce(arr, out, scratch, n, dtype, maximum, log256_max_n)
+reduce_add, reduce_min, reduce_max = specialise_folds(_reduce, "reduce_{}")

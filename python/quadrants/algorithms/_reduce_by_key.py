@@ -7,8 +7,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from .._fold_operators import add, maximum, minimum
-from ._blocks import block_count, block_size, check_fold, identity
+from ._blocks import block_count, block_size, check_fold, identity, specialise_folds
 from ._scan import scan_counts
 
 
@@ -46,9 +45,25 @@ def _load(scratch, slot, dtype: qd.template()):
 
 @qd.func(requires_top_level=True)
 def _reduce_by_key(
-    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, dtype: qd.template(), op: qd.template(), depth: qd.template()
+    keys_in,
+    values_in,
+    keys_out,
+    values_out,
+    num_runs,
+    scratch,
+    n,
+    value_dtype: qd.template(),
+    log256_max_n: qd.template(),
+    op: qd.template(),
 ):
-    qd.static(check_fold(dtype, depth))
+    """The {what} of the values of each run of equal neighbouring keys: one key and one value per run, and their number in `num_runs[0]`.
+
+    Args: `keys_in`, `keys_out`: 1-D arrays of one scalar type; a NaN is a run of its own. `values_in`, `values_out`: 1-D arrays of
+    `value_dtype` (i32, u32, f32, i64, u64, f64). `num_runs`: 1-D array of i32. `scratch`: 1-D array of u32 of
+    `reduce_by_key_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
+    qd.static(check_fold(value_dtype, log256_max_n))
     for block in range(block_count(n)):
         count = qd.u32(0)
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
@@ -58,12 +73,12 @@ def _reduce_by_key(
     # What a block has of a run that began before it waits in scratch memory, behind the counts. A single block has nothing to keep.
     for block in range(block_count(n)):
         run = qd.i32(scratch[block]) - 1
-        total = dtype(qd.static(identity(op, dtype)))
+        total = value_dtype(qd.static(identity(op, value_dtype)))
         is_carried = block > 0
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
             if _starts_run(keys_in, i):
                 if is_carried:
-                    _store(scratch, block_count(n) + 2 * block, total, dtype)
+                    _store(scratch, block_count(n) + 2 * block, total, value_dtype)
                 elif run >= 0:
                     values_out[run] = total
                 is_carried = False
@@ -73,40 +88,13 @@ def _reduce_by_key(
             else:
                 total = op(total, values_in[i])
         if is_carried:
-            _store(scratch, block_count(n) + 2 * block, total, dtype)
+            _store(scratch, block_count(n) + 2 * block, total, value_dtype)
         elif n > 0:
             values_out[run] = total
     qd.loop_config(serialize=True)
     for block in range(1, block_count(n)):
         run = qd.i32(scratch[block]) - 1
-        values_out[run] = op(values_out[run], _load(scratch, block_count(n) + 2 * block, dtype))
+        values_out[run] = op(values_out[run], _load(scratch, block_count(n) + 2 * block, value_dtype))
 
 
-@qd.func(requires_top_level=True)
-def reduce_by_key_add(
-    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
-):
-    """Sum the values of each run of equal neighbouring keys: one key and one sum per run, and their number in `num_runs[0]`.
-
-    Args: `keys_in`, `keys_out`: 1-D arrays of one scalar type; a NaN is a run of its own. `values_in`, `values_out`: 1-D arrays of
-    `value_dtype` (i32, u32, f32, i64, u64, f64). `num_runs`: 1-D array of i32. `scratch`: 1-D array of u32 of
-    `reduce_by_key_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
-    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
-    """
-    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, add, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def reduce_by_key_min(
-    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
-):
-    """The least value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
-    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, minimum, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def reduce_by_key_max(
-    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: qd.template(), log256_max_n: qd.template()
-):
-    """The greatest value of each run of equal neighbouring keys. Arguments as for `reduce_by_key_add`."""
-    _reduce_by_key(keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype, maximum, log256_max_n)
+reduce_by_key_add, reduce_by_key_min, reduce_by_key_max = specialise_folds(_reduce_by_key, "reduce_by_key_{}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .._fold_operators import add, maximum, minimum
-from ._blocks import block_count, block_size, carrier, check_fold, identity
+from ._blocks import block_count, block_size, carrier, check_fold, identity, specialise_folds
 from ._reduce import fold_blocks
 
 
@@ -22,7 +21,13 @@ def scan_counts(scratch, n):
 
 
 @qd.func(requires_top_level=True)
-def _scan(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), inclusive: qd.template(), log256_max_n: qd.template()):
+def _scan(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template(), op: qd.template(), inclusive: qd.template()):
+    """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} where there are none. `out` may be `arr`.
+
+    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
+    `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
+    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
+    """
     qd.static(check_fold(dtype, log256_max_n))
     fold_blocks(arr, scratch, n, dtype, op)
     total = dtype(qd.static(identity(op, dtype)))
@@ -43,42 +48,10 @@ def _scan(arr, out, scratch, n, dtype: qd.template(), op: qd.template(), inclusi
                 running = op(running, value)
 
 
-@qd.func(requires_top_level=True)
-def exclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the sum of `arr[0:i]`, for all i < n; `out[0]` is 0.
-
-    Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of
-    `exclusive_scan_scratch_slots(n)` elements. `n`: i32, at most 256^log256_max_n. `log256_max_n`: compile-time integer, 1…4.
-    The order of the additions depends on n only. Raises NotImplementedError for other types, ValueError and TypeError for other depths.
-    """
-    _scan(arr, out, scratch, n, dtype, add, False, log256_max_n)
+def _specialise(kind, inclusive, elements):
+    doc = _scan.__doc__.replace("{elements}", elements)
+    return specialise_folds(_scan, kind + "_scan_{}", doc, inclusive=inclusive)
 
 
-@qd.func(requires_top_level=True)
-def exclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the minimum of `arr[0:i]`; `out[0]` is the largest value of the type. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, minimum, False, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def exclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the maximum of `arr[0:i]`; `out[0]` is the smallest value of the type. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, maximum, False, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def inclusive_scan_add(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the sum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, add, True, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def inclusive_scan_min(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the minimum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, minimum, True, log256_max_n)
-
-
-@qd.func(requires_top_level=True)
-def inclusive_scan_max(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template()):
-    """Store in `out[i]` the maximum of `arr[0:i + 1]`. `out` may be `arr`. Arguments as for `exclusive_scan_add`."""
-    _scan(arr, out, scratch, n, dtype, maximum, True, log256_max_n)
+exclusive_scan_add, exclusive_scan_min, exclusive_scan_max = _specialise("exclusive", False, "`arr[0:i]`")
+inclusive_scan_add, inclusive_scan_min, inclusive_scan_max = _specialise("inclusive", True, "`arr[0:i + 1]`")

@@ -33,10 +33,11 @@ largest = _primitive("largest", "The largest value of the operand's type; for fl
 smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.")
 
 
-def check_tile(log2_size: int, most: int = LOG2_GROUP_SIZE) -> None:
+def check_tile(log2_size: int) -> None:
     """Raises QuadrantsSyntaxError where no tile of 2**log2_size lanes fits into a subgroup."""
-    if not isinstance(log2_size, int) or not 0 <= log2_size <= most:
-        raise QuadrantsSyntaxError(f"log2_size must be an integer in [0, {most}], as a subgroup has {GROUP_SIZE} lanes, got {log2_size!r}")
+    if not isinstance(log2_size, int) or not 0 <= log2_size <= LOG2_GROUP_SIZE:
+        limits = f"[0, {LOG2_GROUP_SIZE}], as a subgroup has {GROUP_SIZE} lanes"
+        raise QuadrantsSyntaxError(f"log2_size must be an integer in {limits}, got {log2_size!r}")
 
 
 def check_block(block_dim: int) -> None:

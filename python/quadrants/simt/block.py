@@ -9,6 +9,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from .. import _fold_operators
+from .._func import specialise
 from ._primitives import (
     GROUP_SIZE,
     LOG2_GROUP_SIZE,
@@ -24,7 +25,7 @@ from ._primitives import (
 )
 from ._primitives import block_mem_fence as mem_fence
 from ._primitives import block_sync as sync
-from .subgroup import _scan, ballot, invocation_id, lanemask_lt
+from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
 
 __all__ = [
     "SharedArray", "global_thread_idx", "mem_fence", "mem_sync", "radix_rank_match_atomic_or", "sync", "sync_all_nonzero",
@@ -134,75 +135,21 @@ def exclusive_scan(value, block_dim: qd.template(), op: qd.template(), identity,
 
 
 @qd.func
-def reduce_add(value, block_dim: qd.template(), dtype: qd.template()):
-    """The sum of the block, on thread 0."""
-    return reduce(value, block_dim, _fold_operators.add, dtype)
+def _exclusive(value, block_dim: qd.template(), dtype: qd.template(), op: qd.template(), identity: qd.template()):
+    return exclusive_scan(value, block_dim, op, identity(qd.cast(0, dtype)), dtype)
 
 
-@qd.func
-def reduce_min(value, block_dim: qd.template(), dtype: qd.template()):
-    """The minimum of the block, on thread 0."""
-    return reduce(value, block_dim, _fold_operators.minimum, dtype)
-
-
-@qd.func
-def reduce_max(value, block_dim: qd.template(), dtype: qd.template()):
-    """The maximum of the block, on thread 0."""
-    return reduce(value, block_dim, _fold_operators.maximum, dtype)
-
-
-@qd.func
-def reduce_all_add(value, block_dim: qd.template(), dtype: qd.template()):
-    """The sum of the block, on every thread."""
-    return reduce_all(value, block_dim, _fold_operators.add, dtype)
-
-
-@qd.func
-def reduce_all_min(value, block_dim: qd.template(), dtype: qd.template()):
-    """The minimum of the block, on every thread."""
-    return reduce_all(value, block_dim, _fold_operators.minimum, dtype)
-
-
-@qd.func
-def reduce_all_max(value, block_dim: qd.template(), dtype: qd.template()):
-    """The maximum of the block, on every thread."""
-    return reduce_all(value, block_dim, _fold_operators.maximum, dtype)
-
-
-@qd.func
-def inclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
-    """The sum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _fold_operators.add, dtype)
-
-
-@qd.func
-def inclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
-    """The minimum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _fold_operators.minimum, dtype)
-
-
-@qd.func
-def inclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
-    """The maximum of the threads up to this one."""
-    return inclusive_scan(value, block_dim, _fold_operators.maximum, dtype)
-
-
-@qd.func
-def exclusive_add(value, block_dim: qd.template(), dtype: qd.template()):
-    """The sum of the threads before this one; 0 on thread 0."""
-    return exclusive_scan(value, block_dim, _fold_operators.add, qd.cast(0, dtype), dtype)
-
-
-@qd.func
-def exclusive_min(value, block_dim: qd.template(), dtype: qd.template()):
-    """The minimum of the threads before this one; the largest value of the type on thread 0."""
-    return exclusive_scan(value, block_dim, _fold_operators.minimum, largest(qd.cast(0, dtype)), dtype)
-
-
-@qd.func
-def exclusive_max(value, block_dim: qd.template(), dtype: qd.template()):
-    """The maximum of the threads before this one; the smallest value of the type on thread 0."""
-    return exclusive_scan(value, block_dim, _fold_operators.maximum, smallest(qd.cast(0, dtype)), dtype)
+for _name, _identity, _first in (
+    ("add", _zeros, "0"), ("min", largest, "the largest value of the type"), ("max", smallest, "the smallest value of the type"),
+):  # fmt: skip
+    _op, _what = _fold_operators.BY_NAME[_name]
+    for _general, _family, _more, _place in (
+        (reduce, "reduce", {}, "of the block, on thread 0"),
+        (reduce_all, "reduce_all", {}, "of the block, on every thread"),
+        (inclusive_scan, "inclusive", {}, "of the threads up to this one"),
+        (_exclusive, "exclusive", {"identity": _identity}, f"of the threads before this one; {_first} on thread 0"),
+    ):
+        globals()[f"{_family}_{_name}"] = specialise(_general, f"{_family}_{_name}", f"The {_what} {_place}.", op=_op, **_more)
 
 
 @qd.func
@@ -237,7 +184,7 @@ def radix_rank_match_atomic_or(
         counts[other, thread] = total
         total += own
     bins[thread] = total
-    excl_prefix[thread] = exclusive_add(total, block_dim, qd.i32)
+    excl_prefix[thread] = exclusive_scan(total, block_dim, _fold_operators.add, 0, qd.i32)
     sync()
     rank = excl_prefix[digit] + counts[group, digit] + lower
     sync()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from .. import _fold_operators
+from .._func import specialise
 from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync
@@ -106,24 +107,6 @@ def all_equal_tiled(value, log2_size: qd.template()):
 
 
 @qd.func
-def all_true(predicate):
-    """1 where the predicate is not 0 on any lane, else 0; i32."""
-    return all_true_tiled(predicate, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def any_true(predicate):
-    """1 where the predicate is not 0 on some lane, else 0; i32."""
-    return any_true_tiled(predicate, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def all_equal(value):
-    """1 where all lanes have one value (by `==`), else 0; i32."""
-    return all_equal_tiled(value, LOG2_GROUP_SIZE)
-
-
-@qd.func
 def lanemask_lt(lane):
     """The bits below bit `lane`, u32."""
     return (qd.u32(1) << qd.u32(lane)) - qd.u32(1)
@@ -175,14 +158,14 @@ def _scan(value, log2_size: qd.template(), op: qd.template()):
 
 
 @qd.func
-def _exclusive(value, identity, log2_size: qd.template(), op: qd.template()):
+def _exclusive(value, log2_size: qd.template(), op: qd.template(), identity: qd.template()):
     before = shuffle(_scan(value, log2_size, op), (invocation_id() - 1) & (GROUP_SIZE - 1))
-    return qd.select(_lane_in_tile(log2_size) == 0, identity, before)
+    return qd.select(_lane_in_tile(log2_size) == 0, identity(value), before)
 
 
 @qd.func
 def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
-    qd.static(check_tile(log2_size, 5))
+    qd.static(check_tile(log2_size))
     lane = _lane_in_tile(log2_size)
     result = value
     is_closed = qd.i32(head_flag != 0)
@@ -195,114 +178,6 @@ def _segmented(value, head_flag, log2_size: qd.template(), op: qd.template()):
                 result = op(other, result)
             is_closed |= other_closed
     return result
-
-
-@qd.func
-def reduce_all_add_tiled(value, log2_size: qd.template()):
-    """The sum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _fold_operators.add)
-
-
-@qd.func
-def reduce_all_min_tiled(value, log2_size: qd.template()):
-    """The minimum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _fold_operators.minimum)
-
-
-@qd.func
-def reduce_all_max_tiled(value, log2_size: qd.template()):
-    """The maximum of the tile, on all lanes."""
-    return _reduce_all(value, log2_size, _fold_operators.maximum)
-
-
-@qd.func
-def reduce_add_tiled(value, log2_size: qd.template()):
-    """The sum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _fold_operators.add)
-
-
-@qd.func
-def reduce_min_tiled(value, log2_size: qd.template()):
-    """The minimum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _fold_operators.minimum)
-
-
-@qd.func
-def reduce_max_tiled(value, log2_size: qd.template()):
-    """The maximum of the tile, on its first lane."""
-    return _reduce_all(value, log2_size, _fold_operators.maximum)
-
-
-@qd.func
-def reduce_all_add(value):
-    """The sum, on all lanes."""
-    return reduce_all_add_tiled(value, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def reduce_all_min(value):
-    """The minimum, on all lanes."""
-    return reduce_all_min_tiled(value, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def reduce_all_max(value):
-    """The maximum, on all lanes."""
-    return reduce_all_max_tiled(value, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def reduce_add(value):
-    """The sum, on lane 0."""
-    return reduce_all_add(value)
-
-
-@qd.func
-def reduce_min(value):
-    """The minimum, on lane 0."""
-    return reduce_all_min(value)
-
-
-@qd.func
-def reduce_max(value):
-    """The maximum, on lane 0."""
-    return reduce_all_max(value)
-
-
-@qd.func
-def segmented_reduce_add_tiled(value, head_flag, log2_size: qd.template()):
-    """The sum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _fold_operators.add)
-
-
-@qd.func
-def segmented_reduce_min_tiled(value, head_flag, log2_size: qd.template()):
-    """The minimum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _fold_operators.minimum)
-
-
-@qd.func
-def segmented_reduce_max_tiled(value, head_flag, log2_size: qd.template()):
-    """The maximum from the last lane with a flag up to this one; the first lane of a tile counts as flagged."""
-    return _segmented(value, head_flag, log2_size, _fold_operators.maximum)
-
-
-@qd.func
-def segmented_reduce_add(value, head_flag):
-    """The sum from the last lane with a flag up to this one; lane 0 counts as flagged."""
-    return segmented_reduce_add_tiled(value, head_flag, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def segmented_reduce_min(value, head_flag):
-    """The minimum from the last lane with a flag up to this one; lane 0 counts as flagged."""
-    return segmented_reduce_min_tiled(value, head_flag, LOG2_GROUP_SIZE)
-
-
-@qd.func
-def segmented_reduce_max(value, head_flag):
-    """The maximum from the last lane with a flag up to this one; lane 0 counts as flagged."""
-    return segmented_reduce_max_tiled(value, head_flag, LOG2_GROUP_SIZE)
 
 
 @qd.func
@@ -322,12 +197,6 @@ def bitonic_sort_kv_tiled(key, value, log2_size: qd.template()):
                 own_key = other_key
                 own_value = other_value
     return own_key, own_value
-
-
-@qd.func
-def bitonic_sort_kv(key, value):
-    """The pairs of the subgroup in ascending order, by key, then by value: this lane's pair."""
-    return bitonic_sort_kv_tiled(key, value, LOG2_GROUP_SIZE)
 
 
 @qd.func
@@ -366,39 +235,21 @@ def _all_bits(value):
     return ~qd.zero(value)
 
 
-def _make_scans(name, op, identity):
-    @qd.func
-    def inclusive_tiled(value, log2_size: qd.template()):
-        return _scan(value, log2_size, op)
-
-    @qd.func
-    def exclusive_tiled(value, log2_size: qd.template()):
-        return _exclusive(value, identity(value), log2_size, op)
-
-    @qd.func
-    def inclusive(value):
-        return _scan(value, LOG2_GROUP_SIZE, op)
-
-    @qd.func
-    def exclusive(value):
-        return _exclusive(value, identity(value), LOG2_GROUP_SIZE, op)
-
-    for made, kind, suffix in (
-        (inclusive_tiled, "inclusive", "_tiled"),
-        (exclusive_tiled, "exclusive", "_tiled"),
-        (inclusive, "inclusive", ""),
-        (exclusive, "exclusive", ""),
-    ):
-        lanes = "tile" if suffix else "subgroup"
-        own = "up to this one" if kind == "inclusive" else "before this one; on the first lane the identity"
-        made.__doc__ = f"The lanes of the {lanes} {own}, combined with {name!r} in their order."
-        made.__name__ = made.__qualname__ = f"{kind}_{name}{suffix}"
-        globals()[made.__name__] = made
+def _offer(general, name, doc, **fixed):
+    """Adds to the module a func of tiles and, without the suffix of its name, that of the whole subgroup."""
+    for suffix, lanes, more in (("_tiled", "the tile", {}), ("", "the subgroup", {"log2_size": LOG2_GROUP_SIZE})):
+        globals()[name + suffix] = specialise(general, name + suffix, doc.replace("the tile", lanes), **fixed, **more)
 
 
-for _row in (
-    ("add", _fold_operators.add, _zeros), ("mul", _fold_operators.mul, _ones), ("min", _fold_operators.minimum, largest),
-    ("max", _fold_operators.maximum, smallest), ("and", _fold_operators.bit_and, _all_bits), ("or", _fold_operators.bit_or, _zeros),
-    ("xor", _fold_operators.bit_xor, _zeros),
-):  # fmt: skip
-    _make_scans(*_row)
+for _func in (all_true_tiled, any_true_tiled, all_equal_tiled, bitonic_sort_kv_tiled):
+    _offer(_func, _func.__name__.removesuffix("_tiled"), _func.__doc__)
+_IDENTITIES = {"add": _zeros, "mul": _ones, "min": largest, "max": smallest, "and": _all_bits, "or": _zeros, "xor": _zeros}
+for _name, (_op, _what) in _fold_operators.BY_NAME.items():
+    _offer(_scan, f"inclusive_{_name}", f"The {_what} of the lanes of the tile up to this one.", op=_op)
+    _before = f"The {_what} of the lanes of the tile before this one; on its first lane what changes nothing."
+    _offer(_exclusive, f"exclusive_{_name}", _before, op=_op, identity=_IDENTITIES[_name])
+    if _name in ("add", "min", "max"):
+        _offer(_reduce_all, f"reduce_all_{_name}", f"The {_what} of the tile, on all lanes.", op=_op)
+        _offer(_reduce_all, f"reduce_{_name}", f"The {_what} of the tile, on its first lane.", op=_op)
+        _since = f"The {_what} from the last lane with a flag up to this one; the first lane of the tile counts as flagged."
+        _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
+from .._func import specialise
 from . import subgroup
 
 
@@ -32,51 +33,33 @@ def ballot(predicate):
 
 
 @qd.func
-def shfl_sync_i32(mask, value, lane):
+def _shfl_sync(mask, value, lane, dtype: qd.template()):
     """The value of lane `lane`."""
-    return subgroup.shuffle(qd.i32(value), lane)
+    return subgroup.shuffle(dtype(value), lane)
 
 
 @qd.func
-def shfl_sync_f32(mask, value, lane):
-    """The value of lane `lane`."""
-    return subgroup.shuffle(qd.f32(value), lane)
-
-
-@qd.func
-def shfl_up_i32(mask, value, delta):
+def _shfl_up(mask, value, delta, dtype: qd.template()):
     """The value of lane `lane - delta`; its own where there is none."""
-    return subgroup.shuffle_up(qd.i32(value), delta)
+    return subgroup.shuffle_up(dtype(value), delta)
 
 
 @qd.func
-def shfl_up_f32(mask, value, delta):
-    """The value of lane `lane - delta`; its own where there is none."""
-    return subgroup.shuffle_up(qd.f32(value), delta)
-
-
-@qd.func
-def shfl_down_i32(mask, value, delta):
+def _shfl_down(mask, value, delta, dtype: qd.template()):
     """The value of lane `lane + delta`; its own where there is none."""
-    return subgroup.shuffle_down(qd.i32(value), delta)
+    return subgroup.shuffle_down(dtype(value), delta)
 
 
 @qd.func
-def shfl_down_f32(mask, value, delta):
-    """The value of lane `lane + delta`; its own where there is none."""
-    return subgroup.shuffle_down(qd.f32(value), delta)
-
-
-@qd.func
-def shfl_xor_i32(mask, value, lanemask):
+def _shfl_xor(mask, value, lanemask, dtype: qd.template()):
     """The value of lane `lane ^ lanemask`."""
-    return subgroup.shuffle_xor(qd.i32(value), lanemask)
+    return subgroup.shuffle_xor(dtype(value), lanemask)
 
 
-@qd.func
-def shfl_xor_f32(mask, value, lanemask):
-    """The value of lane `lane ^ lanemask`."""
-    return subgroup.shuffle_xor(qd.f32(value), lanemask)
+for _dtype in (qd.i32, qd.f32):
+    for _general in (_shfl_sync, _shfl_up, _shfl_down, _shfl_xor):
+        _name = f"{_general.name[1:]}_{_dtype}"
+        globals()[_name] = specialise(_general, _name, _general.__doc__, dtype=_dtype)
 
 
 @qd.func

@@ -93,6 +93,32 @@ def test_what_was_read_decides(run: Any, before: str, after: str, result: float,
     assert run()[:2] == [28 * 6, 0]
 
 
+FOLD = """
+import numpy as np
+import quadrants as qd
+
+reduce = qd.algorithms.reduce_add
+
+@qd.kernel
+def fold(x: qd.types.ndarray(qd.f32, 1), out: qd.types.ndarray(qd.f32, 1), scratch: qd.types.ndarray(qd.u32, 1)):
+    reduce(x, out, scratch, 8, qd.f32, 1)
+"""
+FOLD_MAIN = """
+import json, sys
+from quadrants import _runtime
+qd.init(offline_cache_file_path=sys.argv[1])
+out = np.zeros(1, np.float32)
+fold(np.arange(8, dtype=np.float32), out, np.zeros(8, np.uint32))
+print(json.dumps([float(out[0]), _runtime.statistics()["compiled"]]))
+"""
+
+
+def test_functions_of_the_library_that_share_their_text_are_told_apart(run: Any) -> None:
+    assert run(FOLD, FOLD_MAIN) == [28, 1]
+    assert run(FOLD.replace("reduce_add", "reduce_max"), FOLD_MAIN) == [7, 1]
+    assert run(FOLD, FOLD_MAIN) == [28, 0]
+
+
 def test_options_that_change_code_are_a_miss(run: Any) -> None:
     run()
     assert run(fast_math=False)[1] == 2

@@ -147,3 +147,14 @@ def test_groups_take_turns_in_their_own_time():
     rows = np.arange(128).reshape(4, 32)
     expected = [functools.reduce(lambda row, _: np.full(32, row.sum()), range(group), rows[group]) for group in range(4)]
     np.testing.assert_array_equal(out.reshape(4, 32), expected)
+
+
+def test_functions_of_one_operator_take_no_other():
+    for call in (
+        "subgroup.reduce_add(lane, 5)",
+        "subgroup.reduce_add(lane, log2_size=5)",
+        "subgroup.reduce_add_tiled(lane, 5, subgroup.sync)",
+    ):
+        with pytest.raises(qd.QuadrantsSyntaxError, match="Too many arguments|Unexpected argument"):
+            on_lanes(call)
+    assert subgroup.reduce_add.__doc__ == "The sum of the subgroup, on its first lane."
