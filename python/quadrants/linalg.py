@@ -83,14 +83,6 @@ def _turn_columns(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
 
 
 @qd.pyfunc
-def _turn_rows(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
-    """Rotate the rows p and q of a matrix, in place."""
-    for j in qd.static(range(M.m)):
-        x, y = M[p, j], M[q, j]
-        M[p, j], M[q, j] = c * x - s * y, s * x + c * y
-
-
-@qd.pyfunc
 def _rotation(f, d):
     """Cosine and sine of the rotation by less than a right angle that makes a product f zero; d is the difference of the squares."""
     t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
@@ -145,7 +137,9 @@ def _svd_of(A):
     # QR of B by rotations of rows; U is their product.
     for p, q in qd.static(_pairs(A.n)):
         c, s = _givens(B[p, p], B[q, p])
-        _turn_rows(B, p, q, c, -s)
+        for j in qd.static(range(n)):
+            x, y = B[p, j], B[q, j]
+            B[p, j], B[q, j] = c * x + s * y, c * y - s * x
         _turn_columns(U, p, q, c, -s)
     S = qd.Matrix([[B[i, j] * k if i == j else 0.0 for j in qd.static(range(n))] for i in qd.static(range(n))], qd.static(A.dtype))
     if qd.static(A.n == 2):  # singular values are not negative: U takes the sign
@@ -209,9 +203,15 @@ def polar_decompose(A, dt: qd.template() = None):
 def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template()):
     """One two-sided Jacobi rotation: M[p, q] becomes zero, Q collects the rotations."""
     c, s = _rotation(M[p, q], M[q, q] - M[p, p])
-    _turn_columns(M, p, q, c, s)
-    _turn_rows(M, p, q, c, s)
-    _turn_columns(Q, p, q, c, s)
+    # Not by `_turn_columns`: where p and q are known at run time only, its body would read them again and again.
+    for k in qd.static(range(M.n)):
+        x, y = M[k, p], M[k, q]
+        M[k, p], M[k, q] = c * x - s * y, s * x + c * y
+    for k in qd.static(range(M.n)):
+        x, y = M[p, k], M[q, k]
+        M[p, k], M[q, k] = c * x - s * y, s * x + c * y
+        z, w = Q[k, p], Q[k, q]
+        Q[k, p], Q[k, q] = c * z - s * w, s * z + c * w
 
 
 @qd.pyfunc
