@@ -107,6 +107,7 @@ from . import tools as tools
 from ._streams import Event as Event
 from .lang.mesh import Mesh as Mesh
 from .lang.mesh import MeshInstance as MeshInstance
+from ._program import Program as Program
 from ._streams import Stream as Stream
 from ._math_functions import acosh as acosh
 from ._math_functions import asinh as asinh

@@ -501,6 +501,14 @@ class PyQuadrants:
 program = PyQuadrants()
 
 
+def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """Takes up what another program has built and is building; returns that of the one before."""
+    global _declared, _open_builders, _roots
+    before = (root._pending, _declared, _open_builders, _roots)
+    root._pending, _declared, _open_builders, _roots = following or (None, weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
+    return before
+
+
 def check_all_placed() -> None:
     """Finalises trees, and raises while a declared field has no place: what launches ask for."""
     program.materialize()

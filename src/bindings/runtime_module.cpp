@@ -80,6 +80,20 @@ void init(nb::dict given, nb::object interpreter) {
   state.isActive = true;
 }
 
+/// A program beside that of the process.
+struct ProgramHandle {
+  launch::State &state = launch::takeState();
+  ProgramHandle() = default;
+  ProgramHandle(const ProgramHandle &) = delete;
+  ~ProgramHandle() {
+    bool isEnded = launch::guard(false, [&] {
+      launch::giveBackState(state);
+      return true;
+    });
+    if (!isEnded) PyErr_WriteUnraisable(nullptr);
+  }
+};
+
 void setOptions(nb::dict given) {
   launch::requireActive();
   launch::State &state = launch::getState();
@@ -200,6 +214,11 @@ NB_MODULE(_runtime, m) {
   m.def("option_table", bindings::getOptionTable, "Rows of options.def: (name, kind, default, doc, in cache key, scope).");
   m.def("init", bindings::init, "options"_a, "interpreter"_a.none() = nb::none(),
         "Start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels.");
+  nb::class_<bindings::ProgramHandle>(m, "ProgramHandle", "A program beside the one of the process.").def(nb::init<>());
+  m.def(
+      "switch_program",
+      [own = &launch::getState()](const bindings::ProgramHandle *next) { launch::switchState(next ? next->state : *own); },
+      "program"_a.none(), "Make a program the current one for all threads; None: the one of the process.");
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
   m.def("set_random_seed", bindings::setRandomSeed, "seed"_a, "Begin the random numbers anew.");
   m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");

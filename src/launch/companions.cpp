@@ -62,7 +62,8 @@ PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
     std::vector<Ref> scattered; // Python fills them, which may run anything: not while the list is walked
     for (TensorObject *object = getFirstTensor(); object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
-      if (object->companion != kind || object->tensor.state != runtime::Tensor::State::Alive || Py_REFCNT(self) == 0 || isZero(*object))
+      if (object->companion != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
+          Py_REFCNT(self) == 0 || isZero(*object))
         continue;
       if (tryClear(*object))
         object->clearedAt = object->tensor.buffer->getWrites();

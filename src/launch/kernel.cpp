@@ -24,12 +24,11 @@ static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<Ker
 
 //--- Calls ---
 
-/// Drops code of an earlier runtime.
+/// Takes up the versions that the current program has.
 static void synchronizeEpoch(KernelObject &kernel) {
-  if (kernel.epoch != getState().epoch) {
-    kernel.specialisations->clear();
-    kernel.epoch = getState().epoch;
-  }
+  if (kernel.epoch == getState().epoch) return;
+  kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
+  kernel.epoch = getState().epoch;
 }
 
 static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
@@ -40,6 +39,7 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   for (Py_ssize_t i = 0; i < kernel.parameterCount; ++i)
     if (isTensor(items[i])) requireAlive(items[i]);
   PyObject *result;
+  synchronizeEpoch(kernel);
   if (kernel.specialisations->launch(kernel, items, result)) return result;
   kernel.specialisations->raiseRefusal();
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
@@ -161,7 +161,8 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Ref list = Ref::adopt(PySequence_List(parameters));
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
     KernelObject &kernel = kernelObject(self.get());
-    kernel.specialisations = new Specialisations;
+    kernel.ofPrograms = new std::map<const State *, Specialisations>;
+    kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
     kernel.parameterCount = PyList_GET_SIZE(list.get());
@@ -190,8 +191,9 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.reverse);
   Py_VISIT(kernel.forward);
   Py_VISIT(kernel.replay);
-  if (kernel.specialisations)
-    for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
+  if (!kernel.ofPrograms) return 0;
+  for (const auto &[program, specialisations] : *kernel.ofPrograms)
+    for (const std::shared_ptr<Specialisation> &specialisation : specialisations)
       if (int stop = specialisation->traverse(visit, arg)) return stop;
   return 0;
 }
@@ -200,12 +202,14 @@ void releaseAllKernels() {
   // Dropping code drops references, which may run anything: first collect, then drop.
   std::vector<Specialisations> dropped;
   for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next)
-    dropped.push_back(std::exchange(*kernel->specialisations, {}));
+    if (auto found = kernel->ofPrograms->find(&getState()); found != kernel->ofPrograms->end())
+      dropped.push_back(std::exchange(found->second, {}));
 }
 
 static int clearKernel(PyObject *self) {
   KernelObject &kernel = kernelObject(self);
-  if (kernel.specialisations) kernel.specialisations->clear();
+  if (kernel.ofPrograms)
+    for (auto &[program, specialisations] : *kernel.ofPrograms) specialisations.clear();
   Py_CLEAR(kernel.dict);
   Py_CLEAR(kernel.parameters);
   Py_CLEAR(kernel.results);
@@ -220,9 +224,9 @@ static void deleteKernel(PyObject *self) {
   KernelObject &kernel = kernelObject(self);
   if (kernel.weakReferences) PyObject_ClearWeakRefs(self);
   clearKernel(self);
-  if (kernel.specialisations) {
+  if (kernel.ofPrograms) {
     allKernels.remove(kernel);
-    delete kernel.specialisations;
+    delete kernel.ofPrograms;
   }
   Py_CLEAR(kernel.function);
   Py_CLEAR(kernel.name);

@@ -6,8 +6,11 @@
 #include "support/autodiff_mode.h"
 
 #include <cstdint>
+#include <map>
 
 namespace qd::launch {
+
+struct State;
 
 struct KernelObject {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -17,14 +20,15 @@ struct KernelObject {
   support::AutodiffMode mode;           ///< what this one is of its function
   Py_ssize_t parameterCount;
   Py_ssize_t plainCount; ///< arguments of a call that gives all by position; -1: some must be given by name
-  uint64_t epoch;        ///< of the runtime that the specialisations belong to
+  uint64_t epoch;        ///< of the program that `specialisations` belong to
   Specialisations *specialisations;
-  KernelObject *previous, *next; ///< all kernels, so that reset reaches them
+  std::map<const State *, Specialisations> *ofPrograms; ///< in each program that has called it
+  KernelObject *previous, *next;                        ///< all kernels, so that reset reaches them
 };
 
 extern PyTypeObject *kernelType;
 void addKernelType(PyObject *module);
-/// Drops the code of every kernel; launches that are under way finish with theirs.
+/// Drops the code of every kernel in the current program; launches that are under way finish with theirs.
 void releaseAllKernels();
 
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }

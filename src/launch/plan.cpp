@@ -262,8 +262,12 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   QdTensorArgument &argument = getArgument(input, frame);
   runtime::DeviceMemory *memory = getState().memory.get();
   if (tensor.buffer->getMemory() != memory) [[unlikely]] {
-    // A container on an array of another library, where the device does not reach: as the array itself.
-    if (tensor.buffer->getMemory()) return Fit::No;
+    if (runtime::DeviceMemory *own = tensor.buffer->getMemory())
+      throw support::Error(support::ErrorKind::Value, "a container that the kernel reads is on cuda:" + std::to_string(own->getOrdinal()) +
+                                                          ", and the current program runs on " +
+                                                          (memory ? "cuda:" + std::to_string(memory->getOrdinal()) : "the CPU") +
+                                                          ": copy it with copy_from() into one that was made in this program");
+    // In the processor's memory, of another program or on an array of another library: as an array there.
     frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), tensor.data + tensor.range.begin,
                                 tensor.data + tensor.range.end, input.isWritten});
   }

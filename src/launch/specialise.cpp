@@ -170,7 +170,7 @@ std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *argum
     ++state.loaded;
   } else {
     made = Specialisation::make(compile(kernel, arguments, stages), roots, true, misfit);
-    if (state.epoch != epoch)
+    if (getState().epoch != epoch)
       throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
     if (key && state.cache && made->artifact.cacheable) state.cache->publish(*key, made->artifact);
   }

@@ -3,13 +3,39 @@
 #include "launch/kernel.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "runtime/thread_pool.h"
 #include "support/error.h"
+
+#include <utility>
+#include <vector>
 
 namespace qd::launch {
 
-State &getState() {
-  static auto *state = new State; // never destroyed: threads may still run when the process ends
+static uint64_t lastEpoch;
+static std::vector<State *> freeStates;
+State *currentState = new State;
+
+State &takeState() {
+  State *state = freeStates.empty() ? new State : freeStates.back();
+  if (!freeStates.empty()) freeStates.pop_back();
+  state->epoch = ++lastEpoch;
   return *state;
+}
+
+void giveBackState(State &state) {
+  struct Visit {
+    State &before;
+    ~Visit() { switchState(before); }
+  } visit{switchState(state)};
+  resetState();
+  state.device = nullptr;
+  freeStates.push_back(&state);
+}
+
+State &switchState(State &next) {
+  State &before = *std::exchange(currentState, &next);
+  if (next.isActive) runtime::setThreadCount(int(next.options.getInt(support::Option::cpu_max_num_threads)));
+  return before;
 }
 
 void requireActive() {
@@ -27,7 +53,7 @@ void resetState() {
   }
   releaseAllTensors();
   state.isActive = false;
-  ++state.epoch;
+  state.epoch = ++lastEpoch;
   releaseAllKernels();
   state.cache.reset();
   state.memory = nullptr;

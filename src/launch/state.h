@@ -1,4 +1,4 @@
-// state.h: the one runtime of the process, from qd.init to qd.reset.
+// state.h: programs, each a runtime from qd.init to qd.reset. One of them is current: what is made and launched belongs to it.
 #pragma once
 
 #include "artifact/disk_cache.h"
@@ -13,7 +13,7 @@ namespace qd::launch {
 
 struct State {
   bool isActive = false;
-  uint64_t epoch = 0; ///< counts the calls of init: what was specialised under another number is gone
+  uint64_t epoch = 0; ///< a new one from each reset on, and no other program's: what was specialised under another number is gone
   uint64_t launches = 0;
   uint64_t seededAt = 0; ///< `launches` when the random numbers began
   support::Options options;
@@ -24,7 +24,14 @@ struct State {
   uint64_t compiled = 0, loaded = 0;             ///< kernels compiled and kernels taken from disk since init
 };
 
-State &getState();
+/// States are never destroyed: threads may still run when the process ends, or when nobody has a program any more.
+extern State *currentState;
+inline State &getState() { return *currentState; }
+/// A state that nobody has; `giveBackState` ends what runs in it.
+State &takeState();
+void giveBackState(State &state);
+/// Makes another program the current one, for all threads; returns the one before.
+State &switchState(State &next);
 /// The stream that launches of this thread go to; null: the default one.
 inline thread_local void *currentStream = nullptr;
 /// Called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None); none while it runs. Owned.

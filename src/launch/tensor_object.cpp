@@ -36,6 +36,7 @@ static PyObject *newTensor(PyTypeObject *type, PyObject *, PyObject *) {
   TensorObject &object = tensorObject(self);
   new (&object.tensor) Tensor;
   object.tensor.isField = PyType_IsSubtype(type, fieldType);
+  object.program = &getState();
   allTensors.add(object);
   return self;
 }
@@ -52,7 +53,8 @@ static void deleteTensor(PyObject *self) {
 }
 
 void releaseAllTensors() {
-  for (TensorObject *object = allTensors.first; object; object = object->next) object->tensor.release();
+  for (TensorObject *object = allTensors.first; object; object = object->next)
+    if (object->program == &getState()) object->tensor.release();
 }
 
 TensorObject *getFirstTensor() { return allTensors.first; }

@@ -6,6 +6,8 @@
 
 namespace qd::launch {
 
+struct State;
+
 struct BufferObject {
   PyObject_HEAD runtime::BufferRef buffer;
   Py_ssize_t size, address;
@@ -20,6 +22,7 @@ struct TensorObject {
   bool isWindow;                 ///< of a container that has the memory
   uint8_t companion;             ///< 1: the gradient of another container, 2: its tangent
   uint64_t clearedAt;            ///< count of its buffer's writes when all elements were zero
+  const State *program;          ///< that it was made in, whose reset ends it
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
 };
 

@@ -133,6 +133,7 @@ static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
   auto &window = *reinterpret_cast<TensorObject *>(made);
   window.tensor.layout.element = layout.element;
   window.isWindow = true;
+  window.program = reinterpret_cast<TensorObject *>(container)->program;
   window.tensor.place(std::move(layout), whole.buffer, byteOffset);
   setAttribute(made, kArray, isOfWindow ? Ref::adopt(PyObject_GetAttr(container, kArray)) : Ref::borrow(container));
   setAttribute(made, kOffset, Ref::adopt(PyLong_FromLongLong(number)));

@@ -407,3 +407,43 @@ def test_a_counter_hands_out_positions() -> None:
     kernel()
     assert count[None] == 334
     assert sorted(x.to_numpy()[:334]) == list(range(0, 1000, 3)) and not x.to_numpy()[334:].any()
+
+
+def test_a_program_on_the_processor_beside_the_gpu() -> None:
+    @qd.kernel
+    def add(x: qd.types.ndarray(), y: qd.types.ndarray()) -> None:
+        for i in x:
+            x[i] += y[i]
+
+    there = qd.ndarray(qd.i32, 4)
+    there.fill(1)
+    program = qd.Program(arch=qd.cpu)
+    with program:
+        here, other = qd.ndarray(qd.i32, 4), qd.field(qd.i32, 4)
+        here.fill(10)
+        other.copy_from(there)
+        add(here, here)
+        with pytest.raises(ValueError, match=r"is on cuda:0, and the current program runs on the CPU: copy it"):
+            add(here, there)
+        assert there.to_numpy().tolist() == other.to_numpy().tolist() == [1] * 4
+    add(there, here)
+    assert there.to_numpy().tolist() == [21] * 4
+    there.copy_from(here)
+    assert there[3] == 20
+
+
+def test_fields_of_the_gpu_are_out_of_reach_of_a_program_on_the_processor() -> None:
+    x = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def total() -> qd.i32:
+        result = 0
+        for i in x:
+            result += x[i]
+        return result
+
+    x.fill(2)
+    program = qd.Program(arch=qd.cpu)
+    with program, pytest.raises(ValueError, match="is on cuda:0"):
+        total()
+    assert total() == 8

@@ -85,3 +85,24 @@ assert (x.to_numpy() == 100).all()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     running = [subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     assert [(process.wait(), process.stderr.read()) for process in running] == [(0, "")] * 4
+
+
+def test_programs_on_two_gpus_and_the_processor_take_turns(torch):
+    programs = [qd.Program(arch=qd.cuda, device_id=0), qd.Program(arch=qd.cuda, device_id=1), qd.Program(arch=qd.cpu)]
+    arrays = []
+    for program in programs:
+        with program:
+            arrays.append(qd.ndarray(qd.f32, 1000))
+    for _ in range(3):
+        for program, array in zip(programs, arrays, strict=True):
+            with program:
+                add_one(array)
+    with programs[0], pytest.raises(ValueError, match="is on cuda:1, and the current program runs on cuda:0"):
+        add_one(arrays[1])
+    with programs[1]:
+        arrays[1].copy_from(arrays[0])
+        add_one(arrays[1])
+    assert [array[999] for array in arrays] == [3, 4, 3]
+    assert torch.cuda.current_device() == 0
+    programs[1].close()
+    assert arrays[0].to_torch().device.index == 0
