@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from . import _runtime
 from ._dtypes import BF16_BITS, DataType, from_bf16, store, to_dtype, to_memory_dtype
 from ._errors import QuadrantsShapeError
 from ._interop import HUGE, InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
-from ._types import MatrixType
+from ._types import MatrixType, factories
 
 
 def scalar_dtype(element: Any) -> DataType:
@@ -83,6 +84,36 @@ class Companions:
         return self._has("dual")
 
 
+class Copies:
+    """Copies and pickles: another container is made in the same way, and gets the elements."""
+
+    copy_from: Callable[[Any], None]
+    to_numpy: Callable[[], Any]
+
+    def _recipe(self) -> tuple[str, dict[str, Any]]:
+        """What makes such a container: a name in `_types.factories`, and arguments."""
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        twin = restore(*self._recipe())
+        twin.copy_from(self)
+        return twin
+
+    def __copy__(self) -> Any:
+        return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
+
+    def __reduce__(self) -> Any:
+        return (restore, (*self._recipe(), self.to_numpy()))
+
+
+def restore(factory: str, options: dict[str, Any], data: Any = None) -> Any:
+    """A container made in this way, with these elements."""
+    made = factories[factory](**options)
+    if data is not None:
+        made.from_numpy(data)
+    return made
+
+
 class HostAccess:
     """Element access of one container as two functions: `getter(*index)` and `setter(value, *index)`."""
 
@@ -98,7 +129,7 @@ class HostAccess:
         self._container[index or None] = value
 
 
-class ContainerMethods(InteropMethods, Companions):
+class ContainerMethods(InteropMethods, Companions, Copies):
     """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
 
     _element_type: Any
@@ -169,16 +200,17 @@ class ContainerMethods(InteropMethods, Companions):
     def __str__(self) -> str:
         return str(self.to_numpy(copy=None))
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        twin = self._like()
-        twin.copy_from(self)
-        return twin
-
-    def __copy__(self) -> Any:
-        return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
-
-    def _like(self) -> Any:
-        raise NotImplementedError
+    def _recipe(self) -> tuple[str, dict[str, Any]]:
+        return "field" if isinstance(self, _runtime.FieldBase) else "ndarray", {
+            "element": self._element_type,
+            "shape": self._live_shape,
+            "layout": self._order,
+            "is_soa": self._is_soa,
+            "needs_grad": self.has_grad(),
+            "needs_dual": self.has_dual(),
+            "offset": self._offset,
+            "name": self._name,
+        }
 
     # -- element access beyond scalars; the bound class calls these with an index that it has checked
 

@@ -31,9 +31,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient
         if (self._primal is not None and not is_second) or not self.dtype.is_real:
             return None
-        made = _declare(
-            self._element_type, f"{self._name}.{which}", self._order_text(), Layout.SOA if self._is_soa else Layout.AOS, (type(self),) * 3
-        )
+        made = _declare(self._element_type, f"{self._name}.{which}", self._order, self._is_soa, (type(self),) * 3)
         attach(self, which, made)
         return made
 
@@ -58,19 +56,6 @@ class Field(ContainerMethods, _runtime.FieldBase):
 
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
-
-    def _options_of(self) -> dict[str, Any]:
-        layout = Layout.SOA if self._is_soa else Layout.AOS
-        return {"dtype": self._element_type, "shape": self.shape, "order": self._order_text(), "offset": self._offset, "layout": layout}
-
-    def _like(self) -> Field:
-        return field(**self._options_of(), needs_grad=self.has_grad(), needs_dual=self.has_dual())
-
-    def _order_text(self) -> str | None:
-        return None if self._order is None else "".join(chr(ord("i") + axis) for axis in self._order)
-
-    def __reduce__(self) -> Any:
-        return (_restore, (self._options_of(), (self.has_grad(), self.has_dual()), self.to_numpy()))
 
 
 class ScalarField(Field):
@@ -163,26 +148,37 @@ def field(
     memory to the innermost ("ji" is column-major); `offset` is the lowest index of each axis; `layout=qd.Layout.SOA` puts the components of
     vectors and matrices, or the members of structs, into blocks of their own; `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
-    return _build(dtype, shape, order, name, offset, needs_grad, needs_dual, layout, (ScalarField, MatrixField, MatrixField))
+    if shape is None:
+        for keyword, value in (("order", order), ("offset", offset)):
+            if value is not None:
+                raise QuadrantsSyntaxError(f"shape cannot be None when {keyword} is set")
+    axes = None if order is None else _parse_order(order, len(to_shape(shape)))
+    return make_field(dtype, shape, axes, layout is Layout.SOA, needs_grad, needs_dual, offset, name)
 
 
-def _build(
-    dtype: Any,
+def make_field(
+    element: Any,
     shape: Any,
-    order: str | None,
-    name: str,
-    offset: Any,
-    needs_grad: bool,
-    needs_dual: bool,
-    layout: Layout,
-    kinds: tuple[type, ...],
+    layout: tuple[int, ...] | None,
+    is_soa: bool = False,
+    needs_grad: bool = False,
+    needs_dual: bool = False,
+    offset: Any = None,
+    name: str = "",
+    kinds: tuple[type, ...] | None = None,
 ) -> Any:
-    """A container with a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices."""
+    """As `field`, with the axes as numbers (`layout`, outermost first) and `is_soa` in place of a `Layout`.
+
+    It has a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices.
+    """
     _options.check_runtime()
-    if not isinstance(dtype, (MatrixType, StructType)) and find_dtype(dtype) is None:
-        raise ValueError(f"Invalid data type {dtype!r}")
-    axes, extents, origin = _check_shape(shape, order, offset)
-    made = _declare(dtype, name, order, layout, kinds)
+    if not isinstance(element, (MatrixType, StructType)) and find_dtype(element) is None:
+        raise ValueError(f"Invalid data type {element!r}")
+    extents = () if shape is None else to_shape(shape)
+    _snode.check_extents(extents)
+    origin = _snode.to_origin(offset, extents)
+    kinds = kinds or (ScalarField, MatrixField, MatrixField)
+    made = _declare(element, name, layout, is_soa, kinds)
     leaves = list(made._leaves())
     for leaf in leaves:
         if (needs_grad or needs_dual) and not leaf.dtype.is_real:
@@ -196,10 +192,10 @@ def _build(
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
-            for leaf, companion in zip(leaves, _declare(dtype, which, order, layout, kinds)._leaves(), strict=True):
+            for leaf, companion in zip(leaves, _declare(element, which, layout, is_soa, kinds)._leaves(), strict=True):
                 attach(leaf, which, companion)
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
-        for leaf, companion in zip(leaves, _declare(dtype, "dual", order, layout, kinds)._leaves(), strict=True):
+        for leaf, companion in zip(leaves, _declare(element, "dual", layout, is_soa, kinds)._leaves(), strict=True):
             attach(leaf.grad, "dual", companion)
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
@@ -209,19 +205,17 @@ def _build(
         made.grad.dual if needs_grad and needs_dual else None,
     )
     for source in (made, *companions):
-        parts = [] if source is None else [list(source._leaves())] if layout is Layout.AOS else [[leaf] for leaf in source._leaves()]
+        parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:
-            _add_arrays(tree, axes, extents).put(part, origin)
+            _add_arrays(tree, layout, extents).put(part, origin)
     _snode.finalize(tree)
     return made
 
 
-def _struct_ndarray(
-    kind: StructType, shape: Any, order: str | None, offset: Any, needs_grad: bool, needs_dual: bool, layout: Layout
-) -> StructNdarray:
+def _make_struct_ndarray(element: StructType, shape: Any, layout: tuple[int, ...] | None = None, **options: Any) -> StructNdarray:
     if shape is None:
         raise QuadrantsRuntimeError("None is not a valid shape for ndarray")
-    return _build(kind, shape, order, "", offset, needs_grad, needs_dual, layout, (ScalarNdarray, VectorNdarray, MatrixNdarray))
+    return make_field(element, shape, layout, **options, kinds=(ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
 def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:
@@ -233,10 +227,10 @@ def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple
     return tree
 
 
-def _declare(element: Any, name: str, order: str | None, layout: Layout, kinds: tuple[type, ...]) -> Any:
+def _declare(element: Any, name: str, axes: tuple[int, ...] | None, is_soa: bool, kinds: tuple[type, ...]) -> Any:
     """A container, or a struct of containers, without memory."""
     if isinstance(element, StructType):
-        parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), order, Layout.AOS, kinds) for key, kind in element.members.items()}
+        parts = {key: _declare(kind, f"{name}.{key}".lstrip("."), axes, False, kinds) for key, kind in element.members.items()}
         struct = StructField if issubclass(kinds[0], Field) else StructNdarray
         made = struct(parts, element.methods, name or "<Struct>")
         made._type = element
@@ -246,26 +240,11 @@ def _declare(element: Any, name: str, order: str | None, layout: Layout, kinds: 
     made = kind.__new__(kind)
     (_runtime.FieldBase if issubclass(kind, Field) else _runtime.NdarrayBase).__init__(made, dtype, element_shape, None)
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
-    made._order = None if order is None else _parse_order(order, len(order))
-    made._is_soa = layout is Layout.SOA and math.prod(made.element_shape) > 1
+    made._order, made._is_soa = axes, is_soa and math.prod(element_shape) > 1
     return made
 
 
-def _check_shape(shape: Any, order: str | None, offset: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...], tuple[int, ...] | None]:
-    """Order of the axes, extents, and lowest indices."""
-    if shape is None:
-        for keyword, value in (("order", order), ("offset", offset)):
-            if value is not None:
-                raise QuadrantsSyntaxError(f"shape cannot be None when {keyword} is set")
-        return None, (), None
-    extents = to_shape(shape)
-    _snode.check_extents(extents)
-    return _parse_order(order, len(extents)), extents, _snode.to_origin(offset, extents)
-
-
-def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:
-    if order is None:
-        return None
+def _parse_order(order: str, rank: int) -> tuple[int, ...] | None:
     if len(order) != rank:
         raise QuadrantsSyntaxError(f"The dimensionality of shape and order must be the same ({rank} != {len(order)})")
     if len(set(order)) != rank:
@@ -276,11 +255,4 @@ def _parse_order(order: str | None, rank: int) -> tuple[int, ...] | None:
     return axes if list(axes) != list(range(rank)) else None
 
 
-def _restore(options: dict[str, Any], gradients: tuple[bool, bool], data: np.ndarray) -> Any:
-    made = field(**options, needs_grad=gradients[0], needs_dual=gradients[1])
-    made.from_numpy(data)
-    return made
-
-
-_types.factories["field"] = field
-_types.factories["struct_ndarray"] = _struct_ndarray
+_types.factories.update({"public field": field, "field": make_field, "struct ndarray": _make_struct_ndarray})

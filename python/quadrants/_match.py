@@ -37,7 +37,7 @@ class MatchLowering(ast.NodeTransformer):
 
 
 class _Substitution(ast.NodeTransformer):
-    """A guard is tested before its names are bound: it gets what they will stand for."""
+    """Expressions in place of names. A guard is tested before its names are bound: it gets what they will stand for."""
 
     def __init__(self, captures: dict[str, ast.expr]):
         self.captures = captures
@@ -55,7 +55,7 @@ def _read_pattern(pattern: ast.pattern, subject: ast.expr) -> tuple[list[Any], d
     match pattern:
         case ast.MatchValue() | ast.MatchSingleton():
             value = pattern.value if isinstance(pattern.value, ast.expr) else ast.Constant(pattern.value)
-            return [_at(pattern, ast.Compare(subject, [ast.Eq()], [_at(pattern, value)]))], {}
+            return [_fill(pattern, "S == VALUE", S=subject, VALUE=_at(pattern, value))], {}
         case ast.MatchAs():
             tests, captures = _read_pattern(pattern.pattern, subject) if pattern.pattern else ([], {})
             return tests, {**captures, pattern.name: subject} if pattern.name else captures
@@ -64,23 +64,21 @@ def _read_pattern(pattern: ast.pattern, subject: ast.expr) -> tuple[list[Any], d
         case ast.MatchSequence():
             return _read_sequence(pattern, subject)
         case ast.MatchMapping():
-            tests = [_call(pattern, "isinstance", subject, _name("dict"))]
-            tests += [_at(pattern, ast.Compare(key, [ast.In()], [subject])) for key in pattern.keys]
-            tests, captures = _read_parts(
-                tests, zip(pattern.patterns, [ast.Subscript(subject, key, ast.Load()) for key in pattern.keys], strict=True)
-            )
-            return tests, {**captures, pattern.rest: _rest_of(pattern, subject)} if pattern.rest else captures
+            tests = [_fill(pattern, "isinstance(S, dict)", S=subject)]
+            tests += [_fill(pattern, "KEY in S", KEY=key, S=subject) for key in pattern.keys]
+            items = [_fill(pattern, "S[KEY]", S=subject, KEY=key) for key in pattern.keys]
+            tests, captures = _read_parts(tests, zip(pattern.patterns, items, strict=True))
+            if pattern.rest:
+                others = "{key: value for key, value in S.items() if key not in KEYS}"
+                captures[pattern.rest] = _fill(pattern, others, S=subject, KEYS=ast.List(pattern.keys, ast.Load()))
+            return tests, captures
         case ast.MatchClass():
-            of = pattern.cls
-            names = [
-                ast.Subscript(ast.Attribute(of, "__match_args__", ast.Load()), ast.Constant(position), ast.Load())
-                for position in range(len(pattern.patterns))
-            ]
-            members: list[ast.expr] = [_call(pattern, "getattr", subject, name) for name in names]
-            if isinstance(of, ast.Name) and of.id in _OF_THEMSELVES and len(members) == 1:
+            of, count = pattern.cls, len(pattern.patterns)
+            members = [_fill(pattern, f"getattr(S, OF.__match_args__[{position}])", S=subject, OF=of) for position in range(count)]
+            if isinstance(of, ast.Name) and of.id in _OF_THEMSELVES and count == 1:
                 members = [subject]
-            members += [ast.Attribute(subject, name, ast.Load()) for name in pattern.kwd_attrs]
-            tests = [_call(pattern, "isinstance", subject, of, ast.Constant(True))]
+            members += [_fill(pattern, f"S.{name}", S=subject) for name in pattern.kwd_attrs]
+            tests = [_fill(pattern, "isinstance(S, OF, True)", S=subject, OF=of)]
             return _read_parts(tests, zip([*pattern.patterns, *pattern.kwd_patterns], members, strict=True))
     raise TypeError(f"unknown pattern {type(pattern).__name__}")
 
@@ -108,43 +106,29 @@ def _read_alternatives(pattern: ast.MatchOr, subject: ast.expr) -> tuple[list[An
 def _read_sequence(pattern: ast.MatchSequence, subject: ast.expr) -> tuple[list[Any], dict[str, ast.expr]]:
     """Items one by one; a starred pattern gets those that are left."""
     parts = pattern.patterns
-    length = _call(pattern, "len", subject)
     star = next((position for position, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
-    least = ast.Constant(len(parts) - (star is not None))
     items: list[tuple[ast.pattern, ast.expr]] = []
     rest: dict[str, ast.expr] = {}
     for position, part in enumerate(parts):
-        from_end = len(parts) - position
+        behind = len(parts) - position - 1
         if isinstance(part, ast.MatchStar):
-            stop = ast.BinOp(length, ast.Sub(), ast.Constant(from_end - 1))
-            kept = ast.Subscript(subject, ast.Slice(ast.Constant(position), stop if from_end > 1 else None), ast.Load())
-            rest = {part.name: _at(part, kept)} if part.name else {}
-            continue
-        index: ast.expr = ast.Constant(position)
-        if star is not None and position > star:
-            index = ast.BinOp(length, ast.Sub(), ast.Constant(from_end))
-        items.append((part, ast.Subscript(subject, index, ast.Load())))
-    compare: ast.cmpop = ast.Eq() if star is None else ast.GtE()
-    sequences: list[ast.expr] = [_name("list"), _name("tuple"), _name("range")]
-    is_sequence = _call(pattern, "isinstance", subject, ast.Tuple(sequences, ast.Load()), ast.Constant(True))
-    tests, captures = _read_parts([is_sequence, _at(pattern, ast.Compare(length, [compare], [least]))], items)
+            if part.name:
+                rest[part.name] = _fill(part, f"S[{position} : len(S) - {behind}]" if behind else f"S[{position}:]", S=subject)
+        else:
+            is_behind = star is not None and position > star
+            items.append((part, _fill(part, f"S[len(S) - {behind + 1}]" if is_behind else f"S[{position}]", S=subject)))
+    tests = [_fill(pattern, "isinstance(S, (list, tuple, range), True)", S=subject)]
+    tests.append(_fill(pattern, f"len(S) == {len(parts)}" if star is None else f"len(S) >= {len(parts) - 1}", S=subject))
+    tests, captures = _read_parts(tests, items)
     return tests, {**captures, **rest}
 
 
-def _rest_of(pattern: ast.MatchMapping, subject: ast.expr) -> ast.expr:
-    """What a mapping has beside the keys of a pattern."""
-    items = ast.Call(ast.Attribute(subject, "items", ast.Load()), [], [])
-    others = ast.Compare(_name("key"), [ast.NotIn()], [ast.List(pattern.keys, ast.Load())])
-    target = ast.Tuple([ast.Name("key", ast.Store()), ast.Name("value", ast.Store())], ast.Store())
-    return _at(pattern, ast.DictComp(_name("key"), _name("value"), [ast.comprehension(target, items, [others], 0)]))
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _call(at: ast.AST, name: str, *arguments: ast.expr) -> ast.expr:
-    return _at(at, ast.Call(_name(name), list(arguments), []))
+def _fill(at: ast.AST, text: str, **parts: ast.expr) -> ast.expr:
+    """The expression `text` with these parts in place of their names, standing where `at` stands."""
+    made = ast.parse(text, mode="eval").body
+    for node in ast.walk(made):
+        ast.copy_location(node, at)
+    return _Substitution(parts).visit(made)
 
 
 def _all(tests: list[Any], at: ast.AST) -> Any:

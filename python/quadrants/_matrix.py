@@ -318,12 +318,12 @@ class Matrix(metaclass=KernelClass):
     def field(n: int, m: int, dtype: Any, *arguments: Any, ndim: int | None = None, **options: Any) -> Any:
         """A field of `n` x `m` matrices; further arguments are those of `qd.field`. `dtype` may be one for each component, all alike."""
         assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
-        return _types.factories["field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
+        return _types.factories["public field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
         """An ndarray of `n` x `m` matrices."""
-        return _types.factories["ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
+        return _types.factories["public ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
@@ -340,12 +340,12 @@ class Vector(Matrix):
     def field(n: int, dtype: Any, *arguments: Any, ndim: int = 1, **options: Any) -> Any:  # type: ignore[override]
         """A field of vectors with `n` components; further arguments are those of `qd.field`. `dtype` may be one for each component."""
         assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
-        return _types.factories["field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
+        return _types.factories["public field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
 
     @staticmethod
     def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
         """An ndarray of vectors with `n` components."""
-        return _types.factories["ndarray"](_types.vector(n, dtype), shape, needs_grad)
+        return _types.factories["public ndarray"](_types.vector(n, dtype), shape, needs_grad)
 
     @staticmethod
     def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]

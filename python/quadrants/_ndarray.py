@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _types
-from ._container import ContainerMethods, HostAccess, attach, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, HostAccess, attach, element_shape_of, restore, scalar_dtype
 from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
@@ -72,23 +72,10 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
     def __iter__(self) -> Any:
         return (self[index] for index in range(len(self)))
 
-    def _like(self) -> Ndarray:
-        return make_ndarray(self._element_type, self._live_shape, self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset)
-
     def __reduce__(self) -> Any:
-        payload = {
-            "version": 1,
-            "shape": self._live_shape,
-            "element_type": self.dtype.name,
-            "element_shape": self.element_shape,
-            "data": self.to_numpy(),
-            "layout": self._order,
-            "is_soa": self._is_soa,
-            "needs_grad": self.has_grad(),
-            "needs_dual": self.has_dual(),
-            "offset": self._offset,
-        }
-        return (unpickle, (payload,))
+        options = self._recipe()[1]
+        element = {"version": 1, "element_type": self.dtype.name, "element_shape": self.element_shape}
+        return (unpickle, ({**element, **{name: options[name] for name in _PICKLED}, "data": self.to_numpy()},))
 
 
 class ScalarNdarray(Ndarray):
@@ -192,13 +179,13 @@ def make_ndarray(
     needs_grad: bool = False,
     needs_dual: bool = False,
     offset: Any = None,
+    name: str = "",
 ) -> Any:
-    """As `ndarray`, with axes in any order in memory (`layout`, outermost first), components in blocks of their own (`is_soa`) and lowest
-    indices other than 0 (`offset`)."""
+    """As `ndarray`, with axes in any order in memory (`layout`, outermost first), components in blocks of their own (`is_soa`), lowest
+    indices other than 0 (`offset`) and a name for reports."""
     if isinstance(element, StructTypeBase):
-        order = None if layout is None else "".join(chr(ord("i") + axis) for axis in layout)
-        members = Layout.SOA if is_soa else Layout.AOS
-        return _types.factories["struct_ndarray"](element, shape, order, offset, needs_grad, needs_dual, members)
+        make_struct = _types.factories["struct ndarray"]
+        return make_struct(element, shape, layout, is_soa=is_soa, needs_grad=needs_grad, needs_dual=needs_dual, offset=offset, name=name)
     rank = element.ndim if isinstance(element, MatrixType) else 0
 
     def make() -> Any:
@@ -207,6 +194,7 @@ def make_ndarray(
         return made
 
     made = make()
+    made._name = name
     if (needs_grad or needs_dual) and not made.dtype.is_real:
         raise QuadrantsRuntimeError(f"{made.dtype} is not supported for {_NEEDS_GRAD[rank]}")
     if needs_grad:
@@ -229,10 +217,9 @@ def unpickle(payload: dict[str, Any]) -> Any:
         )
     extents = payload["element_shape"]
     element: Any = (dtype, _types.vector, _types.matrix)[len(extents)]
-    rest: Any = [payload.get(name) for name in ("layout", "is_soa", "needs_grad", "needs_dual", "offset")]
-    made = make_ndarray(element(*extents, dtype) if extents else dtype, payload["shape"], *rest)
-    made.from_numpy(payload["data"])
-    return made
+    options = {name: payload[name] for name in _PICKLED if name in payload}
+    return restore("ndarray", {"layout": None, **options, "element": element(*extents, dtype) if extents else dtype}, payload["data"])
 
 
-_types.factories["ndarray"] = ndarray
+_PICKLED = ("shape", "layout", "is_soa", "needs_grad", "needs_dual", "offset")
+_types.factories.update({"public ndarray": ndarray, "ndarray": make_ndarray})

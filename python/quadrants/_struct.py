@@ -8,6 +8,7 @@ import math
 import sys
 import typing
 import weakref
+from collections import UserDict
 from collections.abc import Iterator, MutableMapping
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime, _types
-from ._container import Companions
+from ._container import Companions, Copies
 from ._dtypes import find_dtype, to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
@@ -152,7 +153,7 @@ class StructType(StructTypeBase):
 
         `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
         """
-        return _types.factories["field"](self, shape, name=name, offset=offset, **options)
+        return _types.factories["public field"](self, shape, name=name, offset=offset, **options)
 
     def ndarray(
         self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS, *, needs_dual: bool = False, offset: Any = None
@@ -161,7 +162,8 @@ class StructType(StructTypeBase):
 
         `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
         """
-        return _types.factories["struct_ndarray"](self, shape, None, offset, needs_grad, needs_dual, layout)
+        make, is_soa = _types.factories["struct ndarray"], layout is Layout.SOA
+        return make(self, shape, is_soa=is_soa, needs_grad=needs_grad, needs_dual=needs_dual, offset=offset)
 
     def tensor(self, shape: Any, **options: Any) -> Any:
         """A tensor of such structs; the options are those of `qd.tensor`."""
@@ -300,29 +302,17 @@ class _UnpackedVector:
         self._struct[f"_{self._name}{index}"] = value
 
 
-class _FieldElement(MutableMapping[str, Any]):
+class _FieldElement(UserDict[str, Any]):
     """The entries of an element of a struct field: members are read from and written to the field."""
 
     def __init__(self, members: dict[str, Any], index: Any):
-        self._members, self._index = members, index
+        self.data, self._index = members, index
 
     def __getitem__(self, name: str) -> Any:
-        return self._members[name][self._index]
+        return self.data[name][self._index]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._members[name][self._index] = value
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError(f"the member {name!r} of a struct field cannot be deleted")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._members
+        self.data[name][self._index] = value
 
 
 def _plain(value: Any) -> Any:
@@ -331,7 +321,7 @@ def _plain(value: Any) -> Any:
     return value.to_list() if isinstance(value, Matrix) else value
 
 
-class StructField(Companions):
+class StructField(Companions, Copies):
     """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
 
     def __init__(
@@ -482,24 +472,12 @@ class StructField(Companions):
                 result[name] = array
         return np.array(result, dtype) if copy or dtype is not None else result
 
-    def _options_of(self) -> dict[str, Any]:
+    def _recipe(self) -> tuple[str, dict[str, Any]]:
         first = next(self._leaves())
-        is_aos = all(leaf.parent() is first.parent() for leaf in self._leaves())
-        options = {"shape": self.shape, "layout": Layout.AOS if is_aos else Layout.SOA}
-        if isinstance(self, StructNdarray):
-            return {"make": self._type.ndarray, "offset": first._offset, **options}
-        return {"make": self._type.field, "offset": first._offset, "order": first._order_text(), "name": self.name, **options}
-
-    def __deepcopy__(self, memo: Any) -> StructField:
-        twin = _restore(self._options_of(), (self.has_grad(), self.has_dual()), None)
-        twin.copy_from(self)
-        return twin
-
-    def __copy__(self) -> StructField:
-        return self.__deepcopy__({})
-
-    def __reduce__(self) -> Any:
-        return (_restore, (self._options_of(), (self.has_grad(), self.has_dual()), self.to_numpy()))
+        is_soa = any(leaf.parent() is not first.parent() for leaf in self._leaves())
+        factory, options = first._recipe()
+        options.update(element=self._type, is_soa=is_soa, name=self.name, needs_grad=self.has_grad(), needs_dual=self.has_dual())
+        return "struct ndarray" if factory == "ndarray" else factory, options
 
     def __repr__(self) -> str:
         return f"<qd.Struct.field {', '.join(self.field_dict)}>"
@@ -511,14 +489,6 @@ class StructNdarray(StructField):
 
 def _element_of(field: Any) -> Any:
     return field._type if isinstance(field, StructField) else field._element_type
-
-
-def _restore(options: dict[str, Any], companions: tuple[bool, bool], data: dict[str, Any] | None) -> StructField:
-    wanted = {name: True for name, has in zip(("needs_grad", "needs_dual"), companions, strict=True) if has}
-    made = options.pop("make")(**options, **wanted)
-    if data is not None:
-        made.from_numpy(data)
-    return made
 
 
 def struct(**members: Any) -> StructType:

@@ -9,11 +9,11 @@ from typing import Any
 
 from . import _runtime, _types
 from ._container import Companions, ContainerMethods
-from ._field import Field, field
+from ._field import Field, make_field
 from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack, make_ndarray
 from ._struct import StructField, StructNdarray
-from ._types import Layout, MatrixType
+from ._types import MatrixType
 
 
 class Backend(enum.IntEnum):
@@ -218,13 +218,8 @@ def tensor(
         raise ValueError(f"element_layout={element_layout!r} is neither 'AOS' nor 'SOA'")
     rank = len(shape) if isinstance(shape, (tuple, list)) else 1
     axes = _check_layout(layout, rank)
-    options = {"needs_grad": needs_grad, "needs_dual": needs_dual, "offset": offset}
-    if backend == Backend.NDARRAY:
-        made = make_ndarray(dtype, shape, axes, is_soa=element_layout == "SOA", **options)
-        made._name = name
-        return wrap(made)
-    order = None if axes is None else "".join(chr(ord("i") + axis) for axis in axes)
-    return wrap(field(dtype, shape, order, name, layout=Layout[element_layout], **options))
+    make = make_ndarray if backend == Backend.NDARRAY else make_field
+    return wrap(make(dtype, shape, axes, element_layout == "SOA", needs_grad, needs_dual, offset, name))
 
 
 _OPTIONS = ("backend", "dtype", "element_layout", "layout", "name", "needs_dual", "needs_grad", "offset", "shape")

@@ -9,7 +9,8 @@ from typing import Any
 from ._dtypes import DataType, find_dtype, to_dtype
 from ._errors import QuadrantsSyntaxError, warn
 
-factories: dict[str, Callable[..., Any]] = {}  # "matrix", "field", "ndarray": filled in by the modules that make them
+# What makes values and containers, filled in by the modules that know them; "public field" is `qd.field`, "field" what is behind it.
+factories: dict[str, Callable[..., Any]] = {}
 
 
 class Layout(enum.Enum):
@@ -62,11 +63,11 @@ class MatrixType:
 
     def field(self, **options: Any):
         """A field with elements of this type; the options are those of `qd.field`."""
-        return factories["field"](self, **options)
+        return factories["public field"](self, **options)
 
     def ndarray(self, shape: Any, needs_grad: bool = False):
         """An ndarray with elements of this type."""
-        return factories["ndarray"](self, shape, needs_grad)
+        return factories["public ndarray"](self, shape, needs_grad)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.ndim, self.n, self.m, self.dtype)
