@@ -31,6 +31,7 @@ def make_stub() -> str:
     lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
+        names = importlib.import_module(module, "quadrants").__all__ if names == ["*"] and module != "._dtypes" else names
         public = [f"{name} as {name}" for name in names if name in qd.__all__ and name not in ("Template", "template")]
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]

@@ -21,29 +21,8 @@ from ._errors import (
 )
 from ._field import Field, MatrixField, ScalarField, field
 from ._func import func, pyfunc, real_func
-from ._init import (
-    CRITICAL,
-    DEBUG,
-    ERROR,
-    INFO,
-    TRACE,
-    WARN,
-    Arch,
-    __version__,
-    __version_str__,
-    cpu,
-    dump_compile_config,
-    extension,
-    get_config,
-    gpu,
-    init,
-    is_extension_enabled,
-    is_logging_effective,
-    random_seed,
-    reset,
-    set_logging_level,
-    sync,
-)
+from ._init import *  # noqa: F403
+from ._init import Arch, __version__, __version_str__, get_config
 from ._kernel import data_oriented, kernel, kernel_from_source
 from ._matrix import Matrix, Vector
 from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray

@@ -53,9 +53,6 @@ from ._init import ERROR as ERROR
 from ._init import INFO as INFO
 from ._init import TRACE as TRACE
 from ._init import WARN as WARN
-from ._init import Arch as Arch
-from ._init import __version__ as __version__
-from ._init import __version_str__ as __version_str__
 from ._init import cpu as cpu
 from ._init import dump_compile_config as dump_compile_config
 from ._init import extension as extension
@@ -67,6 +64,9 @@ from ._init import random_seed as random_seed
 from ._init import reset as reset
 from ._init import set_logging_level as set_logging_level
 from ._init import sync as sync
+from ._init import Arch as Arch
+from ._init import __version__ as __version__
+from ._init import __version_str__ as __version_str__
 from ._kernel import data_oriented as data_oriented
 from ._kernel import kernel as kernel
 from ._kernel import kernel_from_source as kernel_from_source

@@ -15,6 +15,11 @@ from typing import Any
 from . import _logging, _options, _runtime, _snode
 from ._logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
 
+__all__ = [
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "cpu", "dump_compile_config", "extension", "gpu", "init", "is_extension_enabled",
+    "is_logging_effective", "random_seed", "reset", "set_logging_level", "sync",
+]  # fmt: skip
+
 __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
 

@@ -164,14 +164,9 @@ def quat_from_axis_angle(axis, angle):
 @qd.pyfunc
 def quat_mul(p, q):
     """The product of two quaternions (w, x, y, z): the turn q, then p."""
-    return qd.Vector(
-        [
-            p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
-            p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
-            p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
-            p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
-        ]
-    )
+    u, v = qd.Vector([p[1], p[2], p[3]]), qd.Vector([q[1], q[2], q[3]])
+    r = p[0] * v + q[0] * u + u.cross(v)
+    return qd.Vector([p[0] * q[0] - u.dot(v), r[0], r[1], r[2]])
 
 
 @qd.pyfunc

@@ -7,8 +7,8 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
@@ -50,18 +50,6 @@ class DispatchImpl:
         return self.function(*arguments, **named)
 
 
-@dataclass
-class _Race:
-    """What is known of the implementations for one geometry, by their position."""
-
-    pending: list[int] = field(default_factory=list)  # calls still to make, those without timing first
-    timed: int = 0  # of them, at the end of the list
-    seconds: dict[int, float] = field(default_factory=dict)
-    winner: int | None = None
-    calls: int = 0  # since the last decision, with the one that made it
-    decided_at: float = 0.0
-
-
 class PerformanceDispatcher:
     """Calls the fastest of the registered implementations; made by `perf_dispatch`."""
 
@@ -71,7 +59,7 @@ class PerformanceDispatcher:
         self._get_geometry_hash = get_geometry_hash
         self._schedule = schedule
         self._implementations: list[DispatchImpl] = []
-        self._races: dict[tuple[Hashable, tuple[int, ...]], _Race] = {}
+        self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, Counter[int] | None]]] = {}
         self._lock = threading.Lock()
         self._has_reported = False
         functools.update_wrapper(self, prototype)
@@ -110,14 +98,16 @@ class PerformanceDispatcher:
         if forced is not None or len(compatible) == 1:
             return self._implementations[compatible[0] if forced is None else forced](*arguments, **named)
         key = (self._get_geometry_hash(*arguments, **named), tuple(compatible))
-        position, is_timed = self._choose(key, compatible)
-        if not is_timed:
+        with self._lock:
+            position, seconds = next(self._races.setdefault(key, self._race(compatible)))
+        if seconds is None:
             return self._implementations[position](*arguments, **named)
         sync()
         started = time.perf_counter()
         result = self._implementations[position](*arguments, **named)
         sync()
-        self._note(key, position, time.perf_counter() - started)
+        with self._lock:
+            seconds[position] += time.perf_counter() - started
         return result
 
     def _list_names(self) -> str:
@@ -135,43 +125,27 @@ class PerformanceDispatcher:
                 print(f"perf_dispatch '{self.name}': warning: '{wanted}' is not among them, measuring instead")
         return found
 
-    def _choose(self, key: Any, compatible: list[int]) -> tuple[int, bool]:
-        """Who serves this call, and whether it is to be timed."""
-        with self._lock:
-            race = self._races.get(key)
-            if race is None:
-                race = self._races[key] = _Race()
-                self._begin(race, compatible, self._schedule["first_warmup"])
-            elif race.winner is not None and self._is_stale(race):
-                self._begin(race, compatible, self._schedule["warmup"])
-            if race.pending:
-                is_timed = len(race.pending) <= race.timed
-                return race.pending.pop(0), is_timed
-            race.calls += 1
-            return race.winner if race.winner is not None else compatible[0], False
-
-    def _begin(self, race: _Race, compatible: list[int], warmup: int) -> None:
-        # The last registered one first, as programs for the reference see it.
-        round_robin = compatible[::-1]
-        race.timed = len(compatible) * self._schedule["active"]
-        race.pending = round_robin * (warmup + self._schedule["active"])
-        race.seconds, race.winner = {}, None
-
-    def _is_stale(self, race: _Race) -> bool:
-        count, seconds = self._schedule["repeat_after_count"], self._schedule["repeat_after_seconds"]
-        return 0 < count <= race.calls or 0 < seconds <= time.monotonic() - race.decided_at
-
-    def _note(self, key: Any, position: int, seconds: float) -> None:
-        with self._lock:
-            race = self._races[key]
-            race.seconds[position] = race.seconds.get(position, 0.0) + seconds
-            if race.pending or race.winner is not None:
-                return
-            race.winner = min(race.seconds, key=race.seconds.__getitem__)
-            race.calls, race.decided_at = 1, time.monotonic()
-        if _PRINTS_CHOICES:
-            name = self._implementations[race.winner].__name__
-            print(f"perf_dispatch '{self.name}': chose '{name}' out of {len(race.seconds)} registered functions.")
+    def _race(self, compatible: list[int]) -> Iterator[tuple[int, Counter[int] | None]]:
+        """Who serves each call with one geometry, and where its seconds are to be added, or None."""
+        schedule, warmup = self._schedule, self._schedule["first_warmup"]
+        while True:
+            # The last registered one first, as programs for the reference see it.
+            for position in compatible[::-1] * warmup:
+                yield position, None
+            seconds: Counter[int] = Counter()
+            for position in compatible[::-1] * max(1, schedule["active"]):
+                yield position, seconds
+            winner = min(seconds or compatible, key=seconds.__getitem__)  # not one that only raised
+            if _PRINTS_CHOICES:
+                chosen = self._implementations[winner].__name__
+                print(f"perf_dispatch '{self.name}': chose '{chosen}' out of {len(seconds)} registered functions.")
+            calls, decided_at = 1, time.monotonic()  # the calls since the decision, with the one that made it
+            while not (0 < schedule["repeat_after_count"] <= calls) and not (
+                0 < schedule["repeat_after_seconds"] <= time.monotonic() - decided_at
+            ):
+                calls += 1
+                yield winner, None
+            warmup = schedule["warmup"]
 
 
 def perf_dispatch(
@@ -186,9 +160,9 @@ def perf_dispatch(
     """Make a function that calls the fastest of the implementations that are registered with it.
 
     The decorated function gives the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`
-    every implementation serves `first_warmup` calls untimed and `active` calls timed, in turn; then the one with the lowest mean serves
-    all. After `repeat_after_count` calls (300 when neither is given) or `repeat_after_seconds` they are measured again, with `warmup`
-    untimed calls; numbers ≤ 0 switch that off. Each call runs one implementation.
+    every implementation serves `first_warmup` calls untimed and `active` calls (1 or more) timed, in turn; then the one with the lowest
+    mean serves all. After `repeat_after_count` calls (300 when neither is given) or `repeat_after_seconds` they are measured again, with
+    `warmup` untimed calls; numbers ≤ 0 switch that off. Each call runs one implementation.
 
     QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" chooses by hand, "?" lists the names; QD_PERFDISPATCH_PRINT_DEBUG=1 prints choices.
     """

@@ -4,6 +4,8 @@ The functions without a note are called in kernels, at the top level, where thei
 an array of `u32` (`u64` where eight-byte data is reduced or scanned) with at least as many elements as `*_scratch_slots` says.
 """
 
+# ruff: noqa: F401 (what is imported here is what the package offers)
+
 from ._algorithms import PrefixSumExecutor, parallel_sort
 from ._radix_sort import sort
 from ._reduce import reduce_add, reduce_max, reduce_min
@@ -25,26 +27,4 @@ from ._scratch import (
 )
 from ._select import select
 
-__all__ = [
-    "PrefixSumExecutor",
-    "exclusive_scan_add",
-    "exclusive_scan_max",
-    "exclusive_scan_min",
-    "exclusive_scan_scratch_slots",
-    "inclusive_scan_add",
-    "inclusive_scan_max",
-    "inclusive_scan_min",
-    "parallel_sort",
-    "reduce_add",
-    "reduce_by_key_add",
-    "reduce_by_key_max",
-    "reduce_by_key_min",
-    "reduce_by_key_scratch_slots",
-    "reduce_max",
-    "reduce_min",
-    "reduce_scratch_slots",
-    "select",
-    "select_scratch_slots",
-    "sort",
-    "sort_scratch_slots",
-]
+__all__ = sorted(name for name in globals() if not name.startswith("_"))

@@ -1,25 +1,6 @@
 """The exception classes under the path that programs import them from."""
 
-from .._errors import (
-    QuadrantsAssertionError,
-    QuadrantsAttributeError,
-    QuadrantsCompilationError,
-    QuadrantsIndexError,
-    QuadrantsNameError,
-    QuadrantsRuntimeError,
-    QuadrantsRuntimeTypeError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-)
+from .. import _errors
+from .._errors import *  # noqa: F403 (its classes)
 
-__all__ = [
-    "QuadrantsAssertionError",
-    "QuadrantsAttributeError",
-    "QuadrantsCompilationError",
-    "QuadrantsIndexError",
-    "QuadrantsNameError",
-    "QuadrantsRuntimeError",
-    "QuadrantsRuntimeTypeError",
-    "QuadrantsSyntaxError",
-    "QuadrantsTypeError",
-]
+__all__ = [name for name in vars(_errors) if name.startswith("Quadrants")]
