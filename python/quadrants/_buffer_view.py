@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from . import _runtime
+from ._container import Extents
 from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack
 from ._types import NdarrayType
@@ -36,7 +36,7 @@ class BufferViewType(NdarrayType):
         return f"BufferViewType(dtype={self.dtype}, boundary={int(self.boundary == 'clamp')})"
 
 
-class BufferView(Ndarray):
+class BufferView(Extents, Ndarray):
     """A part of an array: nothing is copied, and the array stays alive.
 
     `array[a:b, ...]` makes one of any container; this constructor makes one of `size` elements from the element `offset` on of anything
@@ -98,21 +98,6 @@ class BufferView(Ndarray):
     def get_ndarray(self) -> Any:
         """The array that the view is of."""
         return self.arr
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes, without those of elements."""
-        return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * math.prod(self.element_shape) * self.dtype.size
 
     def _companion(self, which: str) -> BufferView | None:
         found = getattr(self._parent, which)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from . import _runtime
-from ._dtypes import BF16_BITS, DataType, from_bf16, store, to_dtype, to_memory_dtype
+from ._dtypes import BF16_BITS, DataType, store, to_dtype, to_memory_dtype, to_numbers
 from ._errors import QuadrantsShapeError
 from ._interop import HUGE, InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
@@ -82,6 +83,29 @@ class Companions:
     def has_dual(self) -> bool:
         """Whether tangent storage is allocated."""
         return self._has("dual")
+
+
+class Extents:
+    """How much there is of a tensor or view; `_live_shape` is its shape, or an exception after a reset."""
+
+    _live_shape: tuple[int, ...]
+    element_shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, without those of elements."""
+        return len(self._live_shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._live_shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * math.prod(self.element_shape) * self.dtype.size
 
 
 class Copies:
@@ -218,7 +242,7 @@ class ContainerMethods(InteropMethods, Companions, Copies):
         """The vector or matrix at `index`: what is written to it reaches the container."""
         part = self._fetch(index)
         if self._device is not None or part.dtype == BF16_BITS:
-            numbers = from_bf16(part) if part.dtype == BF16_BITS else part
+            numbers = to_numbers(part)
             shown = numbers.view(_WrittenBack)
             shown._flush = functools.partial(self._write_back, part, numbers, index)
             return view_of(shown, self.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,25 @@ def to_memory_dtype(dtype: DataType) -> np.dtype:
 def from_numpy_dtype(dtype: np.dtype) -> Any:
     """The data type of the elements of a NumPy array, or None when kernels have no such type."""
     return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # that of the package ml_dtypes
+
+
+def import_torch() -> Any:
+    """The module `torch`: optional, loaded only for programs that ask for torch tensors."""
+    module = sys.modules.get("torch")
+    if module is None:
+        import torch as module
+    return module
+
+
+def to_torch_dtype(dtype: Any) -> Any:
+    """The torch data type with the same values."""
+    found, torch = to_dtype(dtype), import_torch()
+    return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
+
+
+def to_numbers(elements: np.ndarray) -> np.ndarray:
+    """The elements of an array in a type that NumPy knows: those of bf16 as f32, others as they are."""
+    return from_bf16(elements) if elements.dtype == BF16_BITS else elements
 
 
 def from_bf16(bits: np.ndarray) -> np.ndarray:

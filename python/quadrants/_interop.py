@@ -12,21 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _runtime
+from . import _dtypes, _options, _runtime
 from ._device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
-from ._dtypes import (
-    BF16_BITS,
-    DataType,
-    bf16,
-    find_dtype,
-    from_bf16,
-    from_numpy_dtype,
-    store,
-    to_dtype,
-    to_memory_dtype,
-    to_numpy_dtype,
-    u1,
-)  # fmt: skip
+from ._dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_memory_dtype, to_numbers, to_numpy_dtype
 from ._matrix import unwrap
 
 HUGE = 4 << 20  # from here on copies are worth threads, and their destination huge pages
@@ -72,20 +60,6 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = count * dtype.itemsize
     bytes_ = _runtime.NdarrayBase(_runtime.u8, (), (size,), None, None, _runtime.Buffer(size, True))
     return bytes_.view().view(dtype).reshape(shape)
-
-
-def import_torch() -> Any:
-    """The module `torch`: optional, loaded only for programs that ask for torch tensors."""
-    module = sys.modules.get("torch")
-    if module is None:
-        import torch as module
-    return module
-
-
-def to_torch_dtype(dtype: Any) -> Any:
-    """The torch data type with the same values."""
-    found, torch = to_dtype(dtype), import_torch()
-    return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
 
 
 def find_any_array(value: Any, name: str) -> DeviceArray | np.ndarray | None:
@@ -140,8 +114,7 @@ def _view_torch(tensor: Any, name: str) -> np.ndarray:
 def as_array(value: Any) -> np.ndarray:
     """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
-        elements = value._fetch()
-        return from_bf16(elements) if elements.dtype == BF16_BITS else elements
+        return to_numbers(value._fetch())
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.device.type == "meta":
@@ -149,8 +122,7 @@ def as_array(value: Any) -> np.ndarray:
         value = (value if value.layout is torch.strided else value.to_dense()).detach().cpu().resolve_neg()
         return _view_torch(value.float() if value.dtype is torch.bfloat16 else value, "arr")
     if (on_device := find_device_array(value, "the array")) is not None:
-        elements = on_device.fetch(element_dtype(on_device.make_stand_in(), "the array"))
-        return from_bf16(elements) if elements.dtype == BF16_BITS else elements
+        return to_numbers(on_device.fetch(element_dtype(on_device.make_stand_in(), "the array")))
     found = find_array(value, "the array")
     return np.asarray(unwrap(value)) if found is None else found
 
@@ -162,7 +134,7 @@ def _as_numbers(bits: np.ndarray, copy: bool | None) -> np.ndarray:
     except ImportError:
         if copy is False:
             raise ValueError("Zero-copy not available: NumPy has no bfloat16 without the package ml_dtypes") from None
-        return from_bf16(bits)
+        return _dtypes.from_bf16(bits)
     return bits.view(bfloat16)
 
 
@@ -191,10 +163,13 @@ class InteropMethods:
 
     def _shaped_view(self, keep_dims: bool, is_kept: bool = False) -> np.ndarray:
         """The view in the shape that results have: elements of one column with or without their second axis. Who keeps it may write."""
-        view, rank = self.view() if is_kept else self._fetch(), len(self.element_shape)
-        if rank == 1 and keep_dims:
-            return view[..., None]
-        return view[..., 0] if rank == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1 else view
+        return self._in_shape(self.view() if is_kept else self._fetch(), keep_dims)
+
+    def _in_shape(self, elements: Any, keep_dims: bool) -> Any:
+        if len(self.element_shape) == 1 and keep_dims:
+            return elements[..., None]
+        is_squeezed = self._squeezes_columns and not keep_dims and self.element_shape[1:] == (1,)
+        return elements[..., 0] if is_squeezed else elements
 
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
@@ -250,7 +225,7 @@ class InteropMethods:
         return self._export_torch(device, copy, keep_dims, dtype, out)
 
     def _export_torch(self, device: Any, copy: bool | None, keep_dims: bool, dtype: Any, out: Any) -> Any:
-        torch = sys.modules.get("torch") or import_torch()
+        torch = sys.modules.get("torch") or _dtypes.import_torch()
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims, is_kept=True)
             if not self._may_run_backwards or min(view.strides, default=0) >= 0:
@@ -285,11 +260,8 @@ class InteropMethods:
             view = torch.from_dlpack(self)
         else:
             view = _as_tensor(torch, np.array(self._fetch(), order="C")).to(f"cuda:{self._device}")
-        if len(self.element_shape) == 1 and keep_dims:
-            view = view[..., None]
-        elif len(self.element_shape) == 2 and self._squeezes_columns and not keep_dims and self.element_shape[1] == 1:
-            view = view[..., 0]
-        wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else to_torch_dtype(dtype)
+        view = self._in_shape(view, keep_dims)
+        wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else _dtypes.to_torch_dtype(dtype)
         target = view.device if device is None else torch.device(device)
         if copy is False and (target.type != "cuda" or target.index not in (None, self._device) or wanted != view.dtype):
             raise ValueError(
@@ -395,7 +367,7 @@ class InteropMethods:
 
 def element_dtype(array: np.ndarray, name: str) -> DataType:
     """The data type of an array's elements; raises `TypeError` that says what is the matter when kernels have none."""
-    found = from_numpy_dtype(array.dtype)
+    found = _dtypes.from_numpy_dtype(array.dtype)
     if found is None:
         order = " (its byte order is not the machine's)" if array.dtype.byteorder in "<>" and array.dtype.kind in "fiu" else ""
         raise TypeError(f"unsupported array dtype {array.dtype}{order} for argument {name}")

@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -59,7 +59,7 @@ class PerformanceDispatcher:
         self._get_geometry_hash = get_geometry_hash
         self._schedule = schedule
         self._implementations: list[DispatchImpl] = []
-        self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, Counter[int] | None]]] = {}
+        self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, dict[int, float] | None]]] = {}
         self._lock = threading.Lock()
         self._has_reported = False
         functools.update_wrapper(self, prototype)
@@ -125,14 +125,14 @@ class PerformanceDispatcher:
                 print(f"perf_dispatch '{self.name}': warning: '{wanted}' is not among them, measuring instead")
         return found
 
-    def _race(self, compatible: list[int]) -> Iterator[tuple[int, Counter[int] | None]]:
+    def _race(self, compatible: list[int]) -> Iterator[tuple[int, dict[int, float] | None]]:
         """Who serves each call with one geometry, and where its seconds are to be added, or None."""
         schedule, warmup = self._schedule, self._schedule["first_warmup"]
         while True:
             # The last registered one first, as programs for the reference see it.
             for position in compatible[::-1] * warmup:
                 yield position, None
-            seconds: Counter[int] = Counter()
+            seconds: dict[int, float] = defaultdict(float)
             for position in compatible[::-1] * max(1, schedule["active"]):
                 yield position, seconds
             winner = min(seconds or compatible, key=seconds.__getitem__)  # not one that only raised

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _options, _runtime
@@ -13,6 +13,7 @@ class _Handle:
     """Something of the driver's that ends with the runtime it was made in."""
 
     _noun = ""
+    _destroy: Callable[[int], None]
 
     def __init__(self, handle: int, is_owned: bool):
         self._value, self._is_owned, self._epoch = handle, is_owned, _runtime.statistics()["epoch"]
@@ -37,9 +38,6 @@ class _Handle:
         if self._is_owned and handle and self._is_alive():
             self._destroy(handle)
 
-    def _destroy(self, handle: int) -> None:
-        raise NotImplementedError
-
     def __enter__(self) -> Any:
         return self
 
@@ -54,7 +52,7 @@ class _Handle:
 class Stream(_Handle):
     """A queue of launches. `qd.Stream(handle)` is one of another library, such as torch's `cuda_stream`, which stays that library's."""
 
-    _noun = "Stream"
+    _noun, _destroy = "Stream", staticmethod(_runtime.destroy_stream)
 
     def __init__(self, handle: int = 0):
         super().__init__(int(handle), False)
@@ -75,14 +73,11 @@ class Stream(_Handle):
         """(version, handle), for libraries that ask."""
         return (0, self.handle)
 
-    def _destroy(self, handle: int) -> None:
-        _runtime.destroy_stream(handle)
-
 
 class Event(_Handle):
     """A mark in a stream. Make one with `qd.create_event`."""
 
-    _noun = "Event"
+    _noun, _destroy = "Event", staticmethod(_runtime.destroy_event)
 
     def __init__(self) -> None:
         super().__init__(_runtime.make_event(), True)
@@ -102,9 +97,6 @@ class Event(_Handle):
     def elapsed_ms(self, other: Event) -> float:
         """Milliseconds from this mark to another; both have been waited for. 0 on the CPU."""
         return _runtime.elapsed_milliseconds(self._use(), other._use())
-
-    def _destroy(self, handle: int) -> None:
-        _runtime.destroy_event(handle)
 
 
 def get_handle(stream: Stream | None) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import enum
-import math
+import operator
 from typing import Any
 
 from . import _runtime, _types
-from ._container import Companions, ContainerMethods
+from ._container import Companions, ContainerMethods, Copies, Extents
 from ._field import Field, make_field
 from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack, make_ndarray
@@ -23,7 +23,11 @@ class Backend(enum.IntEnum):
     NDARRAY = 1
 
 
-class Tensor(Companions, _runtime.TensorBase):
+def _behind(name: str, doc: str) -> Any:
+    return property(operator.attrgetter(f"_impl.{name}"), doc=doc)
+
+
+class Tensor(Companions, Extents, Copies, _runtime.TensorBase):
     """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
 
     Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
@@ -52,40 +56,11 @@ class Tensor(Companions, _runtime.TensorBase):
         """Whether a field or an ndarray is behind it."""
         return Backend.NDARRAY if isinstance(self._impl, (Ndarray, StructNdarray)) else Backend.FIELD
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents, without the axes of elements."""
-        return self._impl.shape
-
-    @property
-    def element_shape(self) -> tuple[int, ...]:
-        """() of scalars, (n,) of vectors, (n, m) of matrices."""
-        return self._impl.element_shape
-
-    @property
-    def dtype(self) -> Any:
-        """Scalar type of the elements."""
-        return self._impl.dtype
-
-    @property
-    def layout(self) -> tuple[int, ...] | None:
-        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
-        return self._impl.layout
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes, without those of elements."""
-        return len(self._impl._live_shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self._impl._live_shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * math.prod(self.element_shape) * self.dtype.size
+    shape: tuple[int, ...] = _behind("shape", "Extents, without the axes of elements.")
+    element_shape: tuple[int, ...] = _behind("element_shape", "() of scalars, (n,) of vectors, (n, m) of matrices.")
+    dtype = _behind("dtype", "Scalar type of the elements.")
+    layout: tuple[int, ...] | None = _behind("layout", "Axes from the outermost in memory to the innermost; None: in order.")
+    _live_shape: tuple[int, ...] = _behind("_live_shape", "The shape, or the reason why there is no memory.")
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -142,7 +117,7 @@ class Tensor(Companions, _runtime.TensorBase):
         self._impl[key] = value
 
     def __len__(self) -> int:
-        if not self._impl._live_shape:
+        if not self._live_shape:
             raise TypeError("a 0-d tensor has no length")
         return self.shape[0]
 
@@ -151,9 +126,6 @@ class Tensor(Companions, _runtime.TensorBase):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return type(self)(copy.deepcopy(self._impl, memo))
-
-    def __copy__(self) -> Tensor:
-        return self.__deepcopy__({})
 
     def __reduce__(self) -> Any:
         return (type(self), (self._impl,))

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .._dtypes import import_torch
 from .._errors import QuadrantsTypeError
-from .._interop import import_torch
 from .._kernel import Kernel
 from .._parameters import Parameter
 from ._operator import ARRAY_KINDS, Operator

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .._dtypes import find_dtype, to_dtype, to_numpy_dtype
-from .._interop import to_torch_dtype
+from .._dtypes import find_dtype, to_dtype, to_numpy_dtype, to_torch_dtype
 
 __all__ = ["cook_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
 
