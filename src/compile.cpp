@@ -16,6 +16,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <mutex>
@@ -91,9 +92,17 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.lineTables = !options.getText(Option::line_tables).empty();
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
   if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.mostThreads = int(std::min<int64_t>(most, result.mostThreads));
-  llvm::StringRef replay = options.getText(Option::replay);
-  if (replay.ends_with(".ll")) result.replay = replay.str();
+  result.replay = options.getText(Option::replay);
   return result;
+}
+
+/// The option replay for one kernel, whose name stands for `{kernel}` in it; nothing where there is no such file.
+std::string findReplay(std::string path, const std::string &kernel) {
+  constexpr std::string_view mark = "{kernel}";
+  size_t place = path.find(mark);
+  if (place == std::string::npos) return path;
+  path.replace(place, mark.size(), kernel);
+  return llvm::sys::fs::exists(path) ? path : "";
 }
 
 /// The option replay: an edited stage takes the place of the compiled one.
@@ -205,6 +214,7 @@ public:
     const std::string &onlyKernel = options.getText(Option::dump_kernel);
     llvm::StringRef shortName = llvm::StringRef(artifact.kernel).rsplit('.').second;
     std::string name = shortName.empty() ? artifact.kernel : shortName.str();
+    options.set(int(Option::replay), findReplay(options.getText(Option::replay), name));
     isWatched = onlyKernel.empty() || onlyKernel == artifact.kernel || onlyKernel == name;
     stages.emplace(name, isWatched ? options.getText(Option::dump) : "", isWatched ? options.getText(Option::stop_after) : "");
     stages->startAt(started);

@@ -47,7 +47,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 def cache_info() -> CacheInfo:
     """What lies in the disk cache. Without a runtime, the cache that `qd.init()` would use."""
-    options = _options.collect({}) if _options.current is None else _options.current
+    options = _options.collect({})[0] if _options.current is None else _options.current
     folder = Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
     sizes = []
     for path in _entries(folder):

@@ -82,11 +82,14 @@ def init(
     for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
         if value is not None:
             keywords[name] = value
-    values = _options.collect(keywords)
+    values, warnings = _options.collect(keywords)
     if not _test_mode:
         _runtime.set_log_level(values["log_level"])
+    for text in warnings:
+        _logging.warn(text)
     chosen = _choose_arch(arch, enable_fallback, values)
     values.update(arch=chosen.name, enable_fallback=enable_fallback)
+    _options.apply_dump_variables(values)
     if values["check_races"] and chosen is Arch.cuda:
         raise ValueError(
             "check_races=True is not possible with arch=qd.cuda, where iterations have no order: look for races with arch=qd.cpu"

@@ -40,8 +40,8 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value.name if isinstance(value, _runtime.DataType) else value for name, value in values.items()}
 
 
-def collect(keywords: dict[str, Any]) -> dict[str, Any]:
-    """All option values: keywords win over the environment, which wins over the defaults. Checks every value."""
+def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """All option values, checked, and what to warn of: keywords win over the environment, which wins over the defaults."""
     unknown = [name for name in keywords if name not in _ROWS]
     if unknown:
         import difflib  # at a mistake only
@@ -52,6 +52,7 @@ def collect(keywords: dict[str, Any]) -> dict[str, Any]:
     if "default_up" in keywords:
         raise KeyError("'default_up' always follows 'default_ip' and cannot be set: set default_ip instead")
     values: dict[str, Any] = {}
+    warnings = []
     for name, (kind, default, _, _, scope) in _ROWS.items():
         variable = "QD_" + name.upper()
         variable = variable if variable in os.environ else _ALIASES.get(name, variable)
@@ -61,12 +62,25 @@ def collect(keywords: dict[str, Any]) -> dict[str, Any]:
             values[name] = check(name, _parse(name, kind, default, variable, text))
         if name in keywords:
             if text:
-                _logging.warn(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
+                warnings.append(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
             values[name] = check(name, keywords[name])
     values["default_up"] = _runtime.u64 if values["default_ip"] is _runtime.i64 else _runtime.u32
     if values["debug"]:
         values["check_out_of_bound"] = True
-    return values
+    return values, warnings
+
+
+def apply_dump_variables(values: dict[str, Any]) -> None:
+    """The variables that dump stages into `debug_dump_path` and take edited ones from there, as values of `dump` and `replay`."""
+    folder, is_cached = values["debug_dump_path"], values["offline_cache"] or values["src_ll_cache"]
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST")):
+        values["dump"] = values["dump"] or folder
+    stages = {"QD_LOAD_IR": "3_llvm.ll"} | ({"QUADRANTS_LOAD_PTX": "4_asm.s"} if values["arch"] == "cuda" else {})
+    wanted = [name for name in stages if os.environ.get(name, "0") not in ("", "0") and values["arch"] != "python"]
+    if wanted and is_cached:
+        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False, src_ll_cache=False)")
+    for name in wanted:
+        values["replay"] = os.path.join(folder, "{kernel}", stages[name])
 
 
 def _parse(name: str, kind: str, default: Any, variable: str, text: str) -> Any:

@@ -13,13 +13,14 @@ namespace qd::backends {
 std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                        const TargetOptions &options, Stages &stages, artifact::Artifact &artifact) {
   stages.begin("LLVM IR");
+  bool isReplayed = llvm::StringRef(options.replay).ends_with(".ll");
   // Names are for people who read dumps.
-  ctx.setDiscardValueNames(!stages.isWatched() && options.replay.empty());
+  ctx.setDiscardValueNames(!stages.isWatched() && !isReplayed);
   codegen::EmitOptions emitOptions{options.fastMath,    options.parallel,  options.lanes,     options.blockSize,
                                    options.mostThreads, options.pieceSize, options.lineTables};
   std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);
   if (!module) return nullptr;
-  if (!options.replay.empty()) {
+  if (isReplayed) {
     llvm::SMDiagnostic error;
     module = llvm::parseIRFile(options.replay, error, ctx);
     if (!module) throw std::runtime_error(options.replay + ": " + error.getMessage().str());

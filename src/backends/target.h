@@ -38,7 +38,7 @@ struct TargetOptions {
   int mostThreads = 1024;         ///< of a block
   int64_t pieceSize = 0;          ///< operations of a function, roughly; 0: any number
   bool lineTables = false;        ///< the lines of the user's source are in the binary
-  std::string replay;             ///< .ll file that takes the place of the emitted LLVM IR
+  std::string replay;             ///< .ll file that takes the place of the emitted LLVM IR, or .s file of what is made of it for a GPU
   ObjectStore *objects = nullptr; ///< null: nothing is kept
 };
 

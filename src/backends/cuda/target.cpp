@@ -10,6 +10,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/PatternMatch.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 
 namespace qd::backends::cuda {
@@ -132,6 +133,11 @@ public:
     if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
+    if (llvm::StringRef(options.replay).ends_with(".s")) {
+      auto edited = llvm::MemoryBuffer::getFile(options.replay);
+      if (!edited) throw std::runtime_error(options.replay + ": " + edited.getError().message());
+      ptx.assign((*edited)->getBufferStart(), (*edited)->getBufferEnd());
+    }
     if (!stages.finish("4_asm.s", [&](llvm::raw_ostream &output) { output << llvm::StringRef(ptx.data(), ptx.size()); }))
       return mlir::success();
     artifact.binary.assign(ptx.begin(), ptx.end());

@@ -380,3 +380,10 @@ def test_loops_with_blocks_of_other_sizes_are_launched_apart() -> None:
             x[i % 100] += 1
 
     assert make_ptx(kernel).count(".visible .entry") == 3
+
+
+def test_edited_ptx_takes_the_place_of_the_compiled_one(tmp_path: Path) -> None:
+    edited = tmp_path / "kernel.s"
+    edited.write_text(copy_between_fields().replace("ret;", "ret; // edited"))
+    qd.init(arch=qd.cpu, offline_cache=False, replay=str(tmp_path / "{kernel}.s"))
+    assert "// edited" in copy_between_fields()

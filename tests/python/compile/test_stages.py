@@ -69,6 +69,25 @@ def test_replay_takes_an_edited_stage(tmp_path: Path, stage: str) -> None:
     assert x.to_numpy().tolist() == [9, 9, 9, 9]
 
 
+def test_variables_dump_into_a_folder_and_take_edited_stages_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"arch": qd.cpu, "debug_dump_path": str(tmp_path)}
+    monkeypatch.setenv("QD_DUMP_IR", "1")
+    qd.init(**options)
+    make_kernels()[1]()
+    monkeypatch.setenv("QD_DUMP_IR", "0")
+    monkeypatch.setenv("QD_LOAD_IR", "1")
+    stage = tmp_path / "fill" / "3_llvm.ll"
+    stage.write_text(stage.read_text().replace(" 7", " 9"))
+    with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR:"):
+        qd.init(**options)
+    qd.init(**options, offline_cache=False, src_ll_cache=False)
+    x, fill, other = make_kernels()
+    fill()
+    assert x.to_numpy().tolist() == [9, 9, 9, 9]
+    other()  # there is no file for it
+    assert not (tmp_path / "fill.1").exists()
+
+
 def test_a_replay_that_does_not_parse_names_stage_and_kernel(tmp_path: Path) -> None:
     broken = tmp_path / "broken.mlir"
     broken.write_text("qd.kernel")

@@ -72,6 +72,19 @@ def test_the_number_of_threads_has_a_short_variable(monkeypatch):
     assert qd.cfg.cpu_max_num_threads == 3
 
 
+def test_edited_stages_need_the_caches_off(monkeypatch):
+    monkeypatch.setenv("QD_LOAD_IR", "1")
+    monkeypatch.setenv("QUADRANTS_LOAD_PTX", "1")  # which the CPU has none of
+    with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR: "):
+        qd.init(offline_cache=False)
+    qd.init(offline_cache=False, src_ll_cache=False, debug_dump_path="/there")
+    assert qd._options.get("replay") == "/there/{kernel}/3_llvm.ll"
+    values = {**qd._options.current, "arch": "cuda", "offline_cache": True}
+    with pytest.raises(ValueError, match="with QD_LOAD_IR and QUADRANTS_LOAD_PTX: "):
+        qd._options.apply_dump_variables(values)
+    qd.init(arch=qd.python)
+
+
 def test_bad_environment_is_refused(monkeypatch):
     monkeypatch.setenv("QD_DEFAULT_IP", "16")
     with pytest.raises(ValueError, match="Invalid QD_DEFAULT_IP=16, should be 32 or 64"):
