@@ -77,7 +77,7 @@ struct Input {
   /// Another input reaches the same memory, and the code knows. Without this, a field overlaps no other input of the launch, and an array
   /// that is updated none other that is.
   bool mayAlias = false;
-  Region read, written; ///< tensor: for tapes; additions read nothing. Derived: `read` as it was before
+  Region read, written; ///< tensor: for tapes; additions read nothing. Derived: `read` as it was before, `written` without a look
 };
 
 /// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/describe.h)

@@ -237,7 +237,20 @@ NB_MODULE(_runtime, m) {
       .def("undo", &launch::Journal::undo, "mark"_a)
       .def("begin_replay", &launch::Journal::beginReplay, "before"_a, "after"_a)
       .def("end_replay", &launch::Journal::endReplay)
-      .def("redo", &launch::Journal::redo);
+      .def("redo", &launch::Journal::redo)
+      .def(
+          "added_only_to",
+          [](const launch::Journal &journal, nb::handle container, uint64_t leastMicroseconds) {
+            return journal.addedOnlyTo(container.ptr(), leastMicroseconds);
+          },
+          "container"_a, "least_microseconds"_a)
+      .def(
+          "launch_joined",
+          [](launch::Journal &journal, nb::handle kernel, nb::handle arguments, nb::handle loss) {
+            return journal.launchJoined(kernel.ptr(), arguments.ptr(), loss.ptr());
+          },
+          "kernel"_a, "arguments"_a, "loss"_a)
+      .def("accept", &launch::Journal::accept);
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },

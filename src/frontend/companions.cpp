@@ -7,6 +7,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -24,8 +26,13 @@ static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
 }
 
 void Session::addCompanions() {
-  const bool isReverse = request.mode == AutodiffMode::Reverse || request.mode == AutodiffMode::Replay;
-  if (request.mode != AutodiffMode::Forward && !isReverse) return;
+  static const std::map<AutodiffMode, const char *> derivatives{{AutodiffMode::Forward, "forward"},
+                                                                {AutodiffMode::Reverse, "reverse"},
+                                                                {AutodiffMode::Replay, "replay"},
+                                                                {AutodiffMode::Joined, "joined"}};
+  auto derivative = derivatives.find(request.mode);
+  if (derivative == derivatives.end()) return;
+  const bool isReverse = request.mode != AutodiffMode::Forward;
   const char *name = isReverse ? "grad" : "dual";
   llvm::DenseMap<uint32_t, uint32_t> companions;
   const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: companions are added to the list
@@ -64,9 +71,7 @@ void Session::addCompanions() {
   }
   for (auto kernel : module->getOps<ir::KernelOp>()) {
     kernel.setArgumentBytes(artifact.argumentBytes);
-    kernel->setAttr(ir::kDerivative, builder.getStringAttr(request.mode == AutodiffMode::Replay ? "replay"
-                                                           : isReverse                          ? "reverse"
-                                                                                                : "forward"));
+    kernel->setAttr(ir::kDerivative, builder.getStringAttr(derivative->second));
   }
 }
 

@@ -10,7 +10,7 @@ inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
 /// Of a qd.tensor_argument: an array that shares memory with another one, both of which are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 
-/// Of a qd.kernel that is to be differentiated: "forward" or "reverse".
+/// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "joined".
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 
 /// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.
@@ -26,6 +26,9 @@ inline constexpr llvm::StringLiteral kLost = "qd.lost";
 inline constexpr llvm::StringLiteral kKnownBefore = "qd.known_before";
 /// Of a qd.kernel: offsets of the containers that it reads as they were before the kernel that it is derived from.
 inline constexpr llvm::StringLiteral kReadsBefore = "qd.reads_before";
+
+/// Of a qd.kernel that runs together with its gradient: offsets of the gradients that it writes without a look at what they were.
+inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 
 /// Of a qd.load: memory is read each time, whatever was read before.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";

@@ -1,6 +1,7 @@
 // companions.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
 //
-// Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone.
+// Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone. One
+// that the last call of a tape is going to overwrite becomes stale: zeros are written where something else looks at it first.
 #include "launch/journal.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
@@ -38,7 +39,8 @@ void noteHostWrite(PyObject *container, PyObject *index) {
   Ref::adopt(PyObject_CallFunctionObjArgs(pause.held, container, index, nullptr));
 }
 
-static bool isZero(const TensorObject &object) {
+bool isZero(const TensorObject &object) {
+  if (object.tensor.state == runtime::Tensor::State::Stale) return true;
   uint64_t writes = object.tensor.buffer->getWrites();
   return writes == object.clearedAt && writes != Buffer::kUncounted;
 }
@@ -56,6 +58,19 @@ static bool tryClear(TensorObject &object) {
   return true;
 }
 
+bool isAlone(const TensorObject &object) {
+  const runtime::BufferRef &buffer = object.tensor.buffer;
+  return !object.isWindow && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
+}
+
+void wakeCleared(TensorObject &object) {
+  object.tensor.wake();
+  object.isReplaced = false;
+  tryClear(object);
+  object.tensor.buffer->noteWrite();
+  object.clearedAt = object.tensor.buffer->getWrites();
+}
+
 PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
   return guard([&]() -> PyObject * {
     uint8_t kind = readKind(kindObject);
@@ -65,6 +80,10 @@ PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
       if (object->companion != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
           Py_REFCNT(self) == 0 || isZero(*object))
         continue;
+      if (object->isReplaced && isAlone(*object)) {
+        object->tensor.makeStale();
+        continue;
+      }
       if (tryClear(*object))
         object->clearedAt = object->tensor.buffer->getWrites();
       else

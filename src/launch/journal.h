@@ -51,7 +51,29 @@ public:
   /// Before Python writes to an element, or (Py_None) anywhere.
   static void noteWrite(PyObject *container, PyObject *index);
 
+  /// Of the last launch that was noted: whether all it does is to add to the container, and that it took so long.
+  bool addedOnlyTo(PyObject *container, uint64_t leastMicroseconds) const {
+    return sum.get() == container && sumMicroseconds >= leastMicroseconds;
+  }
+  void noteSum(PyObject *container, uint64_t microseconds) {
+    sum = Ref::borrow(container);
+    sumMicroseconds = microseconds;
+  }
+
+  /// joined_launch.cpp. Calls a kernel of the mode Joined. False: nothing was done, as it has other effects than to add to the loss, or
+  /// as gradients are not known to be zero.
+  bool launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss);
+  /// Uncovers the gradients that the last such call left. False: something has looked at them since, and they were zero.
+  bool accept();
+  void addHidden(const Ref &object, bool isReplaced);
+
 private:
+  /// A gradient that a joined launch wrote, and how often its memory had been written then.
+  struct Hidden {
+    Ref object;
+    uint64_t writes;
+    bool isReplaced;
+  };
   /// Indices from and to (exclusive) along each axis; empty: all elements.
   using Box = std::vector<std::array<int64_t, 2>>;
   struct Read {
@@ -100,6 +122,9 @@ private:
   size_t undone = SIZE_MAX; ///< entries from here on are undone
   size_t replayBegin = 0, replayEnd = 0;
   Journal *outerReplay = nullptr;
+  Ref sum;
+  uint64_t sumMicroseconds = 0;
+  std::vector<Hidden> uncertain;
 };
 
 /// The innermost journal of this thread, or null.

@@ -2,6 +2,7 @@
 
 #include "launch/data_type.h"
 #include "launch/external_array.h"
+#include "launch/joined_launch.h"
 #include "launch/plan_parts.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
@@ -253,7 +254,12 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
   }
   const runtime::Tensor &tensor = getTensor(object);
-  if (tensor.typeKey != input.key) return Fit::No;
+  if (frame.joined && input.isWritten) frame.joined->note(*reinterpret_cast<TensorObject *>(object), *input.input);
+  if (tensor.typeKey != input.key) {
+    if (tensor.state != runtime::Tensor::State::Stale) return Fit::No;
+    wakeCleared(*reinterpret_cast<TensorObject *>(object));
+    if (tensor.typeKey != input.key) return Fit::No;
+  }
   if (input.isWritten) {
     if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
     tensor.buffer->noteLaunch(getState().launches + 1);

@@ -21,6 +21,8 @@
 
 namespace qd::launch {
 
+class JoinedLaunch;
+
 /// The memory that one launch walks the plan with, on its caller's stack.
 struct PlanFrame {
   unsigned char *block = nullptr; ///< argument block
@@ -30,6 +32,7 @@ struct PlanFrame {
   size_t ownedCount = 0;
   std::vector<HostArray> hostArrays; ///< what the device cannot read where it is
   void *stream = nullptr;            ///< in which another library works on its arrays; null: in order with everything
+  JoinedLaunch *joined = nullptr;    ///< where gradients that are written are noted
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);

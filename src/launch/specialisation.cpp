@@ -1,6 +1,7 @@
 #include "launch/specialisation.h"
 
 #include "launch/data_type.h"
+#include "launch/joined_launch.h"
 #include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/numpy.h"
@@ -210,9 +211,14 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
       frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
   frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
+  if (kernel.mode == support::AutodiffMode::Joined) [[unlikely]] {
+    if (!joinedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
+    (frame.plan.joined = joinedLaunch)->begin();
+  }
   Fit fit = plan->read(arguments, frame.plan);
   if (fit != Fit::Yes) return fit;
   if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
+  if (frame.plan.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
 }
@@ -246,7 +252,42 @@ Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&resu
   frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
   Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
   if (kept) Journal::noteEnd(accesses, frame.plan.block);
+  if (journal) journal->noteSum(findSum(accesses), lastMicroseconds);
   result = kept.release();
+  return Fit::Yes;
+}
+
+/// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
+PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) const {
+  if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty() || getState().memory) return nullptr;
+  PyObject *sum = nullptr;
+  for (const Plan::Access &access : accesses) {
+    if (!access.input->isWritten) continue;
+    if (sum || !access.input->isUpdated || !access.input->read.isEmpty) return nullptr;
+    sum = access.object;
+  }
+  return sum;
+}
+
+/// Together with its gradient, under a tape: True, or False where that may not be.
+Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  JoinedLaunch &joined = *frame.plan.joined;
+  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
+  bool isPossible = frame.plan.hostArrays.empty() && !frame.plan.stream && joined.isPossible(accesses);
+  result = Py_NewRef(isPossible ? Py_True : Py_False);
+  if (!isPossible) return Fit::Yes;
+  Ref answer = Ref::adopt(std::exchange(result, nullptr));
+  std::vector<Ref> objects;
+  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
+  joined.prepare();
+  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  run(kernel, frame, result);
+  if (!result) return Fit::Yes;
+  Ref::adopt(std::exchange(result, nullptr));
+  Journal::noteEnd(accesses, frame.plan.block);
+  joined.finish();
+  result = answer.release();
   return Fit::Yes;
 }
 

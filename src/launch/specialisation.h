@@ -35,6 +35,8 @@ private:
   Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
+  Fit runJoined(KernelObject &kernel, Frame &frame, PyObject *&result);
+  PyObject *findSum(const std::vector<Plan::Access> &accesses) const;
   Fit runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);
   PyObject *buildResult(KernelObject &kernel, const unsigned char *block);

@@ -174,6 +174,7 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 void requireAlive(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
+  if (getTensor(self).state == Tensor::State::Stale) return wakeCleared(tensorObject(self));
   // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
   Ref hook = importAttribute("quadrants._snode", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
@@ -414,7 +415,7 @@ static PyObject *tryCopy(PyObject *self, PyObject *other) {
 }
 
 static PyObject *getStateName(TensorObject &object) {
-  static const char *names[] = {"unplaced", "alive", "dead"};
+  static const char *names[] = {"unplaced", "alive", "dead", "alive"};
   return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
 }
 
@@ -451,7 +452,7 @@ static PyObject *overlap(PyObject *, PyObject *args) {
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors.first; object; object = object->next)
-    if (object->tensor.state == Tensor::State::Alive && !object->isWindow) ++(object->tensor.isField ? fields : ndarrays);
+    if (object->tensor.hasMemory() && !object->isWindow) ++(object->tensor.isField ? fields : ndarrays);
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
 }
 
@@ -476,7 +477,7 @@ static PyObject *listTensors(PyObject *, PyObject *) {
     for (TensorObject *object = allTensors.first; object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
       // Without references it is being deleted.
-      if (object->tensor.state != Tensor::State::Alive || object->isWindow || Py_REFCNT(self) == 0) continue;
+      if (!object->tensor.hasMemory() || object->isWindow || Py_REFCNT(self) == 0) continue;
       const runtime::BufferRef &buffer = object->tensor.buffer;
       PyObject *file = object->code ? reinterpret_cast<PyCodeObject *>(object->code)->co_filename : Py_None;
       append(list,

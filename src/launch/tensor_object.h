@@ -21,6 +21,7 @@ struct TensorObject {
   int line;                      ///< and the line
   bool isWindow;                 ///< of a container that has the memory
   uint8_t companion;             ///< 1: the gradient of another container, 2: its tangent
+  bool isReplaced;               ///< a gradient that the last call of a tape wrote without a look at what it was
   uint64_t clearedAt;            ///< count of its buffer's writes when all elements were zero
   const State *program;          ///< that it was made in, whose reset ends it
   TensorObject *previous, *next; ///< all containers, so that reset reaches them
@@ -66,6 +67,12 @@ bool isPacked(const runtime::Tensor &tensor);
 void noteHostWrite(PyObject *container, PyObject *index);
 PyObject *markCompanion(PyObject *self, PyObject *kind);
 PyObject *clearCompanions(PyObject *module, PyObject *kind);
+/// Whether the elements have been set to zero and nothing has written to them since.
+bool isZero(const TensorObject &object);
+/// Makes the zeros of a stale container true.
+void wakeCleared(TensorObject &object);
+/// Whether nobody but the container reaches its memory, so that it may be stale.
+bool isAlone(const TensorObject &object);
 
 void addTensorTypes(PyObject *module);
 /// Takes the memory of every container away; views keep theirs.

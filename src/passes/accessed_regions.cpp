@@ -186,6 +186,15 @@ void findReplacedRegions(ModuleOp module, artifact::Artifact &artifact) {
     if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsBefore))
       for (artifact::Input &input : artifact.inputs)
         if (llvm::is_contained(offsets.asArrayRef(), int32_t(input.offset))) input.read.isEmpty = false;
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReplaces)) {
+      DenseSet<uint32_t> used;
+      kernel.walk([&](TensorArgumentOp argument) { used.insert(argument.getOffset()); });
+      for (artifact::Input &input : artifact.inputs) {
+        input.isWritten &= input.kind == artifact::Input::Kind::Tensor && used.contains(input.offset);
+        if (llvm::is_contained(offsets.asArrayRef(), int32_t(input.offset))) input.written.isEmpty = false;
+      }
+    }
 }
 
 } // namespace qd::passes

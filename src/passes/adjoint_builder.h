@@ -70,6 +70,7 @@ public:
   mlir::ModuleOp module;
   const Activity &activity;
   bool hasFailed = false;
+  bool isJoined = false; ///< the kernel's additions are done, too, and their adjoint is 1 (joined.h)
 
 private:
   ir::FuncOp makeFunction(ir::FuncOp like, llvm::StringRef suffix, mlir::TypeRange inputs, mlir::TypeRange results);

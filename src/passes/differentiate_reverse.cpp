@@ -1,10 +1,11 @@
 // differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
 //
-// In:   a kernel marked `reverse` or `replay` whose containers name their gradients (kCompanion); exits are flags (normalise_exits.cpp).
+// In:   a kernel marked `reverse`, `replay` or `joined` whose containers name their gradients (kCompanion); exits are flags (normalise_exits.cpp).
 // Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its own.
 // Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
 #include "passes/adjoint_builder.h"
+#include "passes/joined.h"
 #include "passes/lost_values.h"
 #include "passes/remove_dead.h"
 
@@ -25,14 +26,18 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     bool isChanged = false;
     for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
       auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
-      bool isReplay = mode && mode.getValue() == "replay";
-      if (!mode || (!isReplay && mode.getValue() != "reverse")) continue;
+      if (!mode || !llvm::is_contained({"reverse", "replay", "joined"}, mode.getValue())) continue;
       isChanged = true;
-      if (isReplay) prepareReplay(module, kernel);
-      if (failed(differentiate(module, kernel))) return signalPassFailure();
+      bool isJoined = mode.getValue() == "joined";
+      if (mode.getValue() == "replay") prepareReplay(module, kernel);
+      if (isJoined && failed(requireSum(module, kernel))) return signalPassFailure();
+      DenseMap<uint32_t, uint32_t> primals = listGradients(kernel);
+      FailureOr<KernelOp> derived = differentiate(module, kernel, isJoined);
+      if (failed(derived)) return signalPassFailure();
+      removeDead(module);
+      if (isJoined) replaceFirstAdditions(*derived, primals);
     }
     if (!isChanged) return;
-    removeDead(module);
     removeUncalled(module);
     chooseBefore(module);
     if (failed(refuseLostValues(module))) return signalPassFailure();
@@ -49,18 +54,30 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return failure(walked.wasInterrupted());
   }
 
-  static LogicalResult differentiate(ModuleOp module, KernelOp kernel) {
+  /// Offsets: of a gradient → of what it is the gradient of.
+  static DenseMap<uint32_t, uint32_t> listGradients(KernelOp kernel) {
+    DenseMap<uint32_t, uint32_t> primals;
+    kernel.walk([&](TensorArgumentOp argument) {
+      if (auto companion = argument->getAttrOfType<ArrayAttr>(kCompanion))
+        primals[uint32_t(cast<IntegerAttr>(companion[0]).getInt())] = argument.getOffset();
+    });
+    return primals;
+  }
+
+  static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined) {
     if (failed(refuseLostOrder(module))) return failure();
     Activity activity(module);
     markOverwrittenLoads(kernel, activity);
     DerivedFunctions functions(module, activity);
+    functions.isJoined = isJoined;
     OpBuilder builder(kernel);
     auto target = cast<KernelOp>(builder.insert(kernel->cloneWithoutRegions()));
     target.getBody().emplaceBlock();
     target.setResultTypesAttr(builder.getArrayAttr({}));
     AdjointBuilder(functions).buildKernel(kernel, target);
     kernel.erase();
-    return failure(functions.hasFailed);
+    if (functions.hasFailed) return failure();
+    return target;
   }
 
   /// The originals, in so far as nothing calls them any more.

@@ -14,7 +14,7 @@ namespace qd::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/passes.h.inc"
 
-/// "forward", "reverse" or "replay" of a kernel that is to be differentiated, else nothing.
+/// "forward", "reverse", "replay" or "joined" of a kernel that is to be differentiated, else nothing.
 static llvm::StringRef findDerivative(mlir::ModuleOp module) {
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
     if (auto mode = kernel->getAttrOfType<mlir::StringAttr>(ir::kDerivative)) return mode.getValue();
@@ -29,7 +29,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   // First: a derived kernel is compiled like any other.
   llvm::StringRef derivative = findDerivative(module);
   if (derivative == "forward") pipeline.addPass(createDifferentiateForward());
-  if (derivative == "reverse" || derivative == "replay") {
+  if (!derivative.empty() && derivative != "forward") {
     pipeline.addPass(createNormaliseExits());
     // From here on `if`, `for` and `while` say alone which operations run.
     pipeline.addPass(createDifferentiateReverse());

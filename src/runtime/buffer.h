@@ -43,6 +43,7 @@ public:
   static BufferRef borrow(void *data, size_t bytes, bool isWritable, void *owner, void (*giveBack)(void *),
                           std::shared_ptr<DeviceMemory> memory = nullptr);
 
+  bool hasOneOwner() const { return owners.load(std::memory_order_acquire) == 1; }
   void *getData() const { return data; }
   size_t getSize() const { return size; }
   bool isWritable() const { return writable; }

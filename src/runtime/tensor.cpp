@@ -14,9 +14,19 @@ void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t 
   buffer = std::move(newBuffer);
   byteOffset = newByteOffset;
   range = bytes;
+  wake();
+}
+
+void Tensor::wake() {
   data = static_cast<unsigned char *>(buffer->getData()) + byteOffset;
   typeKey = isField ? layout::computeFieldKey(layout) : layout::computeArrayKey(layout, layout::isPacked(layout));
   state = State::Alive;
+}
+
+void Tensor::makeStale() {
+  state = State::Stale;
+  typeKey = 0;
+  data = nullptr;
 }
 
 bool mayOverlap(const Tensor &a, const Tensor &b) {
@@ -38,7 +48,7 @@ bool mayOverlap(const Tensor &a, const Tensor &b) {
 }
 
 void Tensor::release() {
-  if (state == State::Alive) state = State::Dead;
+  if (hasMemory()) state = State::Dead;
   typeKey = 0;
   data = nullptr;
   buffer = {};

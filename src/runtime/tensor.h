@@ -8,7 +8,8 @@ namespace qd::runtime {
 
 /// Fields and ndarrays alike. The layout has actual extents and strides.
 struct Tensor {
-  enum class State : uint8_t { Unplaced, Alive, Dead };
+  /// Stale: all elements count as zero, whatever their memory holds. `wake` comes before anything else.
+  enum class State : uint8_t { Unplaced, Alive, Dead, Stale };
 
   uint64_t typeKey = 0;          ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
   unsigned char *data = nullptr; ///< address of the first element
@@ -23,6 +24,10 @@ struct Tensor {
   void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
   /// Gives the memory back; views keep it.
   void release();
+  void makeStale();
+  /// From stale to alive, with what its memory holds.
+  void wake();
+  bool hasMemory() const { return state == State::Alive || state == State::Stale; }
 };
 
 /// Whether some byte may belong to elements of both. Members that interleave in one buffer are told apart.

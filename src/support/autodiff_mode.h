@@ -12,7 +12,8 @@ enum class AutodiffMode : uint8_t {
   Forward,    ///< results and tangents: `.dual` of what is written from `.dual` of what is read
   Reverse,    ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
   Second,     ///< tangents of adjoints: `.grad.dual`. Interpreted on every backend
-  Replay      ///< adjoints where a tape has kept what the kernel overwrites: containers are as they were before the call where that helps
+  Replay,     ///< adjoints where a tape has kept what the kernel overwrites: containers are as they were before the call where that helps
+  Joined      ///< the kernel itself and its adjoints in one pass, where all it does is to add to the loss of a tape
 };
 
 } // namespace qd::support

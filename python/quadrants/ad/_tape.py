@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _options, _runtime
+from .._errors import QuadrantsCompilationError
+from .._kernel import Kernel, derive
 from .._snode import check_all_placed
+from ..types.enums import AutodiffMode
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
+
 from ._recorded import HostWrite, Memories, Recorded, call, call_validated
+
+# Calls that take less are not worth another version of their kernel.
+_LEAST_MICROSECONDS = 50
 
 
 class Tape:
@@ -51,6 +58,8 @@ class Tape:
         self._journal: Any = None
         self._is_interpreted = False
         self._memories: Memories | None = None
+        self._may_join = False
+        self._joined: Recorded | None = None  # the last call, if its gradient is computed, too
 
     def __enter__(self) -> Tape:
         if self.entered:
@@ -71,6 +80,8 @@ class Tape:
         self._journal.enter()
         self._outer = _runtime.set_watcher(self._watch)
         self._outer_writes = _runtime.set_write_watcher(self._note_write)
+        is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
+        self._may_join = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -89,7 +100,13 @@ class Tape:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
         outer, begin = self._outer, self._journal.mark()
         before = self._remember(arguments)
-        if outer is not None:
+        if self._joined is not None:
+            vars(self._joined.function)["_ends_tapes"] = False
+            self._joined = None
+        is_joined = self._run_joined(kernel, arguments, keywords)
+        if is_joined:
+            result = None
+        elif outer is not None:
             result = outer(kernel, arguments, keywords)
         elif self.validation and not kernel.mode:
             result = call_validated(kernel, arguments, keywords)
@@ -98,7 +115,33 @@ class Tape:
         if not kernel.mode:
             memories = None if before is None else (before, self._remember(arguments) or before)
             self.calls.append(Recorded(kernel, arguments, keywords, begin, self._journal.mark(), memories))
+        if is_joined:
+            self._joined = self.calls[-1]
         return result
+
+    def _run_joined(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
+        """Run a kernel that ended the tape before together with its gradient, as `launch/joined_launch.h` says; False where it was not."""
+        if not self._may_join or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
+            return False
+        try:
+            joined = vars(kernel).get("_joined") or vars(kernel).setdefault("_joined", derive(kernel, AutodiffMode.JOINED))
+            is_done = self._journal.launch_joined(joined, arguments, self._checked.container)
+        except QuadrantsCompilationError:  # what is wrong is told when the gradient is compiled on its own
+            is_done = False
+        if not is_done:
+            vars(kernel)["_ends_tapes"] = False
+        return is_done
+
+    def _accept_joined(self) -> None:
+        """Drop the last call when its gradient is there; see whether it could be the next time."""
+        last = self.calls[-1] if self.calls else None
+        if self._joined is not None:
+            vars(self._joined.function)["_ends_tapes"] = is_accepted = last is self._joined and self._journal.accept()
+            if is_accepted:
+                self.calls.pop()
+        elif self._may_join and self._checked is not None and isinstance(last, Recorded) and isinstance(last.function, Kernel):
+            if self._journal.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
+                vars(last.function).setdefault("_ends_tapes", True)
 
     def _remember(self, arguments: tuple[Any, ...]) -> Memories | None:
         """What memory holds now, where calls are interpreted."""
@@ -136,6 +179,7 @@ class Tape:
         if self._clears_again and self.clear_gradients:
             _runtime.clear_companions(1)
         loss.seed()
+        self._accept_joined()
         self._journal.leave()
         self._run_backward()
         if self._memory is not None and self.grad_check:

@@ -10,8 +10,8 @@ __all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints, or
-    adjoints under a tape, which has what the kernel overwrites.
+    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints, adjoints
+    under a tape, which has what the kernel overwrites, or itself together with its adjoints.
     """
 
     NONE = 0
@@ -20,6 +20,7 @@ class AutodiffMode(enum.IntEnum):
     REVERSE = 3
     SECOND = 4
     REPLAY = 5
+    JOINED = 6
 
 
 class SNodeGradType(enum.IntEnum):

@@ -1,0 +1,88 @@
+#include "launch/joined_launch.h"
+
+#include <algorithm>
+
+namespace qd::launch {
+
+using State = runtime::Tensor::State;
+
+void JoinedLaunch::begin() {
+  hide();
+  areZero = true;
+}
+
+void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
+  if (!object.companion) return;
+  bool isStale = object.tensor.state == State::Stale;
+  areZero &= object.tensor.hasMemory() && isZero(object) && isAlone(object);
+  if (isStale) object.tensor.wake();
+  gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isStale});
+}
+
+/// What was stale becomes so again.
+void JoinedLaunch::hide() {
+  for (const Gradient &gradient : gradients)
+    if (gradient.isWoken && getObject(gradient).tensor.state == State::Alive) getObject(gradient).tensor.makeStale();
+  gradients.clear();
+}
+
+bool JoinedLaunch::isPossible(const Journal::Accesses &accesses) const {
+  bool isSum = false;
+  for (const Plan::Access &access : accesses) {
+    auto isGradient = [&](const Gradient &gradient) { return gradient.object.get() == access.object; };
+    if (access.input->isWritten && std::count_if(gradients.begin(), gradients.end(), isGradient) != (access.object == loss ? 0 : 1))
+      return false;
+    if (access.input->isWritten && access.object == loss && std::exchange(isSum, true)) return false;
+    if (!access.input->isWritten && mayOverlap(access.object, loss)) return false;
+  }
+  return isSum && areZero;
+}
+
+void JoinedLaunch::prepare() {
+  for (Gradient &gradient : gradients) {
+    if (gradient.isWoken && !gradient.isReplaced) wakeCleared(getObject(gradient));
+    gradient.isWoken = true; // an exception leaves it as zero as it was
+  }
+}
+
+void JoinedLaunch::finish() {
+  for (const Gradient &gradient : gradients) {
+    getObject(gradient).tensor.makeStale();
+    journal.addHidden(gradient.object, gradient.isReplaced);
+  }
+  gradients.clear();
+}
+
+//--- The journal's part ---
+
+bool Journal::launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss) {
+  uncertain.clear();
+  JoinedLaunch launch(*this, loss);
+  struct Use {
+    JoinedLaunch *before;
+    ~Use() { joinedLaunch = before; }
+  } use{std::exchange(joinedLaunch, &launch)};
+  return Ref::adopt(PyObject_CallObject(kernel, arguments)).get() == Py_True;
+}
+
+void Journal::addHidden(const Ref &object, bool isReplaced) {
+  uncertain.push_back({object, getTensor(object.get()).buffer->getWrites(), isReplaced});
+}
+
+bool Journal::accept() {
+  auto isAsLeft = [](const Hidden &entry) {
+    const runtime::Tensor &tensor = getTensor(entry.object.get());
+    return tensor.state == State::Stale && tensor.buffer->getWrites() == entry.writes;
+  };
+  bool isAccepted = std::all_of(uncertain.begin(), uncertain.end(), isAsLeft);
+  for (const Hidden &entry : uncertain) {
+    if (!isAccepted) break;
+    auto &object = *reinterpret_cast<TensorObject *>(entry.object.get());
+    object.tensor.wake();
+    object.isReplaced = entry.isReplaced;
+  }
+  uncertain.clear();
+  return isAccepted;
+}
+
+} // namespace qd::launch

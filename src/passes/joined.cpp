@@ -1,0 +1,118 @@
+// joined.cpp: what a kernel may do that runs together with its gradient, and gradients that need not be cleared for it
+#include "passes/joined.h"
+
+#include "ir/attributes.h"
+#include "passes/accesses.h"
+#include "passes/activity.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+/// Statements of the kernel or of a parallel loop in it, and what `if`s among them hold, run once where the gradient runs.
+static bool runsOnce(Operation *op) {
+  Operation *around = op->getParentOp();
+  while (isa<IfOp>(around)) around = around->getParentOp();
+  auto loop = dyn_cast<ForOp>(around);
+  return isa<KernelOp>(loop && loop.getParallel() ? loop->getParentOp() : around);
+}
+
+static TensorArgumentOp findArgument(Value place) {
+  ElementOp element = findElement(place);
+  return element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+}
+
+LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
+  std::optional<uint32_t> target;
+  auto isAddition = [&](Operation *op) {
+    auto atomic = dyn_cast<AtomicOp>(op);
+    if (!atomic || (atomic.getAtomicKind() != AtomicKind::add && atomic.getAtomicKind() != AtomicKind::sub)) return false;
+    TensorArgumentOp argument = findArgument(atomic.getRef());
+    if (!argument || !atomic.use_empty() || !isFloatScalar(atomic.getType()) || !runsOnce(atomic)) return false;
+    if (!target) target = argument.getOffset();
+    return *target == argument.getOffset();
+  };
+  auto isEffect = [](Operation *op) {
+    if (auto store = dyn_cast<StoreOp>(op)) return isOfContainer(store.getRef());
+    if (isa<AtomicOp, CompareExchangeOp>(op)) return isOfContainer(op->getOperand(0));
+    bool handsOn = isa<CallOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
+                     return isa<ir::TensorType>(operand.getType()) || (isa<RefType>(operand.getType()) && isOfContainer(operand));
+                   });
+    return handsOn || isa<PrintOp, AssertOp, RandomOp>(op);
+  };
+  auto walked = module.walk([&](Operation *op) {
+    if (!isEffect(op) || isAddition(op)) return WalkResult::advance();
+    op->emitError("a kernel runs together with its gradient where it only adds to one number");
+    return WalkResult::interrupt();
+  });
+  bool readsTarget = false;
+  kernel.walk([&](LoadOp load) {
+    TensorArgumentOp argument = findArgument(load.getRef());
+    readsTarget |= argument && target == argument.getOffset();
+  });
+  if (walked.wasInterrupted()) return failure();
+  if (readsTarget || !target) return kernel.emitError("a kernel runs together with its gradient where it adds to a number without reading it");
+  return success();
+}
+
+namespace {
+
+/// All that a kernel does with one gradient.
+struct Uses {
+  SmallVector<AtomicOp> additions; ///< in the order of the program
+  bool isElse = false;             ///< something else is done with it
+};
+
+/// The loop that the addition is a statement of, if each of its iterations has the element of its own indices, and every element is some
+/// iteration's.
+ForOp findCoveringLoop(AtomicOp first, uint32_t gradient, uint32_t primal) {
+  auto loop = dyn_cast<ForOp>(first->getParentOp());
+  auto element = first.getRef().getDefiningOp<ElementOp>();
+  if (!loop || !loop.getParallel() || !isa<KernelOp>(loop->getParentOp()) || !element) return {};
+  auto type = cast<ir::TensorType>(element.getTensor().getType());
+  if (element.getIndices() != ValueRange(loop.getBody().getArguments()) || !loop.getStep().empty()) return {};
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+    Value upper = loop.getUpper()[axis];
+    auto extent = upper.getDefiningOp<ExtentOp>();
+    auto argument = extent ? extent.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+    bool isOfSame = argument && extent.getAxis() == axis && (argument.getOffset() == gradient || argument.getOffset() == primal);
+    std::optional<int64_t> known = findInteger(upper);
+    if (findInteger(loop.getLower()[axis]) != 0 || !(isOfSame || (known && *known == type.getExtents()[axis]))) return {};
+  }
+  return loop;
+}
+
+} // namespace
+
+void replaceFirstAdditions(KernelOp kernel, const DenseMap<uint32_t, uint32_t> &primals) {
+  llvm::MapVector<uint32_t, Uses> gradients;
+  kernel.walk([&](ElementOp element) {
+    auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    if (!argument || !primals.contains(argument.getOffset())) return;
+    Uses &uses = gradients[argument.getOffset()];
+    for (Operation *user : element->getUsers()) {
+      auto atomic = dyn_cast<AtomicOp>(user);
+      bool isAddition = atomic && atomic.getAtomicKind() == AtomicKind::add && atomic.use_empty();
+      isAddition ? uses.additions.push_back(atomic) : void(uses.isElse = true);
+    }
+  });
+  SmallVector<int32_t> replaced;
+  for (auto &[gradient, uses] : gradients) {
+    if (uses.isElse || uses.additions.empty()) continue;
+    AtomicOp first = uses.additions.front();
+    ForOp loop = findCoveringLoop(first, gradient, primals.lookup(gradient));
+    auto isOfSameElement = [&](AtomicOp addition) {
+      auto element = addition.getRef().getDefiningOp<ElementOp>();
+      return loop->isProperAncestor(addition) && element.getIndices() == ValueRange(loop.getBody().getArguments());
+    };
+    if (!loop || !llvm::all_of(uses.additions, isOfSameElement)) continue;
+    OpBuilder builder(first);
+    StoreOp::create(builder, first.getLoc(), first.getValue(), first.getRef());
+    first.erase();
+    replaced.push_back(int32_t(gradient));
+  }
+  kernel->setAttr(kReplaces, DenseI32ArrayAttr::get(kernel.getContext(), replaced));
+}
+
+} // namespace qd::passes
