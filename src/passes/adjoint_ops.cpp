@@ -164,7 +164,8 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
   AtomicKind kind = op.getAtomicKind();
   if (kind == AtomicKind::add || kind == AtomicKind::sub) {
     if (isActive) {
-      Value adjoint = functions.isJoined ? makeFloat(builder, code.loc, op.getType(), 1) : code.load(shadow);
+      bool isLoss = functions.isJoined && isOfContainer(op.getRef());
+      Value adjoint = isLoss ? makeFloat(builder, code.loc, op.getType(), 1) : code.load(shadow);
       accumulate(op.getValue(), kind == AtomicKind::add ? adjoint : UnaryOp::create(builder, code.loc, UnaryKind::neg, adjoint), run);
     }
     if (ofOld) addTo(shadow, ofOld, isShared(op.getRef(), run));
