@@ -288,7 +288,8 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   // From here on the module holds no reference to a Python object.
   observer.leavePython();
   // While accesses still stand as the user wrote them.
-  if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Joined) passes::findAccessedRegions(*module, artifact);
+  if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Joined)
+    passes::findAccessedRegions(*module, artifact);
   bool succeeded = work->begin(std::move(module), started, sourceText);
 
   std::optional<CodeCache> cache;

@@ -151,8 +151,8 @@ class BoundKernel:
 def derive(primal: Any, mode: int) -> Kernel:
     """The kernel that is `primal` differentiated, with the same arguments: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`).
 
-    5 gives adjoints for tapes, which have what the kernel overwrites, 6 the kernel together with its adjoints, for their last calls. Kernels of adjoints return nothing. They have tangents, and that is
-    all there is of second order.
+    5 gives adjoints for tapes, which have what the kernel overwrites, 6 the kernel together with its adjoints, for the last call of a tape.
+    Kernels of adjoints return nothing. They have tangents, and that is all there is of second order.
     """
     if primal.mode and (primal.mode, mode) not in ((3, 2), (5, 2)):
         raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")

@@ -1,9 +1,9 @@
 // joined_launch.h: a call that runs a kernel and its gradient in one pass, because it may be the last one of a tape
 //
-// A kernel that only adds to the loss has gradients as soon as it runs, if nothing follows it on the tape: the gradient of the loss is 1 then.
-// Nobody knows at the call whether something follows. So what the pass leaves in the gradients stays hidden: they are stale, that is zero to
-// all who look. At the end of the tape `accept` uncovers it; whatever has looked at a gradient in between has made it zero, and gradients
-// are computed the usual way.
+// A kernel that only adds to the loss has gradients as soon as it runs, if nothing follows it on the tape: the gradient of the loss is 1
+// then. Nobody knows at the call whether something follows. So what the pass leaves in the gradients stays hidden: they are stale, that is
+// zero to all who look. At the end of the tape `accept` uncovers it; whatever has looked at a gradient in between has made it zero, and
+// gradients are computed the usual way.
 #pragma once
 
 #include "launch/journal.h"

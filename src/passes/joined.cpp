@@ -52,7 +52,8 @@ LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
     readsTarget |= argument && target == argument.getOffset();
   });
   if (walked.wasInterrupted()) return failure();
-  if (readsTarget || !target) return kernel.emitError("a kernel runs together with its gradient where it adds to a number without reading it");
+  if (readsTarget || !target)
+    return kernel.emitError("a kernel runs together with its gradient where it adds to a number without reading it");
   return success();
 }
 

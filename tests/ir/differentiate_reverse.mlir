@@ -130,3 +130,60 @@ qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "r
   %w = qd.unary sin %v : f32 -> f32
   qd.store %w, %place : !qd.ref<f32>
 }
+
+// -----
+
+// A kernel that only adds to one number runs together with its gradient, whose every element is overwritten.
+// CHECK-LABEL: qd.kernel @sum
+// CHECK-SAME: qd.replaces = array<i32: 16>
+// CHECK: qd.atomic add %{{.*}}, %{{.*}} : !qd.ref<f32>
+// CHECK: %[[PLACE:.*]] = qd.element %{{.*}}[%{{.*}}] : !qd.tensor<f32, [4]
+// CHECK: qd.store %{{.*}}, %[[PLACE]]
+// CHECK-NOT: y.grad
+qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %w = qd.binary mul %v, %v : f32, f32 -> f32
+    %to = qd.element %y[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
+    %unused = qd.atomic add %to, %w : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Not every element is some iteration's: what is added to has to be zero before.
+// CHECK-LABEL: qd.kernel @part_of_a_sum
+// CHECK-SAME: qd.replaces = array<i32>
+// CHECK: qd.atomic add
+// CHECK: qd.atomic add
+qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %zero = qd.constant 0 : si32
+  %three = qd.constant 3 : si32
+  qd.for parallel (%zero) to (%three) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %to = qd.element %y[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
+    %unused = qd.atomic add %to, %v : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %to = qd.element %y[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
+  %old = qd.load %to : !qd.ref<f32>
+  // expected-error @below {{a kernel runs together with its gradient where it only adds to one number}}
+  qd.store %old, %to : !qd.ref<f32>
+}

@@ -12,7 +12,6 @@ from .._snode import check_all_placed
 from ..types.enums import AutodiffMode
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
-
 from ._recorded import HostWrite, Memories, Recorded, call, call_validated
 
 # Calls that take less are not worth another version of their kernel.

@@ -10,8 +10,10 @@ __all__ = ["AutodiffMode", "Layout", "SNodeGradType"]
 
 
 class AutodiffMode(enum.IntEnum):
-    """What of a kernel runs: itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse), tangents of adjoints, adjoints
-    under a tape, which has what the kernel overwrites, or itself together with its adjoints.
+    """What of a kernel runs.
+
+    Itself, checks of what it overwrites, tangents (forward mode), adjoints (reverse mode), tangents of adjoints, adjoints under a tape,
+    which has what the kernel overwrites, or the kernel together with its adjoints.
     """
 
     NONE = 0

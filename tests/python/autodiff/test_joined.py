@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-import quadrants as qd
 from autodiff_support import numbers, scalar_loss
+
+import quadrants as qd
 
 pytestmark = pytest.mark.usefixtures("_joins_all")
 

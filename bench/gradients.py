@@ -1,0 +1,148 @@
+"""What gradients cost: (forward + gradient) / forward of loops of several kinds, launches, and compilation.
+
+    python bench/gradients.py [--scale 1.0] [--rounds 15]
+
+Each line has the figure and what it must reach. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient take turns, and
+the best times count, so that a machine whose speed drifts favours neither. `compile` is the time of the first call of a gradient kernel
+to that of its kernel, without the disk cache, of the pointwise kernel and of the loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import quadrants as qd
+
+STEPS = 32
+COMPILATIONS = 3  # of each kernel, of which the fastest counts
+
+
+def make_kernels(x: Any, loss: Any, steps: Any) -> dict[str, tuple[Callable[..., None], tuple[Any, ...], float]]:
+    """Kernels, arguments, and the greatest ratio."""
+
+    @qd.kernel
+    def pointwise():
+        for i in x:
+            v = x[i]
+            loss[None] += qd.sin(v) * qd.exp(-v * v) + v * v * v
+
+    @qd.kernel
+    def constant():
+        for i in x:
+            v = x[i]
+            for _ in range(STEPS):
+                v = v * 0.99 + qd.sin(v) * 0.01
+            loss[None] += v
+
+    @qd.kernel
+    def argument(count: int):
+        for i in x:
+            v = x[i]
+            for _ in range(count):
+                v = v * 0.99 + qd.sin(v) * 0.01
+            loss[None] += v
+
+    @qd.kernel
+    def from_field():
+        for i in x:
+            v = x[i]
+            for _ in range(steps[None]):
+                v = v * 0.99 + qd.sin(v) * 0.01
+            loss[None] += v
+
+    @qd.kernel
+    def while_loop():
+        for i in x:
+            v = x[i]
+            k = 0
+            while k < steps[None]:
+                v = v * 0.99 + qd.sin(v) * 0.01
+                k += 1
+            loss[None] += v
+
+    return {
+        "pointwise": (pointwise, (), 2.0),
+        f"{STEPS} constant steps": (constant, (), 3.5),
+        "bound as an argument": (argument, (STEPS,), 3.5),
+        "bound in a field": (from_field, (), 4.0),
+        "while": (while_loop, (), 5.0),
+    }
+
+
+def measure(function: Callable[[], None], calls: int = 1) -> float:
+    """Seconds of one of some calls in a row."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        function()
+    qd.sync()
+    return (time.perf_counter() - begin) / calls
+
+
+def show(name: str, value: str, wanted: str) -> None:
+    """One line."""
+    print(f"{name:34} {value:>22}   {wanted}")
+
+
+def compare_loops(elements: int, rounds: int) -> None:
+    """Ratios of a tape, and of the gradient kernel with its forward kernel, to the forward kernel."""
+    x = qd.field(qd.f32, shape=elements, needs_grad=True)
+    loss, steps = qd.field(qd.f32, shape=(), needs_grad=True), qd.field(qd.i32, shape=())
+    steps[None] = STEPS
+    fresh = [make_kernels(x, loss, steps) for _ in range(COMPILATIONS)]
+    for name, (kernel, arguments, most) in fresh[0].items():
+
+        def forward(kernel: Any = kernel, arguments: Any = arguments) -> None:
+            kernel(*arguments)
+
+        def tape(kernel: Any = kernel, arguments: Any = arguments) -> None:
+            with qd.ad.Tape(loss):
+                kernel(*arguments)
+
+        def gradient(kernel: Any = kernel, arguments: Any = arguments) -> None:
+            kernel.grad(*arguments)
+
+        colds = [[measure(lambda run=run: run(*arguments)) for run in (kernels[name][0], kernels[name][0].grad)] for kernels in fresh]
+        cold = [min(column) for column in zip(*colds, strict=True)]
+        functions = (forward, tape, gradient)
+        times = [[measure(function) for function in functions] for _ in range(rounds)]
+        best = [min(column) for column in zip(*times, strict=True)]
+        show(f"tape, {name}", f"{best[1] / best[0]:.2f}", f"<= {most}")
+        show(f"kernel.grad, {name}", f"{1 + best[2] / best[0]:.2f}", "")
+        show(f"compile, {name}", f"{cold[1] / cold[0]:.2f} ({cold[0] * 1e3:.0f} ms)", "<= 2.5")
+
+
+def measure_launches(rounds: int) -> None:
+    """Microseconds of the smallest tape and gradient kernel."""
+    x, loss = qd.field(qd.f32, shape=64, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def tiny():
+        for i in x:
+            loss[None] += x[i] * x[i]
+
+    def tape() -> None:
+        with qd.ad.Tape(loss):
+            tiny()
+
+    for name, function, most in (("tiny tape, µs", tape, 10), ("kernel.grad, µs", tiny.grad, 1)):
+        measure(function, 200)
+        show(name, f"{1e6 * min(measure(function, 500) for _ in range(rounds)):.2f}", f"<= {most}")
+
+
+def main() -> None:
+    """Prints all figures."""
+    parser = argparse.ArgumentParser(description="What gradients cost.")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--arch", default="cpu")
+    given = parser.parse_args()
+    qd.init(arch=getattr(qd, given.arch), offline_cache=False, log_level="error")
+    measure_launches(given.rounds)
+    compare_loops(int(2**20 * given.scale), given.rounds)
+
+
+if __name__ == "__main__":
+    main()
