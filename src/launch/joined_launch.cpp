@@ -4,7 +4,7 @@
 
 namespace qd::launch {
 
-using State = runtime::Tensor::State;
+using TensorState = runtime::Tensor::State;
 
 void JoinedLaunch::begin() {
   hide();
@@ -13,7 +13,7 @@ void JoinedLaunch::begin() {
 
 void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
   if (!object.companion) return;
-  bool isStale = object.tensor.state == State::Stale;
+  bool isStale = object.tensor.state == TensorState::Stale;
   areZero &= object.tensor.hasMemory() && isZero(object) && isAlone(object);
   if (isStale) object.tensor.wake();
   gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isStale});
@@ -22,7 +22,7 @@ void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
 /// What was stale becomes so again.
 void JoinedLaunch::hide() {
   for (const Gradient &gradient : gradients)
-    if (gradient.isWoken && getObject(gradient).tensor.state == State::Alive) getObject(gradient).tensor.makeStale();
+    if (gradient.isWoken && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.makeStale();
   gradients.clear();
 }
 
@@ -72,7 +72,7 @@ void Journal::addHidden(const Ref &object, bool isReplaced) {
 bool Journal::accept() {
   auto isAsLeft = [](const Hidden &entry) {
     const runtime::Tensor &tensor = getTensor(entry.object.get());
-    return tensor.state == State::Stale && tensor.buffer->getWrites() == entry.writes;
+    return tensor.state == TensorState::Stale && tensor.buffer->getWrites() == entry.writes;
   };
   bool isAccepted = std::all_of(uncertain.begin(), uncertain.end(), isAsLeft);
   for (const Hidden &entry : uncertain) {
