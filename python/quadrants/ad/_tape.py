@@ -113,9 +113,9 @@ class Tape:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
             memories = None if before is None else (before, self._remember(arguments) or before)
-            self.calls.append(Recorded(kernel, arguments, keywords, begin, self._journal.mark(), memories))
-        if is_joined:
-            self._joined = self.calls[-1]
+            recorded = Recorded(kernel, arguments, keywords, begin, self._journal.mark(), memories)
+            self.calls.append(recorded)
+            self._joined = recorded if is_joined else None
         return result
 
     def _run_joined(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
