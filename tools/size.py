@@ -19,8 +19,9 @@ LONG_FILE = 600
 LANGUAGE = "language and containers"
 # What files belong to beside the language, its containers and the processor. Names without their suffix, from src/ or python/quadrants/.
 CAPABILITIES = {
+    "long kernels": r"codegen/llvm/pieces|backends/cpu/parts",
     "devices": r"backends/(cuda/.*|link_device_library)|codegen/llvm/(grid.*|merged_tasks|host_numbers)|artifact/host_number"
-    r"|passes/host_numbers|_device_arrays|_streams|_program",
+    r"|frontend/with_statements|passes/host_numbers|_device_arrays|_streams|_program",
     "derivatives": r"passes/(adjoint.*|differentiate.*|derivatives|activity|lost_values|companions|normalise_exits|accessed_regions)"
     r"|(frontend|launch)/companions|launch/journal|frontend/stopped_gradients|support/autodiff_mode|ad/.*"
     r"|interpreter/(derivatives|recorder|tracking)",
