@@ -228,6 +228,8 @@ cache_read_only: Builtin
 no_activate: Builtin
 stop_grad: Builtin
 atomic_cas: Builtin
+atomic_load: Builtin
+atomic_store: Builtin
 volatile_load: Builtin
 graph_do_while: Builtin
 graph_parallel_context: Builtin

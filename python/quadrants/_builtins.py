@@ -161,6 +161,8 @@ _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("is_differentiated", lambda: False, "True in the kernels that compute derivatives, known while compiling."),
     ("stop_grad", _nothing, "No gradient flows into the container from the loop that this stands in."),
     ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
+    ("atomic_load", None, "Reads a place atomically, never from a register."),
+    ("atomic_store", None, "Stores to a place atomically."),
     ("volatile_load", None, "Reads a place, never from a register."),
     ("graph_do_while", None, "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
     ("graph_parallel_context", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),

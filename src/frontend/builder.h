@@ -485,11 +485,12 @@ private:
   /// The data type that an argument of `function` names; null for None.
   mlir::Type scalarTypeOf(const Value &value, const llvm::Twine &function);
   Value callBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
-  Value loadVolatile(const Value &target);
+  Value loadVolatile(const Value &target, llvm::StringRef name);
   Value callStaticPrint(Arguments &arguments);
   Value makeGrouped(const Value &operand);
   Value callStatic(Arguments &arguments);
   Value callMinMax(ir::BinaryKind kind, Arguments &arguments, llvm::StringRef name);
+  Value callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call);
   Value callAtomic(llvm::StringRef name, Arguments &arguments);
   Value callCast(const Value &value, mlir::Type scalar);
   Value callReduction(llvm::StringRef name, Arguments &arguments);

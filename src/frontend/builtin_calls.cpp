@@ -2,6 +2,8 @@
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -101,8 +103,32 @@ Value FunctionBuilder::rounded(const Value &value) {
   return load(makePlace(memory));
 }
 
+/// `order=` and `scope=` of an atomic operation, which by itself is relaxed: fences in front of it and behind it order no less.
+Value FunctionBuilder::callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call) {
+  auto take = [&](llvm::StringRef keyword, ArrayRef<llvm::StringRef> words) -> size_t {
+    auto given = llvm::find_if(arguments.named, [&](const auto &argument) { return argument.first == keyword; });
+    if (given == arguments.named.end()) return 0;
+    nb::object value = toPython(given->second);
+    auto word = llvm::find(words, value && PyUnicode_Check(value.ptr()) ? toText(value) : "");
+    if (word == words.end())
+      fail(error::kType, "'" + keyword + "' of " + name + "() is one of " + llvm::join(words, ", ") + ", got " + describe(given->second));
+    arguments.named.erase(given);
+    return size_t(word - words.begin());
+  };
+  size_t order = take("order", {"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
+  bool isBlock = take("scope", {"device", "block", "system"}) == 1;
+  if (order >= 2) create<ir::FenceOp>(isBlock);
+  Value result = call();
+  if (order && order != 2) create<ir::FenceOp>(isBlock);
+  return result;
+}
+
 Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
   llvm::StringRef row = name.drop_front(7);
+  if (row == "load") {
+    Value place = bind("qd." + name, arguments, "x")[0];
+    return place.isElement || isTensor(place) ? loadVolatile(place, name) : load(place);
+  }
   std::vector<Value> given = bind("qd." + name, arguments, row == "cas" ? "x expected desired" : "x y");
   const Value &place = given[0];
   bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
@@ -115,6 +141,8 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
     return makeComputed(
         widened(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type))));
   }
+  bool isStore = row == "store";
+  if (isStore) row = "exchange";
   std::optional<ir::AtomicKind> kind =
       ir::findKind<ir::AtomicKind>(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
   Type scalar = ir::getScalar(place.type);
@@ -125,15 +153,18 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
          "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
   kind = ofTruth(*kind, scalar);
-  if (place.is(Kind::Place)) return makeComputed(widened(create<ir::AtomicOp>(*kind, place.ir, operand)));
   SmallVector<mlir::Value> old;
-  for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
-    old.push_back(create<ir::AtomicOp>(*kind, componentPlace(place, position).ir, extract(operand, int64_t(position))));
-  return makeComputed(widened(makeVector(old, place.type)));
+  if (place.is(Kind::Place))
+    old.push_back(create<ir::AtomicOp>(*kind, place.ir, operand));
+  else
+    for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
+      old.push_back(create<ir::AtomicOp>(*kind, componentPlace(place, position).ir, extract(operand, int64_t(position))));
+  if (isStore) return makeObject(nb::none());
+  return makeComputed(widened(place.is(Kind::Place) ? old[0] : makeVector(old, place.type)));
 }
 
-Value FunctionBuilder::loadVolatile(const Value &target) {
-  if (isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to 'volatile_load': it reads an element");
+Value FunctionBuilder::loadVolatile(const Value &target, llvm::StringRef name) {
+  if (isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to '" + name + "': it reads an element");
   if (!target.is(Kind::Place) && !target.is(Kind::Components))
     fail(error::kSyntax, "'volatile_load' requires an lvalue (field / ndarray subscript), got " + describe(target));
   auto read = [&](const Value &place) -> mlir::Value {
@@ -187,7 +218,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   static const llvm::StringMap<Function> kFunctions = {
       {"assume_in_range", {"val base low high", kSame}},
       {"loop_unique", {"val covers?", kSame}},
-      {"volatile_load", {"x", [](auto &builder, auto, auto &given) { return builder.loadVolatile(given[0]); }}},
+      {"volatile_load", {"x", [](auto &builder, auto name, auto &given) { return builder.loadVolatile(given[0], name); }}},
       {"floor", {"x dtype?", kRound}},
       {"ceil", {"x dtype?", kRound}},
       {"round", {"x dtype?", kRound}},
@@ -267,7 +298,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
     return makeObject(nb::none());
   }
   if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
-  if (name.starts_with("atomic_")) return callAtomic(name, arguments);
+  if (name.starts_with("atomic_")) return callOrdered(name, arguments, [&] { return callAtomic(name, arguments); });
   auto kind = ir::findKind<ir::BinaryKind>(name);
   if (kind == BinaryKind::max || kind == BinaryKind::min) {
     if (arguments.positional.empty()) fail(error::kType, "qd." + name + "() takes one or more values");

@@ -33,11 +33,15 @@ from . import hosts, notices, scalars, values
 from .scalars import I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, truth, unary
 
+_ORDERS, _SCOPES = ("relaxed", "acquire", "release", "acq_rel", "seq_cst"), ("device", "block", "system")
+
 # functions of the package
 
 
-def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
+def atomic(evaluator: Any, name: str, place: Any, *operands: Any, order: str = "relaxed", scope: str = "device") -> Any:
     """A read-modify-write of a place; gives the old value."""
+    if order not in _ORDERS or scope not in _SCOPES:
+        raise QuadrantsTypeError(f"'order' of {name}() is one of {', '.join(_ORDERS)}, 'scope' one of {', '.join(_SCOPES)}")
     if evaluator.tensor(place) is not None:
         raise QuadrantsSyntaxError(f"cannot use a Field directly as the first operand of '{name}'")
     if not (is_place(place) or isinstance(place, Vec)) or not (place.data if isinstance(place, Vec) else place).flags.writeable:
@@ -48,7 +52,9 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
         if isinstance(place, Vec):
             raise QuadrantsTypeError("atomic_cas on tensor (vector / matrix) destinations is not supported")
         new = given[1] if old == given[0] else old
-    elif name == "atomic_exchange":
+    elif name == "atomic_load":
+        return old
+    elif name in ("atomic_exchange", "atomic_store"):
         new = given[0]
     else:
         row = ATOMICS[name]
@@ -59,7 +65,7 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any) -> Any:
             return old
         new = scalars.unchecked(binary, row.name, old, given[0])
     evaluator.write(place, new)
-    return old
+    return None if name == "atomic_store" else old
 
 
 def _bit_cast(_: Any, value: Any, kind: Any) -> Any:

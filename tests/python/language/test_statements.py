@@ -1,5 +1,6 @@
 """Assignment, branches, scopes (spec 1 S4)."""
 
+import numpy as np
 import pytest
 from language_support import run
 
@@ -153,6 +154,59 @@ def test_compare_and_exchange_stores_where_the_value_is_expected():
     x[0] = 5
     assert work(4) == 5 and x[0] == 5
     assert work(5) == 5 and x[0] == 9
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acquire", "release", "acq_rel", "seq_cst"])
+@pytest.mark.parametrize("dtype", [qd.i32, qd.u8, qd.f16, qd.f64, qd.u1])
+def test_atomic_loads_and_stores(dtype, order):
+    x, v = qd.field(dtype, 3), qd.Vector.field(2, dtype, ())
+
+    @qd.kernel
+    def kernel():
+        for i in x:
+            qd.atomic_store(x[i], i + 1, order=order)
+            old = qd.atomic_exchange(x[i], qd.atomic_load(x[i], order=order, scope="block") + 1, order=order, scope="system")
+            qd.atomic_store(v[None][0], old, scope="device")
+        local = 5
+        qd.atomic_store(local, 7)
+        qd.atomic_store(v[None], qd.Vector([qd.atomic_load(local), 1]))
+
+    kernel()
+    wanted = np.array([2, 3, 4]) if dtype is not qd.u1 else np.ones(3)
+    assert (x.to_numpy() == wanted).all()
+    assert (v[None].to_numpy() == np.array([7, 1], x.to_numpy().dtype)).all()
+
+
+@pytest.mark.parametrize("keywords", [{"order": "consume"}, {"order": 1}, {"scope": "grid"}])
+def test_atomics_take_orders_and_scopes_that_there_are(keywords):
+    x = qd.field(qd.i32, 3)
+
+    @qd.kernel
+    def kernel():
+        for i in x:
+            qd.atomic_add(x[i], 1, **qd.static(keywords))
+
+    with pytest.raises(qd.QuadrantsTypeError, match=r"'(order|scope)' of (qd\.)?atomic_add\(\)"):
+        kernel()
+
+
+def test_a_message_is_seen_with_its_flag():
+    data, flag, seen = qd.field(qd.i32, 64), qd.field(qd.i32, 64), qd.field(qd.i32, 64)
+
+    @qd.kernel
+    def kernel(start: qd.i32):
+        for i in range(64):
+            data[i] = start + i
+            qd.atomic_store(flag[i], start, order="release")
+            other = (i + 7) % 64
+            if qd.atomic_load(flag[other], order="acquire") == start:
+                seen[i] = qd.volatile_load(data[other]) - start - other
+            else:
+                seen[i] = 0
+
+    for start in range(1, 200):
+        kernel(start)
+        assert not seen.to_numpy().any()
 
 
 def test_atomics_on_vectors_work_by_component():
