@@ -367,3 +367,24 @@ def test_loop_over_a_name_that_stands_for_a_container():
 def test_the_vector_of_a_container_without_axes_is_looped_over():
     body = "m[None] = [n, 2, 3]\ntotal = 0\nfor x in m[None]:\n    total = total * 10 + x\nreturn total"
     assert run(body, preamble="m = qd.Vector.field(3, qd.i32, ())", n=("qd.i32", 1)) == 123
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64])
+def test_sums_of_floats_are_the_same_for_any_number_of_threads(dtype):
+    results = set()
+    for threads in (1, 2, 3, 2):
+        qd.init(arch=qd.cpu, deterministic=True, cpu_max_num_threads=threads)
+        x, total = qd.field(dtype, 100_001), qd.field(dtype, ())
+
+        @qd.kernel
+        def add_up() -> dtype:  # noqa: B023
+            local = dtype(0)  # noqa: B023
+            for i in x:
+                x[i] = qd.sin(dtype(i)) * 1e3
+            for i in x:
+                total[None] += x[i]  # noqa: B023
+                local += x[i]  # noqa: B023
+            return local
+
+        results.add((add_up(), total[None]))
+    assert len(results) == 1
