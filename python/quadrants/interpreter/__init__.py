@@ -3,29 +3,33 @@
 It is the oracle of the compiler: integers and strictly rounded floats agree bit for bit. And it is a debugger: kernels run under pdb, with
 breakpoints, coverage and prints, because the rewritten code keeps the lines of the user's file.
 
+The compiler's frontend looks at each version of a kernel first: mistakes and warnings are its business, and what runs here is correct.
 `rewrite` turns a function into Python that calls the `Evaluator`; `scalars` has the arithmetic, `values` vectors, structs and elements,
 `meanings` the language's functions, and `hosts` knows the objects of the package.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import linecache
 import sys
 import threading
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from quadrants import _compile, _errors, _options, _parameters
+from quadrants._source import get_source
+from quadrants.types.enums import AutodiffMode
 
-from . import hosts, notices, scalars
+from . import hosts, scalars
 from .checks import Checks
 from .evaluator import Evaluator
 from .recorder import Recorder
-from .values import ReadOnlyError
 
 _RECURSION = 20_000
 _lock = threading.RLock()
@@ -52,34 +56,31 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
     """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
-        _evaluator.is_graph, _evaluator.kernel = kernel.use_graph, kernel
-        vars(scalars.options).update({name: _options.get(name) for name in _LANGUAGE_OPTIONS})
+        _evaluator.kernel = kernel
+        vars(scalars.options).update({name: _options.get(name) for name in ("debug", "short_circuit_operators")})
         checks_nans = bool(_options.get("check_nan"))
         is_checked = scalars.options.debug or checks_nans
         scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
-        vars(scalars.options).update(default_ip=hosts.check_dtype(int), default_fp=hosts.check_dtype(float))
+        vars(scalars.options).update(default_ip=hosts.dtype_of(int), default_fp=hosts.dtype_of(float))
         recorder = Recorder(_evaluator, kernel, validates) if validates or kernel.mode else None
         scalars.options.recorder = recorder
+        given = [hosts.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
+        _check_version(kernel, arguments, given)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
-            pairs = enumerate(zip(kernel.parameters, arguments, strict=False))
-            given = [hosts.argument(parameter, position, value) for position, (parameter, value) in pairs]
             for parameter, argument in zip(kernel.parameters, given, strict=True):
                 if parameter.kind != "template" and dataclasses.is_dataclass(argument):
                     _evaluator.owners[id(argument)] = (argument, "annotated")
-            _evaluator.is_new_version = _note_version(kernel, given)
-            value = hosts.executable(kernel.__wrapped__, kernel.parameters, "parameter", _evaluator)(*given)
+            value = hosts.executable(kernel.__wrapped__, kernel.parameters, "fixed", _evaluator)(*given)
             if recorder is not None:
                 recorder.finish()
-            return hosts.result(value, kernel.results)
+            return None if kernel.results is None else hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
-        except _OF_PYTHON as error:
-            is_of_source = isinstance(error, OSError) and error.errno is None  # a function without text
-            if isinstance(error, ReadOnlyError) or is_of_source or _is_of_python_code(error):
-                raise
-            raise _with_frames(error, f"{type(error).__name__}: {error}") from error
+        except Exception:
+            _check(kernel, arguments)  # what was captured may have changed
+            raise
         finally:
             scalars.options.recorder = None
             if recorder is not None:
@@ -87,14 +88,46 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
             sys.setrecursionlimit(limit)
 
 
-def _note_version(kernel: Any, given: list[Any]) -> bool:
-    """Remembers the types of arguments, and the values of those that are known while compiling; False when they are known already."""
+def _check(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    """Raises what the compiler has against a kernel, and warns as it does."""
+    source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+    mode = int(min(kernel.mode, AutodiffMode.REVERSE))  # of tangents of gradients the source is the same
+    options = _options.plain(_options.current or {})
+    with _without_debugger():
+        try:
+            _compile._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
+        except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
+            if type(error) is not _errors.QuadrantsCompilationError or " when calling `" not in str(error):
+                raise
+        except Exception:
+            return  # of Python code, which the run itself calls
+
+
+@contextlib.contextmanager
+def _without_debugger() -> Iterator[None]:
+    """Breakpoints in what the frontend calls are for the run itself."""
+    trace, hook, bdb = sys.gettrace(), sys.breakpointhook, sys.modules.get("bdb")
+    stop = bdb and bdb.Bdb.set_trace
+    sys.settrace(None)
+    sys.breakpointhook = lambda *_, **__: None
+    if bdb:
+        bdb.Bdb.set_trace = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        sys.breakpointhook = hook
+        if bdb:
+            bdb.Bdb.set_trace = stop
+        sys.settrace(trace)
+
+
+def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) -> None:
+    """Checks a kernel that is new for types of arguments, or for the values of those that are known while compiling."""
     reads = {f"argument {each.name}": hosts.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
     known = _versions.setdefault(kernel, [])
-    if reads in known:
-        return False
-    known.append(reads)
-    return True
+    if reads not in known:
+        _check(kernel, arguments)
+        known.append(reads)
 
 
 def list_versions(kernel: Any) -> list[dict[str, str]]:
@@ -103,33 +136,13 @@ def list_versions(kernel: Any) -> list[dict[str, str]]:
 
 
 def forget() -> None:
-    """Forgets which warnings were given and which kernels ran."""
-    notices.restart()
+    """Forgets which kernels ran."""
     _versions.clear()
 
 
 def seed(number: int) -> None:
     """Begins the random numbers anew."""
     _evaluator.random = np.random.Generator(np.random.Philox(number % 2**64))
-
-
-def _is_of_python_code(error: Exception) -> bool:
-    """Whether a function that is neither a kernel nor of this package raised the error: it knows best what it says."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code if trace is not None else None
-    return code is not None and "_qd" not in code.co_freevars and not code.co_filename.startswith(_errors.PACKAGE)
-
-
-_LANGUAGE_OPTIONS = ("debug", "short_circuit_operators", "strict_conditions", "raise_on_templated_floats")
-_OF_PYTHON = (ArithmeticError, AttributeError, EOFError, LookupError, NameError, NotImplementedError, OSError, TypeError, ValueError)
-_FOREIGN = {
-    TypeError: "QuadrantsTypeError",
-    IndexError: "QuadrantsIndexError",
-    NameError: "QuadrantsNameError",
-    AttributeError: "QuadrantsAttributeError",
-}
 
 
 def _with_frames(error: Exception, text: str) -> Exception:
@@ -141,12 +154,9 @@ def _with_frames(error: Exception, text: str) -> Exception:
         if "_qd" in code.co_freevars:
             frames.append((code.co_filename, code.co_name, *_position(code, trace)))
         trace = trace.tb_next
-    mistake = getattr(error, "_qd_frame", None)
-    if mistake is not None:
-        frames.append(mistake)
     if report := getattr(error, "report", None):
         text = f"{report[0]}: kernel[{frames[0][1]}] tid=0, {report[1]}" + _errors.call_stack(frames)
-    return _errors.compile_error(_FOREIGN.get(type(error), type(error).__name__), text, frames)
+    return _errors.compile_error(type(error).__name__, text, frames)
 
 
 def _position(code: types.CodeType, trace: types.TracebackType) -> tuple[int, int, int, int]:

@@ -13,17 +13,11 @@ from typing import Any
 import numpy as np
 
 from quadrants import _indices
-from quadrants._errors import (
-    QuadrantsAttributeError,
-    QuadrantsCompilationError,
-    QuadrantsNameError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-)
+from quadrants._errors import QuadrantsTypeError
 
 from . import hosts, meanings, scalars, values
 from .scalars import options, typed
-from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
+from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
 _OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim")
 
@@ -32,11 +26,14 @@ class Accesses:
     """What a kernel reads: names from outside, members, elements, slices."""
 
     def __init__(self) -> None:
-        self.dry = 0
-        self.is_new_version = False  # a kernel is launched with what it was not launched with before
-        self.is_graph = False  # the kernel that runs was declared with graph=True
         self.kernel: Any = None  # the one that runs
         self.integer_members: weakref.WeakKeyDictionary[Any, dict[tuple[int, str], Any]] = weakref.WeakKeyDictionary()
+        self.random = np.random.Generator(np.random.Philox(0))
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what the launch before left behind."""
+        self.dry = 0
         self.skipped: list[tuple[bool, bool]] = []  # of each operator around: whether an operand is skipped, and that was known before
         self.links: list[Any] = []  # of each chain of comparisons around: the operand that the next link begins with
         self.noted: list[Any] = []
@@ -44,57 +41,25 @@ class Accesses:
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
         self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and what they are in kernels
         self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
-        self.without: tuple[Any, str] | None = None  # the container without gradient or tangent that was asked for it last
-        self.nested = 0  # calls under way that stand in run-time branches and loops
-        self.random = np.random.Generator(np.random.Philox(0))
-
-    def reset(self) -> None:
-        """Forgets what an interrupted launch left behind."""
-        self.dry, self.nested, self.skipped, self.links, self.without = 0, 0, [], [], None
-        self.tensors.clear()
-        self.outside.clear()
-        self.owners.clear()
-        self.results.clear()
 
     def skips_assertions(self) -> bool:
         """Whether `assert` has no effect."""
         return not options.debug or self.dry > 0
 
     read = staticmethod(read)
-    truth = staticmethod(truth)
+    truth = bool
     convert = staticmethod(hosts.convert)
+    slice = staticmethod(builtins.slice)
     formatted = staticmethod(meanings.format_value)
 
-    def slice(self, lower: Any, upper: Any, step: Any, length: int) -> builtins.slice:
-        """A slice; one of a known length may begin anywhere."""
-        if length > 0 and is_runtime(lower):
-            return builtins.slice(values.RuntimeBound(lower), values.RuntimeBound(upper), step)
-        return builtins.slice(lower, upper, step)
-
-    def known(self, what: str, value: Any) -> Any:
-        """A value that has to be known before the kernel runs."""
-        if is_runtime(value):
-            raise QuadrantsSyntaxError(f"{what} must be known while compiling, got {scalars.type_name(read(value))}")
-        return value
-
-    def object_operand(self, kind: str, is_static: bool, value: Any) -> Any:
+    def object_operand(self, value: Any) -> Any:
         """An operand of `is` or `in`, which look at compile-time objects."""
-        if is_runtime(value):
-            found = f"got {scalars.type_name(read(value))}"
-            if kind == "In":
-                raise QuadrantsSyntaxError(f'"In" is only supported inside `qd.static`. Both sides must be known while compiling, {found}')
-            if is_static:
-                text = "requires a direct `qd.template()` or `qd.Tensor` kernel argument and `None`, or other objects known while compiling"
-                raise QuadrantsSyntaxError(f'Operator "{kind}" inside `qd.static` {text}, {found}')
-            raise QuadrantsSyntaxError(f'Operator "{kind}" in Quadrants scope is not supported: it compares compile-time objects, {found}')
         return value.owner if isinstance(value, Tensor) else value
 
-    def captured(self, value: Any, is_name: bool = False) -> Any:
+    def captured(self, value: Any) -> Any:
         """A value from outside the kernel: scalars become compile-time numbers, host vectors and structs constants."""
         if isinstance(value, np.generic) or is_place(value):
             return value.item()
-        if is_name and options.raise_on_templated_floats and isinstance(value, float):
-            raise QuadrantsCompilationError("Not permitted to access floats as global values")
         if isinstance(value, (list, tuple, dict)):
             if id(value) not in self.outside:
                 self.outside[id(value)] = (value, hosts.with_plain_numbers(value))
@@ -103,12 +68,7 @@ class Accesses:
 
     def outer(self, name: str) -> Any:
         """A name that is no variable here though the function has one of that name elsewhere."""
-        found = sys._getframe(1).f_globals.get(name, getattr(builtins, name, self))
-        if found is self:
-            frame = sys._getframe(1)
-            near = hosts.closest(name, {*frame.f_locals, *frame.f_globals} - {name})
-            raise QuadrantsNameError(f'Name "{name}" is not defined' + (f'; did you mean "{near}"?' if near else ""))
-        return self.captured(found)
+        return self.captured(sys._getframe(1).f_globals.get(name, getattr(builtins, name, None)))
 
     def tensor(self, value: Any) -> Tensor | None:
         """The elements of a container, or None for anything else."""
@@ -119,14 +79,8 @@ class Accesses:
             known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
         return known[1] if known else None
 
-    def require_companion(self, value: Any) -> None:
-        """Raises for a gradient or tangent that is not there."""
-        if value is None and self.without is not None:
-            raise hosts.without_companion(*self.without)
-
-    def member(self, base: Any, name: str, is_static: bool = False) -> Any:
-        """The place of a member or component, or the attribute of a compile-time object; `is_static` inside `qd.static`."""
-        self.require_companion(base)
+    def member(self, base: Any, name: str) -> Any:
+        """The place of a member or component, or the attribute of a compile-time object."""
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
             return part if part is not None else meanings.vector_attribute(self, base, name)
@@ -135,13 +89,8 @@ class Accesses:
                 return base.members[name]
             if name in base.methods:
                 return hosts.bind(base.methods[name], base)
-            components = tuple(base.members[part] for k in range(len(base.members)) if (part := f"_{name}{k}") in base.members)
-            if components:  # an unpacked vector: its components are members
-                return components
-            raise QuadrantsAttributeError(f"struct with members {list(base.members)} has no attribute '{name}'")
-        # Other attributes of NumPy's scalars are none of the language.
-        if is_runtime(base) and name != "bit_count":
-            raise QuadrantsAttributeError(f"'{scalars.type_name(read(base))}' has no attribute '{name}'")
+            components = (f"_{name}{k}" for k in range(len(base.members)))  # of an unpacked vector these are members
+            return tuple(base.members[part] for part in components if part in base.members)
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return meanings.part_attribute(tensor, name)
@@ -161,18 +110,11 @@ class Accesses:
         if hosts.is_func(getter):
             return hosts.call_func(self, getter, (base,), {})
         rule = self.owners[id(base)][1] if id(base) in self.owners else hosts.members_rule(base)
-        if name in ("grad", "dual") and self.tensor(base) is not None:
-            value = hosts.companion(base, name)
-            self.without = (base, name) if value is None else None
-        else:
-            value = hosts.member(base, name, rule)
+        value = hosts.member(base, name, rule)
         if rule is not None and hosts.has_members(value):
             self.owners[id(value)] = (value, rule)
         if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
             self.check_member_type(base, name, value)
-            if is_static:
-                text = f"'{name}' is a primitive member of a @qd.data_oriented(template_primitives=False) object: "
-                raise QuadrantsSyntaxError(text + "it is a runtime kernel argument and cannot be used inside qd.static()")
             return np.array(hosts.cast_argument(value, options.default_fp if isinstance(value, float) else options.default_ip))
         if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
             return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
@@ -194,23 +136,12 @@ class Accesses:
         tensor = self.tensor(base)
         if tensor is not None:
             return values.tensor_element(tensor, index, lenient=self.dry > 0)
-        self.require_companion(base)
         if isinstance(base, (list, tuple)) and isinstance(index, np.generic):
             base = values.make_vector(base, None)
-        if isinstance(index, builtins.slice) and isinstance(base, (list, tuple)):
-            values.check_slice(index)
-        if isinstance(base, dict):
-            self.known("the keys of a dict", index)
-        if isinstance(base, np.ndarray) and base.ndim and any(map(is_runtime, index if isinstance(index, tuple) else (index,))):
-            found = f"known while compiling, got {scalars.type_name(read(index))}"
-            why = "an array that is indexed at run time is passed as an argument"
-            raise QuadrantsTypeError(f"list indices must be integers or slices {found}; {why}")
         if isinstance(base, Vec):
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
             return base.members[index]
-        if is_place(base) or isinstance(base, (np.generic, int, float)):
-            raise QuadrantsTypeError(f"a value of type {scalars.type_name(read(base))} cannot be indexed")
         item = base[index]  # type: ignore[index]
         if isinstance(base, np.ndarray):
             return self.captured(item)

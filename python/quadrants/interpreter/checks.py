@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Checks:
     def report(self, word: str, text: str) -> None:
         """An overflow: an exception, or a line of text, once for each place."""
         self.require(self.overflow == "print", f"{word} overflow: {text}")
-        places = _places()
+        places = ", called from ".join(find_places())
         if places not in self.reported:
             self.reported.add(places)
             print(f"{word} overflow detected in {places}: {text}")
@@ -87,10 +87,9 @@ def _show(value: Any) -> str:
     return _format.format_value(value.tolist(), "", from_numpy_dtype(value.dtype))
 
 
-def _places() -> str:
-    """`File "k.py", line 7, in k`, the innermost place first."""
-    frame, places = sys._getframe(), []
-    while frame := frame.f_back:  # type: ignore[assignment]
+def find_places() -> Iterator[str]:
+    """Where the kernel is now, as `File "k.py", line 7, in k`, the innermost function first."""
+    frame: Any = sys._getframe()
+    while frame := frame.f_back:
         if "_qd" in frame.f_code.co_freevars:
-            places.append(f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}')
-    return ", called from ".join(places)
+            yield f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'

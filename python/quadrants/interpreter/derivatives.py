@@ -15,6 +15,10 @@ import numpy as np
 from quadrants._operators import OPERATORS
 
 
+def _operator(name: str, is_swapped: bool = False) -> Callable[..., Any]:
+    return lambda *operands: apply(name, *(reversed(operands) if is_swapped else operands))
+
+
 class Dual:
     """A value and its derivative along one direction (f64 arrays of one shape)."""
 
@@ -24,33 +28,20 @@ class Dual:
     def __init__(self, value: Any, tangent: Any) -> None:
         self.value, self.tangent = value, tangent
 
-    def __add__(self, other: Any) -> Any:
-        return apply("add", self, other)
-
-    def __sub__(self, other: Any) -> Any:
-        return apply("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return apply("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return apply("mul", self, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return apply("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return apply("div", other, self)
-
-    def __neg__(self) -> Any:
-        return apply("neg", self)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _operator("add")
+    __mul__ = __rmul__ = _operator("mul")
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", is_swapped=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", is_swapped=True)
+    __neg__ = _operator("neg")
 
 
 def value_of(number: Any) -> Any:
     """The value of a dual number; anything else is itself."""
     return number.value if isinstance(number, Dual) else number
+
+
+def _dual(number: Any) -> Dual:
+    return number if isinstance(number, Dual) else Dual(number, 0.0)
 
 
 def apply(name: str, *operands: Any) -> Any:
@@ -70,7 +61,7 @@ def apply(name: str, *operands: Any) -> Any:
 def scaled(partial: Any, change: Any) -> Any:
     """`partial * change`, where zero wins over infinity and NaN."""
     if isinstance(partial, Dual) or isinstance(change, Dual):
-        first, second = (number if isinstance(number, Dual) else Dual(number, 0.0) for number in (partial, change))
+        first, second = map(_dual, (partial, change))
         return Dual(scaled(first.value, second.value), scaled(first.value, second.tangent) + scaled(first.tangent, second.value))
     return np.where((change == 0) | (partial == 0), 0.0, partial * change)
 
@@ -78,7 +69,7 @@ def scaled(partial: Any, change: Any) -> Any:
 def _where(condition: Any, chosen: Any, other: Any) -> Any:
     if not (isinstance(chosen, Dual) or isinstance(other, Dual)):
         return np.where(condition, chosen, other)
-    first, second = (number if isinstance(number, Dual) else Dual(number, 0.0) for number in (chosen, other))
+    first, second = map(_dual, (chosen, other))
     return Dual(np.where(condition, first.value, second.value), np.where(condition, first.tangent, second.tangent))
 
 
@@ -90,10 +81,10 @@ def _power_of_exponent(result: Any, x: Any, _: Any) -> Any:
     return _where(value_of(result) == 0, 0.0, result * apply("log", x))
 
 
-def _follows(name: str) -> Callable[[Any, Any], Any]:
-    """Where `min` or `max` gives the first operand; a NaN is ignored."""
+def _follows(name: str) -> Callable[[Any, Any, Any], Any]:
+    """1 where `min` or `max` gives the first operand, else 0; a NaN is ignored."""
     before = np.less_equal if name == "min" else np.greater_equal
-    return lambda x, y: before(value_of(x), value_of(y)) | np.isnan(value_of(y))
+    return lambda _, x, y: 1.0 * (before(value_of(x), value_of(y)) | np.isnan(value_of(y)))
 
 
 _follows_min, _follows_max = _follows("min"), _follows("max")
@@ -132,6 +123,6 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "pow": (_power_of_base, _power_of_exponent),
     "atan2": (lambda r, x, y: y / (x * x + y * y), lambda r, x, y: -x / (x * x + y * y)),
     "ldexp": (lambda r, x, y: np.ldexp(1.0, np.asarray(value_of(y)).astype(np.int32)), lambda r, x, y: 0.0),
-    "min": (lambda r, x, y: 1.0 * _follows_min(x, y), lambda r, x, y: 1.0 * ~_follows_min(x, y)),
-    "max": (lambda r, x, y: 1.0 * _follows_max(x, y), lambda r, x, y: 1.0 * ~_follows_max(x, y)),
+    "min": (_follows_min, lambda *given: 1.0 - _follows_min(*given)),
+    "max": (_follows_max, lambda *given: 1.0 - _follows_max(*given)),
 }

@@ -11,25 +11,20 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants import _indices
+from quadrants import _indices, _parameters
 from quadrants._container import ContainerMethods
-from quadrants._errors import (
-    QuadrantsAssertionError,
-    QuadrantsCompilationError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-)
+from quadrants._errors import QuadrantsAssertionError
 from quadrants._struct import value_type_of
 
 from . import hosts, meanings, scalars, values
 from .loops import Loops
 from .scalars import I64, PYTHON, cast, options, typed
-from .values import StructValue, Tensor, Vec, is_place, is_runtime, read, truth
+from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
 # `op=` that is atomic on shared places: the right side takes the target's type.
 _CAST_RIGHT = {"add", "sub", "bit_and", "bit_or", "bit_xor"}
@@ -49,28 +44,14 @@ class Evaluator(Loops):
         if name == "matmul":
             return meanings.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
-            if name == "pow" and isinstance(right, int) and right < 0 and not _is_real(left):
-                raise QuadrantsCompilationError("Negative exponent in pow(int, int) is not allowed.")
             return values.binary(name, left, right)
-        for view in (left, right):
-            if isinstance(view, values.View):
-                raise QuadrantsTypeError("a view has no value: index it to read an element")
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
 
     def unary(self, name: str, value: Any) -> Any:
         """A unary operator."""
         if not is_runtime(value):
             return _PYTHON_UNARY[name](value)
-        if name == "logical_not" and options.strict_conditions and _is_real(value):
-            found = scalars.type_name(read(value))
-            raise QuadrantsTypeError(f"'logic_not' takes integral inputs only, however '{found}' is provided")
         return value if name == "pos" else values.unary(name, value)
-
-    def compare(self, name: str, left: Any, right: Any) -> Any:
-        """A comparison."""
-        if isinstance(left, StructValue) != isinstance(right, StructValue):
-            raise QuadrantsTypeError(f"cannot compare {scalars.type_name(left)} with {scalars.type_name(right)}")
-        return self.binary(name, left, right)
 
     def first_link(self, name: str, left: Any, right: Any) -> Any:
         """The first comparison of a chain."""
@@ -80,10 +61,7 @@ class Evaluator(Loops):
     def next_link(self, name: str, right: Any) -> Any:
         """A comparison of a chain with what stood on the right of the one before."""
         left, self.links[-1] = self.links[-1], right
-        result = self.compare(name, left, right)
-        if isinstance(result, Vec):
-            raise QuadrantsTypeError("vectors cannot be compared in a chain")
-        return result
+        return self.binary(name, left, right)
 
     def end_chain(self, result: Any) -> Any:
         """The value of a chain of comparisons."""
@@ -93,7 +71,7 @@ class Evaluator(Loops):
     def begin_logic(self, kind: str, left: Any) -> Any:
         """The left operand of `and`, `or`; decides whether the right one is computed for its type only."""
         known = not is_runtime(left)
-        skip = (known or options.short_circuit_operators) and not isinstance(left, Vec) and truth(left) == (kind == "or")
+        skip = (known or options.short_circuit_operators) and not isinstance(left, Vec) and bool(left) == (kind == "or")
         self.skipped.append((skip, known))
         self.dry += skip
         return left
@@ -114,9 +92,7 @@ class Evaluator(Loops):
 
     def begin_choice(self, condition: Any) -> None:
         """The condition of a ternary; the arm that it does not choose is computed for its type only."""
-        if isinstance(condition, Vec):
-            raise QuadrantsSyntaxError('The condition of a ternary is a vector. Please use "qd.select" instead.')
-        skip = not truth(condition)
+        skip = not bool(condition)
         self.skipped.append((skip, not is_runtime(condition)))
         self.dry += skip
 
@@ -141,16 +117,7 @@ class Evaluator(Loops):
         if isinstance(value, StructValue) or isinstance(other, StructValue):
             return _unify_structs(value, other)
         value, other = read(value), read(other)
-        for side in (value, other):
-            if isinstance(side, values.View):
-                raise QuadrantsTypeError("a view has no value: index it to read an element")
-            if not (scalars.is_number(side) or isinstance(side, (Vec, list, tuple, values.Index))):
-                raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(side)}")
-        value, other = typed(value) if scalars.is_number(value) else values.as_vector(value), values.as_vector(other)
-        if isinstance(value, Vec) and isinstance(other, Vec) and value.data.shape != other.data.shape:
-            text = f"Cannot broadcast tensor to tensor: the branches are '{value.tensor_type()}' and '{other.tensor_type()}'"
-            raise QuadrantsCompilationError(text)
-        return _unify(value, other)
+        return _unify(typed(value) if scalars.is_number(value) else values.as_vector(value), values.as_vector(other))
 
     def declare(self, value: Any) -> Any:
         """The first value of a variable; fixes its type."""
@@ -158,13 +125,12 @@ class Evaluator(Loops):
             return values.as_vector(value)
         if scalars.is_number(value):
             return typed(value)
-        if isinstance(value, (str, bytes, complex, type(...))):
-            raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(value)}")
         return read(value)
 
     def passed(self, name: str, annotation: Any, value: Any) -> Any:
         """An argument of a function inside a kernel as its annotation wants it."""
-        return hosts.passed_as(self, name, annotation, value)
+        kind, annotation, _ = _parameters._classify(annotation)
+        return hosts.passed(self, _parameters.Parameter(name, kind or "value", annotation), value)
 
     def place_of(self, value: Any) -> Any:
         """A place for a variable whose reference is taken."""
@@ -178,9 +144,6 @@ class Evaluator(Loops):
     def assign(self, target: Any, value: Any) -> Any:
         """A later assignment to a variable: converts to its type."""
         if isinstance(target, np.generic):
-            value = values.as_vector(value)
-            if isinstance(value, (Vec, StructValue)):
-                raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{scalars.type_name(target)}'")
             return cast(typed(value, target.dtype), target.dtype)
         if is_runtime(target):
             self.write(target, value)
@@ -202,7 +165,7 @@ class Evaluator(Loops):
     def _augmented(self, op: str, target: Any, value: Any, shared: bool) -> Any:
         """The new value of `target op= value`; on a shared place what is atomic."""
         if isinstance(target, (Vec, np.generic)) and (op in _CAST_RIGHT or (shared and op == "mul")):
-            value = values.as_type_of(target, op, value)
+            value = values.as_type_of(target, value)
             if shared:
                 return scalars.unchecked(self.binary, op, target, value)
         return self.binary(op, target, value)
@@ -215,10 +178,6 @@ class Evaluator(Loops):
 
     def augment_place(self, op: str, place: Any, value: Any) -> None:
         """`base[index] op= value`, `base.name op= value`."""
-        if isinstance(place, values.View):
-            raise QuadrantsTypeError("a view has no value: index it to read an element")
-        if not is_runtime(place):
-            raise QuadrantsSyntaxError("unsupported augmented assignment: captured value is constant")
         self.write(place, self._augmented(op, self.read_for_update(place), value, shared=True))
 
     def item(self, base: Any, index: Any) -> Any:
@@ -246,36 +205,21 @@ class Evaluator(Loops):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
             base[index] = self.assign(known, value) if is_runtime(known) else value
             return
-        place = self.element(base, index)
-        if isinstance(place, values.View):
-            raise QuadrantsTypeError("a view has no value: index it to read an element")
-        if not is_runtime(place):
-            raise QuadrantsSyntaxError(f"an item of {type(base)} cannot be assigned in a kernel: captured value is constant")
-        self.write(place, value)
+        self.write(self.element(base, index), value)
 
-    def store_member(self, value: Any, base: Any, name: str, text: str) -> None:
-        """`base.name = value`, written as `text`; `v.xy = value`."""
-        place = self.member(base, name) if isinstance(base, (Vec, StructValue)) else None
-        if not is_runtime(place):
-            text = "__qd_" + text.replace(".", "__qd_") if dataclasses.is_dataclass(base) else text
-            raise QuadrantsSyntaxError(f'Kernel argument "{text}" is immutable in the kernel')
-        self.write(place, value)
+    def store_member(self, value: Any, base: Any, name: str) -> None:
+        """`base.name = value`; `v.xy = value`."""
+        self.write(self.member(base, name), value)
 
     def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
         """The parts of a value that several targets take, each a copy."""
         if isinstance(value, Vec):
-            if value.data.ndim == 2 and value.data.shape[1] > 1:
-                raise QuadrantsSyntaxError("Matrices with more than one columns cannot be unpacked")
             value = list(value.data.reshape(-1))
         elif isinstance(value, StructValue):
             value = list(value.members.values())
         elif isinstance(value, np.ndarray) and value.ndim:
             value = list(map(self.captured, value))
-        elif scalars.is_number(value) or not isinstance(value, Iterable):
-            raise QuadrantsSyntaxError(f"Cannot unpack type: {scalars.type_name(value)}")
         parts = [read(item) for item in value]
-        if len(parts) != count and (starred is None or len(parts) < count - 1):
-            raise QuadrantsSyntaxError("The number of targets is not equal to value length")
         if starred is not None:
             tail = len(parts) - (count - starred - 1)
             parts[starred:tail] = [parts[starred:tail]]
@@ -303,14 +247,6 @@ class Evaluator(Loops):
             self.noted = outer
         return functools.reduce(_unify_results, self.results[key][1], result)
 
-    def call_nested(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
-        """As `call`, in a run-time branch or loop."""
-        self.nested += 1
-        try:
-            return self.call(function, *arguments, **keywords)
-        finally:
-            self.nested -= 1
-
     def both(self, place: Any) -> Any:
         """An argument of a callee that is not known yet: a place, and what it holds before later arguments may change it."""
         return _Both(place, read(place)) if is_runtime(place) else place
@@ -318,11 +254,7 @@ class Evaluator(Loops):
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
         if _Both in map(type, (*arguments, *keywords.values())):
-            wanted = (
-                getattr(function, "_qd_references", ()).__contains__
-                if hasattr(function, "_qd_references")
-                else hosts.by_reference(function)
-            )
+            wanted = hosts.by_reference(function)
             arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
             keywords = {key: _choose(value, wanted(key)) for key, value in keywords.items()}
         name = getattr(function, "_qd_builtin", None)
@@ -338,10 +270,7 @@ class Evaluator(Loops):
         arguments = tuple([value[()] if is_place(value) else value for value in arguments])
         keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()} if keywords else keywords
         if name is not None:
-            meaning = meanings.BY_NAME.get(name)
-            if meaning is None:
-                raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
-            return meaning(self, *arguments, **keywords)
+            return meanings.BY_NAME[name](self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
         if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:
@@ -364,8 +293,6 @@ class Evaluator(Loops):
 
     def assertion_failed(self, message: Any) -> None:
         """Raises for an `assert`."""
-        if not isinstance(message, str):
-            raise QuadrantsSyntaxError(f"assert info must be constant or formatted string, not {type(message)}")
         raise QuadrantsAssertionError(message)
 
 
@@ -385,7 +312,7 @@ def _type_key(value: Any) -> Any:
         return tuple((name, _type_key(member)) for name, member in value.members.items())
     value = value[()] if is_place(value) else value
     if is_runtime(value):
-        return scalars.type_name(value)
+        return (value.data.shape, value.data.dtype) if isinstance(value, Vec) else value.dtype
     return (type(value), value) if isinstance(value, (int, float, str)) else id(value)
 
 
@@ -393,11 +320,6 @@ def _unify_results(result: Any, other: Any) -> Any:
     if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
         return tuple(map(_unify_results, result, other))
     return result if result is None or other is None else _unify(result, other)
-
-
-def _is_real(value: Any) -> bool:
-    dtype = value.data.dtype if isinstance(value, Vec) else getattr(value, "dtype", None)
-    return isinstance(value, float) or (dtype is not None and dtype.kind == "f")
 
 
 def _unify(chosen: Any, other: Any) -> Any:
@@ -411,15 +333,10 @@ def _unify(chosen: Any, other: Any) -> Any:
     chosen, other = values.as_vector(chosen), values.as_vector(other)
     if not all(isinstance(value, Vec) or scalars.is_number(value) for value in (chosen, other)):
         return chosen
-    return values.elementwise(
-        lambda x, y: np.broadcast_arrays(_common(x, y), y)[0].copy() if np.ndim(y) else _common(x, y), "if", chosen, other
-    )
+    return values.elementwise(lambda x, y: np.broadcast_arrays(_common(x, y), y)[0].copy() if np.ndim(y) else _common(x, y), chosen, other)
 
 
 def _unify_structs(chosen: Any, other: Any) -> StructValue:
-    names = [list(value.members) if isinstance(value, StructValue) else scalars.type_name(value) for value in (chosen, other)]
-    if names[0] != names[1]:
-        raise QuadrantsTypeError(f"Member mismatch between structs {names[0]}, {names[1]}")
     members = {name: values.new_place(_unify(read(value), read(other.members[name]))) for name, value in chosen.members.items()}
     return StructValue(members, chosen.methods)
 

@@ -10,9 +10,8 @@ import ast
 import builtins
 import pickle
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from quadrants._errors import QuadrantsSyntaxError
 from quadrants._source import FunctionSource
 
 MISSING = object()
@@ -22,7 +21,7 @@ BINARY = {
 }  # fmt: skip
 _UNARY = {ast.USub: "neg", ast.UAdd: "pos", ast.Not: "logical_not", ast.Invert: "bit_not"}
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
-_OBJECT_TESTS = {ast.In: "In", ast.NotIn: "In", ast.Is: "is", ast.IsNot: "is not"}
+_OBJECT_TESTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 
 def literal(value: Any) -> ast.expr:
@@ -32,6 +31,16 @@ def literal(value: Any) -> ast.expr:
 
 def place(node: Any, at: ast.AST) -> Any:
     return ast.copy_location(node, at)
+
+
+def load(name: str) -> ast.expr:
+    """A name that is read."""
+    return ast.Name(name, ast.Load())
+
+
+def helper(name: str, *arguments: ast.expr, at: ast.AST, keywords: list[ast.keyword] | None = None) -> ast.expr:
+    """A call of an `Evaluator` method, standing where `at` stands."""
+    return place(ast.Call(ast.Attribute(load("_qd"), name, ast.Load()), list(arguments), keywords or []), at)
 
 
 def copy_tree(tree: Any) -> Any:
@@ -56,13 +65,10 @@ class ExpressionRewriter(ast.NodeTransformer):
     """Rewrites the expressions of one function. `by_reference(callee)` says which arguments a resolved callee takes by reference."""
 
     def __init__(
-        self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str], is_kernel: bool
+        self, source: FunctionSource, roles: dict[str, str], by_reference: Callable[[Any], Any], references: set[str], wanted: str
     ) -> None:
         self.function: Any = source.function
-        self.file = source.file
         self.by_reference = by_reference
-        self.is_kernel = is_kernel
-        self.nesting = 0  # run-time branches and loops around
         self.references = references
         taken = {name: "place" for name, role in roles.items() if role == "value" and name in references}
         self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
@@ -70,11 +76,11 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
         self.static_depth = 0
         self.function_depth = 0  # functions inside this one
-        self.wanted = ""  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
+        self.wanted = wanted  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
         self.temporaries = 0
 
     def role(self, name: str, stored: bool = False) -> str | None:
-        """What a visible local is: value, place, parameter, loop, object; None for any other name.
+        """What a visible local is: a value, a place, or fixed (parameters of kernels, loop variables); None for other names.
 
         A variable that both branches of an `if` made is one if it is read next; one that is `stored` first is a new variable.
         """
@@ -110,18 +116,6 @@ class ExpressionRewriter(ast.NodeTransformer):
         """True for `qd.static(...)`."""
         return isinstance(node, ast.Call) and self.builtin_name(node.func) == "static"
 
-    def helper(self, name: str, *arguments: ast.expr, at: ast.AST, keywords: list[ast.keyword] | None = None) -> ast.expr:
-        """A call of an `Evaluator` method, standing where `at` stands."""
-        function = ast.Attribute(ast.Name("_qd", ast.Load()), name, ast.Load())
-        return place(ast.Call(function, list(arguments), keywords or []), at)
-
-    def fail(self, message: str, node: ast.AST, error: type[Exception] = QuadrantsSyntaxError) -> NoReturn:
-        """Raises a mistake at `node`."""
-        mistake: Any = error(message)
-        place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-        mistake._qd_frame = (self.file, self.function.__name__, *place)
-        raise mistake
-
     def temporary(self) -> str:
         """A fresh name of the generated code."""
         self.temporaries += 1
@@ -129,68 +123,63 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         role = self.role(node.id)
-        if role in ("value", "loop", "object", "parameter"):
-            return node
         if role is not None:
-            return self.helper("read", node, at=node)
+            return helper("read", node, at=node) if role == "place" else node
         if node.id in self.stored or self.captured(node.id) is MISSING:
-            return self.helper("outer", literal(node.id), at=node)
-        return self.helper("captured", node, literal(True), at=node)
+            return helper("outer", literal(node.id), at=node)
+        return helper("captured", node, at=node)
 
     def visit_place(self, node: ast.expr) -> ast.expr:
         """The place that an expression names; for anything else its value."""
         if isinstance(node, ast.Name) and self.role(node.id) is not None:
             return node
         if isinstance(node, ast.Subscript):
-            return self.helper("element", self.visit_place(node.value), self.index(node.slice), at=node)
+            return helper("element", self.visit_place(node.value), self.index(node.slice), at=node)
         if isinstance(node, ast.Attribute) and self.resolve(node) is MISSING:
-            is_static = (literal(True),) * (self.static_depth > 0)
-            return self.helper("member", self.visit_place(node.value), literal(node.attr), *is_static, at=node)
+            return helper("member", self.visit_place(node.value), literal(node.attr), at=node)
         return self.visit(node)
 
     def index(self, node: ast.expr) -> ast.expr:
         """An index, with slices as objects."""
         if isinstance(node, ast.Slice):
             bounds = [self.visit(bound) if bound else literal(None) for bound in (node.lower, node.upper, node.step)]
-            return self.helper("slice", *bounds, literal(_known_length(node)), at=node)
+            return helper("slice", *bounds, at=node)
         if isinstance(node, ast.Tuple):
             return place(ast.Tuple([self.index(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
 
     def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> ast.expr:
         if self.resolve(node) is not MISSING:
-            return self.helper("captured", node, at=node)
-        return self.helper("read", self.visit_place(node), at=node)
+            return helper("captured", node, at=node)
+        return helper("read", self.visit_place(node), at=node)
 
     visit_Subscript = visit_Attribute
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-            return self.helper("percent", node.left, self.visit(node.right), at=node)
-        return self.helper("binary", literal(BINARY[type(node.op)]), self.visit(node.left), self.visit(node.right), at=node)
+            return helper("percent", node.left, self.visit(node.right), at=node)
+        return helper("binary", literal(BINARY[type(node.op)]), self.visit(node.left), self.visit(node.right), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub):
             return node
-        return self.helper("unary", literal(_UNARY[type(node.op)]), self.visit(node.operand), at=node)
+        return helper("unary", literal(_UNARY[type(node.op)]), self.visit(node.operand), at=node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         operands = [self.visit(item) for item in (node.left, *node.comparators)]
-        if any(type(op) in _OBJECT_TESTS for op in node.ops):
-            kind = _OBJECT_TESTS[next(type(op) for op in node.ops if type(op) in _OBJECT_TESTS)]
-            given = (literal(kind), literal(self.static_depth > 0))
-            operands = [self.helper("object_operand", *given, operand, at=node) for operand in operands]
+        if any(isinstance(op, _OBJECT_TESTS) for op in node.ops):
+            operands = [helper("object_operand", operand, at=node) for operand in operands]
             return place(ast.Compare(operands[0], node.ops, operands[1:]), node)
         names = [literal(_COMPARE[type(op)]) for op in node.ops]
         if len(names) == 1:
-            return self.helper("compare", names[0], *operands, at=node)
+            return helper("binary", names[0], *operands, at=node)
         # As `and` has it, with the right operand of each link kept for the next.
-        result = self.helper("first_link", names[0], *operands[:2], at=node)
+        result = helper("first_link", names[0], *operands[:2], at=node)
         for name, operand in zip(names[1:], operands[2:], strict=True):
-            left = self.helper("begin_logic", literal("and"), result, at=node)
-            link = self.if_reached(self.helper("next_link", name, operand, at=node))
-            result = self.helper("end_logic", literal("and"), left, link, at=node)
-        return self.helper("end_chain", result, at=node)
+            left = helper("begin_logic", literal("and"), result, at=node)
+            link = self.if_reached(helper("next_link", name, operand, at=node))
+            result = helper("end_logic", literal("and"), left, link, at=node)
+        return helper("end_chain", result, at=node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
@@ -199,25 +188,23 @@ class ExpressionRewriter(ast.NodeTransformer):
         kind = "and" if isinstance(node.op, ast.And) else "or"
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
-            left = self.helper("begin_logic", literal(kind), result, at=node)
-            result = self.helper("end_logic", literal(kind), left, self.if_reached(self.visit(operand)), at=node)
+            left = helper("begin_logic", literal(kind), result, at=node)
+            result = helper("end_logic", literal(kind), left, self.if_reached(self.visit(operand)), at=node)
         return result
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         if self.is_static_call(node.test) or self.static_depth:
             return self.generic_visit(node)
-        arguments = [self.helper("begin_choice", self.visit(node.test), at=node), self.if_reached(self.visit(node.body))]
-        return self.helper(
-            "end_choice", *arguments, self.helper("other_choice", at=node), self.if_reached(self.visit(node.orelse)), at=node
-        )
+        arguments = [helper("begin_choice", self.visit(node.test), at=node), self.if_reached(self.visit(node.body))]
+        return helper("end_choice", *arguments, helper("other_choice", at=node), self.if_reached(self.visit(node.orelse)), at=node)
 
     def if_reached(self, value: ast.expr) -> ast.expr:
         """A rewritten operand that is not even looked at where a compile-time value decides."""
-        return place(ast.IfExp(self.helper("reaches", at=value), value, literal(None)), value)
+        return place(ast.IfExp(helper("reaches", at=value), value, literal(None)), value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         value = self.stored_value(node.target, self.visit(node.value))
-        return self.helper("read", ast.NamedExpr(ast.Name(node.target.id, ast.Store()), value), at=node)
+        return helper("read", ast.NamedExpr(ast.Name(node.target.id, ast.Store()), value), at=node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         callee = self.resolve(node.func)
@@ -226,11 +213,6 @@ class ExpressionRewriter(ast.NodeTransformer):
         if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
-        if name == "grouped" and node.args:
-            if self.is_static_call(node.args[0]):
-                self.fail("'qd.static' is not allowed inside 'qd.grouped'", node.args[0])
-            if self.static_depth and hasattr(self.resolve(node.args[0]), "shape"):
-                self.fail("Only 'qd.ndrange' is allowed in 'qd.static(qd.grouped(...))'.", node.args[0])
         self.static_depth += name in ("static", "static_assert", "static_print")
         stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
@@ -241,7 +223,7 @@ class ExpressionRewriter(ast.NodeTransformer):
         def argument(position: int, item: ast.expr, by_reference: bool) -> ast.expr:
             value = self.argument(item, by_reference, name is not None and name.startswith("atomic_"))
             is_both = by_reference and callee is MISSING and position < last and not isinstance(item, ast.Starred)
-            return self.helper("both", value, at=item) if is_both else value
+            return helper("both", value, at=item) if is_both else value
 
         arguments = [argument(position, item, wanted(position)) for position, item in enumerate(node.args)]
         keywords = [
@@ -249,7 +231,7 @@ class ExpressionRewriter(ast.NodeTransformer):
             for position, item in enumerate(node.keywords, len(arguments))
         ]
         self.static_depth -= name in ("static", "static_assert", "static_print")
-        return self.helper("call_nested" if self.nesting else "call", function, *arguments, at=node, keywords=keywords)
+        return helper("call", function, *arguments, at=node, keywords=keywords)
 
     def argument(self, node: ast.expr, by_reference: bool, is_atomic: bool = False) -> ast.expr:
         """An argument, as a place where the callee wants one; `is_atomic` of numbers, too."""
@@ -258,48 +240,34 @@ class ExpressionRewriter(ast.NodeTransformer):
         if isinstance(node, ast.Name) and self.role(node.id) in ("value", "place"):
             self.references.add(node.id)
         if isinstance(node, ast.Subscript):
-            return self.helper("item_place", self.visit_place(node.value), self.index(node.slice), literal(is_atomic), at=node)
+            return helper("item_place", self.visit_place(node.value), self.index(node.slice), literal(is_atomic), at=node)
         return self.visit_place(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        parts: list[ast.expr] = []
-        for part in node.values:
-            if isinstance(part, ast.FormattedValue):
-                spec = self.visit(part.format_spec) if part.format_spec else literal("")
-                parts.append(self.helper("formatted", self.visit(part.value), spec, at=part))
-            else:
-                parts.append(part)
+        parts = [self.visit(part) for part in node.values]
         return place(ast.Call(ast.Attribute(literal(""), "join", ast.Load()), [ast.List(parts, ast.Load())], []), node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        spec = self.visit(node.format_spec) if node.format_spec else literal("")
+        return helper("formatted", self.visit(node.value), spec, at=node)
 
     def _visit_comprehension(self, node: Any) -> ast.expr:
         self.scopes.append({})
         for generator in node.generators:
-            generator.iter = self.helper("static_items", self.visit(generator.iter), at=generator.iter)
-            self.declare_targets(generator.target, "object")
-            generator.ifs = [self.known("the filter of a comprehension", self.visit(test)) for test in generator.ifs]
+            generator.iter = helper("static_items", self.visit(generator.iter), at=generator.iter)
+            self.scopes[-1].update(self.names_of(generator.target))
+            generator.ifs = [self.visit(test) for test in generator.ifs]
         if isinstance(node, ast.DictComp):
-            node.key, node.value = self.known("the keys of a dict", self.visit(node.key)), self.item(node.value)
+            node.key, node.value = self.visit(node.key), self.item(node.value)
         else:
             node.elt = self.item(node.elt)
-        if isinstance(node, ast.SetComp):
-            node.elt = self.known("the items of a set", node.elt)
         self.scopes.pop()
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
 
-    def known(self, what: str, value: ast.expr) -> ast.expr:
-        """A value that is no run-time value."""
-        return self.helper("known", literal(what), value, at=value)
-
-    def visit_Set(self, node: ast.Set) -> ast.expr:
-        node.elts = [
-            self.visit(item) if isinstance(item, ast.Starred) else self.known("the items of a set", self.visit(item)) for item in node.elts
-        ]
-        return node
-
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
-        keys = [key and self.known("the keys of a dict", self.visit(key)) for key in node.keys]
+        keys = [key and self.visit(key) for key in node.keys]
         values = [self.item(value) if key else self.visit(value) for key, value in zip(node.keys, node.values, strict=True)]
         return place(ast.Dict(keys, values), node)
 
@@ -312,66 +280,31 @@ class ExpressionRewriter(ast.NodeTransformer):
         """An item of a list, tuple or dict, which is a copy."""
         value = self.visit(node)
         if isinstance(node, ast.Starred):
-            value.value = self.helper("copies", value.value, at=node)
-        return value if isinstance(node, (ast.Constant, ast.Starred)) else self.helper("read", value, at=node)
+            value.value = helper("copies", value.value, at=node)
+        return value if isinstance(node, (ast.Constant, ast.Starred)) else helper("read", value, at=node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        self.scopes.append({argument.arg: "object" for argument in node.args.args})
+        self.scopes.append({argument.arg: "fixed" for argument in node.args.args})
         node.body = self.visit(node.body)
         self.scopes.pop()
         return node
 
-    def declare_targets(self, target: ast.expr, role: str) -> None:
-        """Declares the names of a loop or comprehension target."""
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
-                if role == "loop" and self.role(node.id, stored=True) not in (None, "object"):
-                    text = f"Variable '{node.id}' is already declared in the outer scope and cannot be used as loop variable"
-                    self.fail(text, target)
-                self.scopes[-1][node.id] = role
+    def names_of(self, target: ast.expr) -> dict[str, str]:
+        """The names of a loop or comprehension target, with their role."""
+        return {node.id: "fixed" for node in ast.walk(target) if isinstance(node, ast.Name)}
 
     def stored_value(self, target: ast.Name, value: ast.expr, static: bool = False) -> ast.expr:
         """What an assignment to a name binds: a new variable, or the old one with a new value."""
         role = self.role(target.id, stored=True)
-        if static and role == "object":
-            return value
-        if role is None:
-            self.scopes[-1][target.id] = "object" if static else "place" if target.id in self.references else "value"
-            if static:
-                return value
-            declared = self.helper("declare", value, at=target)
-            return self.helper("place_of", declared, at=target) if target.id in self.references else declared
-        self.check_assignable(target, role)
         if static:
-            self.fail("Recreating variables is not allowed", target)
-        return self.helper("assign", ast.Name(target.id, ast.Load()), value, at=target)
-
-    def check_assignable(self, target: ast.Name, role: str) -> None:
-        """Loop variables, kernel arguments and compile-time objects keep what they are."""
-        if role == "loop":
-            self.fail(f"'{target.id}' is a loop variable and cannot be assigned", target)
-        if role == "parameter":
-            text = f'Kernel argument "{target.id}" is immutable in the kernel.'
-            self.fail(f"{text} If you want to change its value, please create a new variable.", target)
-        if role == "object":
-            self.fail(f"Variable '{target.id}' cannot be assigned. Maybe it is not a Quadrants object?", target)
+            self.scopes[-1][target.id] = "fixed"
+            return value
+        if role is not None:
+            return helper("assign", load(target.id), value, at=target)
+        self.scopes[-1][target.id] = "place" if target.id in self.references else "value"
+        declared = helper("declare", value, at=target)
+        return helper("place_of", declared, at=target) if target.id in self.references else declared
 
 
 def _may_change_things(node: ast.expr) -> bool:
     return any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in ast.walk(node))
-
-
-def _known_length(node: ast.Slice) -> int:
-    """The length of a slice such as `i:i + 2`, which begins anywhere; 0 where the text does not tell."""
-
-    def split(bound: ast.expr) -> tuple[str, int]:
-        if isinstance(bound, ast.BinOp) and isinstance(bound.op, (ast.Add, ast.Sub)) and isinstance(bound.right, ast.Constant):
-            offset = bound.right.value
-            if isinstance(offset, int):
-                return ast.dump(bound.left), offset if isinstance(bound.op, ast.Add) else -offset
-        return ast.dump(bound), 0
-
-    if node.lower is None or node.upper is None or node.step is not None:
-        return 0
-    (first, start), (last, stop) = split(node.lower), split(node.upper)
-    return stop - start if first == last and "Call(" not in first else 0

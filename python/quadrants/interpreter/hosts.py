@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import itertools
 import operator
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import MethodType
 from typing import Any
 
@@ -16,15 +15,20 @@ import numpy as np
 
 from quadrants import _func, _parameters, _runtime, _types
 from quadrants._buffer_view import BufferView
-from quadrants._dtypes import BF16_BITS, DATA_TYPES, bf16, f32, from_bf16, to_bf16, to_dtype, to_memory_dtype, to_numpy_dtype
-from quadrants._errors import (
-    QuadrantsAttributeError,
-    QuadrantsCompilationError,
-    QuadrantsReturnTypeError,
-    QuadrantsRuntimeTypeError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-)
+from quadrants._dtypes import (
+    BF16_BITS,
+    DATA_TYPES,
+    bf16,
+    f32,
+    from_bf16,
+    from_numpy_dtype,
+    to_bf16,
+    to_dtype,
+    to_memory_dtype,
+    to_numpy_dtype,
+    wrap_integer,
+)  # fmt: skip
+from quadrants._errors import QuadrantsRuntimeTypeError
 from quadrants._interop import find_array
 from quadrants._matrix import Matrix
 from quadrants._snode import SNode
@@ -32,7 +36,7 @@ from quadrants._source import get_source
 from quadrants._struct import Struct, StructField, StructType
 
 from . import scalars, values
-from .rewrite import Rewriter, TypesRewriter, rewrite
+from .rewrite import rewrite
 from .scalars import NAMES, cast, typed
 from .tracking import Memory
 from .values import StructValue, Tensor, Vec, new_place, read, write
@@ -40,27 +44,15 @@ from .values import StructValue, Tensor, Vec, new_place, read, write
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
 TYPES = (_types.DataType, _types.MatrixType, StructType)  # what constructs a typed value when called
 _NUMPY_DTYPES = {dtype: to_numpy_dtype(dtype) for dtype in DATA_TYPES}
-_MAX_DEPTH = 200
-_rewritten: weakref.WeakKeyDictionary[Any, dict[type[Rewriter], Any]] = weakref.WeakKeyDictionary()
+_rewritten: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _as_funcs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-_depth = 0
 _ROLES = {"template": "place", "struct": "value"}
 
 
 def dtype_of(kind: Any) -> Any:
     """The NumPy dtype of a data type of the language, or None."""
-    if isinstance(kind, _types.DataType):
-        return _NUMPY_DTYPES[kind]
-    found = None if isinstance(kind, TYPES) else _types.find_dtype(kind)
+    found = kind if isinstance(kind, _types.DataType) else None if isinstance(kind, TYPES) else _types.find_dtype(kind)
     return None if found is None else _NUMPY_DTYPES[found]
-
-
-def check_dtype(kind: Any) -> np.dtype:
-    """As `dtype_of`; raises for what is no data type."""
-    found = dtype_of(kind)
-    if found is None:
-        raise QuadrantsTypeError(f"Invalid data type {kind!r}")
-    return found
 
 
 # containers and constants
@@ -118,25 +110,10 @@ def with_plain_numbers(value: Any) -> Any:
     return value
 
 
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The name that a misspelled one may mean, or None."""
-    near = difflib.get_close_matches(name, [candidate for candidate in candidates if not candidate.startswith("_")], 1)
-    return near[0] if near else None
-
-
 def member(base: Any, name: str, rule: str | None = None) -> Any:
     """An attribute of a Python object; scalar members of dataclass arguments (`rule` "annotated") have their annotated type."""
     base = base.owner if isinstance(base, Tensor) else base
-    try:
-        value = getattr(base, name)
-    except AttributeError as error:
-        text = str(error)
-        if dataclasses.is_dataclass(base):
-            members = ", ".join(field.name for field in dataclasses.fields(base))
-            text = f"type object '{type(base).__name__}' has no attribute '{name}' (members: {members})"
-        near = closest(name, dir(base)) if "did you mean" not in text else None
-        text += f"; did you mean '{near}'?" if near else ""
-        raise QuadrantsAttributeError(text) from None
+    value = getattr(base, name, None) if name in ("grad", "dual") else getattr(base, name)
     if dataclasses.is_dataclass(base) and not isinstance(base, type):
         annotation = _annotations(type(base)).get(name)
         dtype = dtype_of(annotation)
@@ -148,23 +125,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
         if isinstance(annotation, (_types.MatrixType, StructType)):
             return convert(constant(value), annotation)
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
-            return with_known_extents(array_argument(value, annotation, name), annotation)
+            return array_argument(value, annotation, name)
     return value
-
-
-def companion(base: Any, name: str) -> Any:
-    """The gradient or tangent of a container, or None; arrays of other libraries must have one."""
-    owner = base.owner if isinstance(base, Tensor) else base
-    if not isinstance(owner, CONTAINERS) and not hasattr(owner, name):
-        raise without_companion(base, name)
-    return getattr(owner, name)
-
-
-def without_companion(base: Any, name: str) -> Exception:
-    """What is wrong with the use of a gradient or tangent that a container does not have."""
-    storage = "gradient" if name == "grad" else "tangent"
-    why = f"Gradient .{name} has not been placed, check whether `needs_{name}=True`"
-    return QuadrantsTypeError(f"argument {getattr(base, 'label', '')} has no {storage}: {why}")
 
 
 def members_rule(base: Any) -> str | None:
@@ -206,15 +168,14 @@ def convert(value: Any, kind: Any) -> Any:
     """A value converted to a type of the language; types that say nothing about values leave it alone."""
     dtype = dtype_of(kind)
     if kind is bf16:
-        return values.elementwise(lambda x: from_bf16(to_bf16(x))[()], "cast", convert(value, f32))
+        return values.elementwise(lambda x: from_bf16(to_bf16(x))[()], convert(value, f32))
     if dtype is not None:
         if isinstance(value, np.generic):
             return cast(value, dtype)
-        if isinstance(value, StructValue):
-            raise QuadrantsTypeError(f"cannot convert '{value.tensor_type()}' to {NAMES[dtype]}")
-        return values.elementwise(lambda x: cast(x, dtype), "cast", typed(value, dtype) if scalars.is_number(value) else value)
+        return values.elementwise(lambda x: cast(x, dtype), typed(value, dtype) if scalars.is_number(value) else value)
     if isinstance(kind, _types.MatrixType):
-        return _to_matrix(value, kind)
+        value = values.as_vector(value)
+        return Vec((value if kind.dtype is None else convert(value, kind.dtype)).data.copy())
     if isinstance(kind, StructType):
         if dataclasses.is_dataclass(value):
             value = {field.name: member(value, field.name) for field in dataclasses.fields(value)}
@@ -222,26 +183,11 @@ def convert(value: Any, kind: Any) -> Any:
     return value
 
 
-def _to_matrix(value: Any, kind: Any) -> Vec:
-    value = values.as_vector(value)
-    if not isinstance(value, Vec):
-        raise QuadrantsTypeError(f"is expected to be a Matrix, but got {scalars.type_name(value)}")
-    if value.data.ndim != kind.ndim:
-        raise QuadrantsTypeError(f"is expected to be a Matrix with ndim {kind.ndim}, but got {value.data.ndim}")
-    for name, extent, wanted in zip("nm", value.data.shape, kind.shape, strict=False):
-        if wanted not in (None, extent):
-            raise QuadrantsTypeError(f"is expected to be a Matrix with {name} {wanted}, but got {extent}")
-    return Vec((value if kind.dtype is None else convert(value, kind.dtype)).data.copy())
-
-
-def _statics(kind: StructType) -> dict[str, Any]:
-    return {name: staticmethod(value) for name, value in kind.statics.items()}
-
-
 def zero(kind: Any) -> Any:
     """A zeroed place of a type."""
     if isinstance(kind, StructType):
-        return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **_statics(kind)})
+        statics = {name: staticmethod(value) for name, value in kind.statics.items()}
+        return StructValue({name: zero(member_type) for name, member_type in kind.members.items()}, {**kind.methods, **statics})
     is_matrix = isinstance(kind, _types.MatrixType)
     made = np.zeros(kind.shape if is_matrix else (), to_memory_dtype(to_dtype(kind.dtype if is_matrix else kind)))
     made = values.Rounding.of(made) if made.dtype == BF16_BITS else made
@@ -251,9 +197,6 @@ def zero(kind: Any) -> Any:
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
     """A struct value: members by position, then by name; the rest is zero."""
     given = {**kind.defaults, **dict(zip(kind.members, positional, strict=False)), **dict(named)}
-    unknown = [name for name in given if name not in kind.members]
-    if unknown or len(positional) > len(kind.members):
-        raise QuadrantsSyntaxError(f"{kind.name} has the members {list(kind.members)}, got {unknown or len(positional)}")
     result = zero(kind)
     for name, value in given.items():
         value = constant(value)
@@ -266,52 +209,21 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
     if isinstance(kind, StructType):
         return struct_of(kind, arguments, keywords)
     if isinstance(kind, _types.MatrixType):
-        return _construct_matrix(kind, arguments)
-    if len(arguments) != 1 or keywords:
-        raise QuadrantsSyntaxError("A primitive type can only decorate a single expression.")
-    value, dtype = arguments[0], dtype_of(kind)
-    if not scalars.is_number(value):
-        raise QuadrantsSyntaxError("A primitive type cannot decorate an expression with a compound type.")
-    if isinstance(value, np.generic) or kind is bf16:
-        return convert(value, kind)
-    text = "literals must be annotated with a {} type. For type casting, use `qd.cast`."
-    if isinstance(value, bool):
-        return cast(np.bool_(value), dtype)
-    if isinstance(value, float) and dtype.kind != "f":
-        raise QuadrantsTypeError("Floating-point " + text.format("floating-point"))
-    if isinstance(value, int) and dtype.kind == "f" and int(dtype.type(value)) != value:
-        raise QuadrantsTypeError("Integer " + text.format("integer"))
-    if isinstance(value, int) and dtype.kind in "iu" and not scalars.fits(value, dtype):
-        raise QuadrantsTypeError(f"Integer literal {value} exceeded the range of specified dtype: {NAMES[dtype]}")
-    return dtype.type(value)
+        parts = [convert(value, kind.dtype) for value in _flatten(arguments)]
+        numbers = [number for part in parts for number in (part.data.reshape(-1) if isinstance(part, Vec) else [part])]
+        return Vec(np.resize(np.stack(numbers), kind.shape))
+    is_literal = isinstance(arguments[0], (bool, int, float)) and kind is not bf16
+    return dtype_of(kind).type(arguments[0]) if is_literal else convert(arguments[0], kind)
 
 
 def construct_dataclass(host: Any, kind: StructType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> StructValue:
     """A call of a dataclass inside a kernel: a struct with its members."""
-    given = {**dict(zip(kind.members, arguments, strict=False)), **keywords}
-    if len(arguments) > len(kind.members):
-        raise QuadrantsSyntaxError(f"Too many arguments for {host!r}")
-    for name in given:
-        if name not in kind.members:
-            raise QuadrantsSyntaxError(f"Unexpected argument '{name}'.")
-    for field in dataclasses.fields(host):
-        if field.name not in given and field.default is dataclasses.MISSING:
-            raise QuadrantsSyntaxError(f"Missing argument '{field.name}'.")
-        given.setdefault(field.name, field.default)
-    return struct_of(kind, (), given)
+    defaults = {field.name: field.default for field in dataclasses.fields(host)}
+    return struct_of(kind, (), {**defaults, **dict(zip(kind.members, arguments, strict=False)), **keywords})
 
 
-def _construct_matrix(kind: Any, arguments: tuple[Any, ...]) -> Vec:
-    def flatten(value: Any) -> list[Any]:
-        if isinstance(value, (list, tuple)):
-            return [number for item in value for number in flatten(item)]
-        made = convert(value, kind.dtype)
-        return list(made.data.reshape(-1)) if isinstance(made, Vec) else [made]
-
-    flat, count = flatten(arguments), int(np.prod(kind.shape))
-    if len(flat) not in (1, count):
-        raise QuadrantsSyntaxError(f"{kind!r} takes {count} values, got {len(flat)}")
-    return Vec(np.resize(np.stack(flat), kind.shape))
+def _flatten(value: Any) -> list[Any]:
+    return [number for item in value for number in _flatten(item)] if isinstance(value, (list, tuple)) else [value]
 
 
 # functions
@@ -349,6 +261,8 @@ def by_reference(callee: Any) -> Any:
     name = getattr(callee, "_qd_builtin", None)
     if name is not None:
         return lambda position: position == 0 and name.startswith("atomic_")
+    if (references := getattr(callee, "_qd_references", None)) is not None:  # a function inside the kernel
+        return references.__contains__
     if not is_func(callee):
         return lambda _: False
     func, bound = parts_of(callee)
@@ -358,105 +272,49 @@ def by_reference(callee: Any) -> Any:
     }.__contains__
 
 
-def executable(function: Any, parameters: Any, others: str, evaluator: Any, rewriter: type[Rewriter] = Rewriter) -> Any:
-    """The rewritten form of a function; `others` is the role of its parameters that are neither templates nor structs."""
+def executable(function: Any, parameters: Any, others: str, evaluator: Any, wanted: str = "") -> Any:
+    """The form of a function that is `wanted`; `others` is the role of its parameters that are neither templates nor structs."""
     forms = _rewritten.setdefault(function, {})
-    if rewriter not in forms:
+    if wanted not in forms:
         roles = {parameter.name: _ROLES.get(parameter.kind, others) for parameter in parameters}
-        forms[rewriter] = rewrite(get_source(function), roles, by_reference, evaluator, others == "parameter", rewriter)
-    return forms[rewriter]
+        forms[wanted] = rewrite(get_source(function), roles, by_reference, evaluator, wanted)
+    return forms[wanted]
 
 
 def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of a func: copies what it takes by value, passes places for what it takes by reference."""
-    global _depth  # under the lock of the launch
     func, bound = parts_of(callee)
-    if func.requires_top_level and evaluator.nested:
-        name = getattr(func, "__name__", func.name)
-        raise QuadrantsSyntaxError(f"`{name}` is decorated with requires_top_level=True and must be called at the top level")
     given: Any = (*bound, *arguments)
     if keywords or len(given) != len(func.parameters) or any(parameter.is_named for parameter in func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
-    passed = [_passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
+    given = [passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
-        return _zero_result(func.results)
-    if _depth >= _MAX_DEPTH and not func.is_real_function:
-        raise QuadrantsCompilationError(f"recursive call of the func {func.name}: use qd.real_func for recursion")
-    _depth += 1
-    try:
-        result = executable(func.function, func.parameters, "value", evaluator)(*passed)
-        if func.results is not None:
-            return converted_result(result, func.results)
-        if func.is_real_function and result is not None:
-            raise QuadrantsSyntaxError("A function with a return value must be annotated with a return type, e.g. def func() -> qd.f32")
-        visit_returns = executable(func.function, func.parameters, "value", evaluator, TypesRewriter)
-        return evaluator.common_result(result, visit_returns, passed) if visit_returns else result
-    finally:
-        _depth -= 1
+        made = [read(zero(kind)) for kind in func.results or ()]
+        return tuple(made) if len(made) > 1 else made[0] if made else None
+    result = executable(func.function, func.parameters, "value", evaluator)(*given)
+    if func.results is not None:
+        return converted_result(result, func.results)
+    visit_returns = executable(func.function, func.parameters, "value", evaluator, "returns")
+    return evaluator.common_result(result, visit_returns, given) if visit_returns else result
 
 
-def _passed(evaluator: Any, parameter: Any, value: Any) -> Any:
+def passed(evaluator: Any, parameter: Any, value: Any) -> Any:
+    """An argument of a func."""
     if parameter.kind in ("template", "ref"):
         return read(value) if evaluator.dry else value  # nothing is stored when only types are wanted
     value = read(value)
     if parameter.kind in ("array", "view") and (tensor := evaluator.tensor(value)) is not None:
-        return _checked_array(parameter, tensor)
+        return tensor.clamped(parameter.annotation)
     if parameter.kind in ("scalar", "matrix", "struct"):
         value = convert(value, parameter.annotation)
     return typed(value) if isinstance(value, (bool, int, float)) else value
 
 
-def passed_as(evaluator: Any, name: str, annotation: Any, value: Any) -> Any:
-    """An argument for a parameter with an annotation."""
-    kind, annotation, _ = _parameters._classify(annotation)
-    return _passed(evaluator, _parameters.Parameter(name, kind or "value", annotation), value)
-
-
-def _checked_array(parameter: Any, tensor: Tensor) -> Tensor:
-    wanted, rank = parameter.annotation, len(tensor.shape)
-    if not isinstance(tensor.data, dict):
-        element, have = wanted.dtype, tensor.data.dtype
-        scalar = element.dtype if isinstance(element, _types.MatrixType) else element
-        is_other = scalar is not None and not isinstance(scalar, StructType) and to_memory_dtype(to_dtype(scalar)) != have
-        if is_other or wanted.ndim not in (None, rank):
-            raise QuadrantsTypeError(
-                f"Argument {parameter.name} with element '{NAMES[have]}' and {rank} axes is not recognized. {wanted!r} is expected"
-            )
-    return tensor.clamped(wanted)
-
-
-def _zero_result(results: list[Any] | None) -> Any:
-    if results is None:
-        return None
-    made = [read(zero(kind)) for kind in results]
-    return tuple(made) if len(made) > 1 else made[0]
-
-
 def converted_result(value: Any, results: list[Any]) -> Any:
     """A returned value, or a tuple of them, in the annotated types."""
-    if value is None:
-        raise QuadrantsReturnTypeError("the function does not return a value on every path")
     if len(results) == 1 and not isinstance(value, tuple):
-        return _converted_item(value, results[0])
-    count = len(value) if isinstance(value, (tuple, list)) else 1
-    if count != len(results):
-        raise QuadrantsSyntaxError(f"the return annotation has {len(results)} values, the return statement {count}")
-    return tuple(map(_converted_item, value, results))
-
-
-def _converted_item(value: Any, kind: Any) -> Any:
-    """A returned value in its annotated type: of a matrix the shape is that of the annotation, and no float becomes an integer."""
-    given, is_matrix = values.as_vector(value), isinstance(kind, _types.MatrixType)
-    if isinstance(given, Vec) and is_matrix:
-        if given.data.ndim != kind.ndim:
-            raise QuadrantsReturnTypeError(f"Return matrix ndim mismatch, expecting={kind.ndim}, got={given.data.ndim}.")
-        if given.data.shape != kind.shape:
-            raise QuadrantsReturnTypeError(f"Return matrix shape mismatch, expecting={kind.shape}, got={given.data.shape}.")
-    wanted = dtype_of(kind.dtype if is_matrix else kind)
-    narrows = isinstance(given, Vec) and wanted is not None and wanted.kind in "biu" and given.data.dtype.kind == "f"
-    if wanted is not None and (isinstance(given, Vec) != is_matrix or narrows):
-        raise QuadrantsReturnTypeError(f"Return (type={scalars.type_name(given)}) cannot be converted into required type {NAMES[wanted]}")
-    return convert(given, kind)
+        return convert(values.as_vector(value), results[0])
+    return tuple(convert(values.as_vector(item), kind) for item, kind in zip(value, results, strict=True))
 
 
 # arguments and results
@@ -464,36 +322,25 @@ def _converted_item(value: Any, kind: Any) -> Any:
 
 def cast_argument(value: Any, dtype: np.dtype) -> Any:
     """A scalar argument in its parameter's type: integers wrap, floats are rounded."""
-    if dtype.kind == "f" or dtype == scalars.U1:
-        return dtype.type(value)
-    return np.array(int(value) & (2 ** (8 * dtype.itemsize) - 1), np.uint64).astype(dtype)[()]
+    return dtype.type(value if dtype.kind == "f" else wrap_integer(value, from_numpy_dtype(dtype)))
 
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:
-    """An array argument; the annotation says how many axes belong to the elements."""
+    """An array argument; the annotation says how many axes belong to the elements, which extents are known, whether there is a gradient."""
     if isinstance(value, (_runtime.NdarrayBase, _runtime.FieldBase)):
-        return without_gradient(tensor_of(value, label).clamped(annotation), annotation)
-    if isinstance(value, StructField) or (array := find_array(value, label)) is None:
+        tensor = tensor_of(value, label)
+    elif isinstance(value, StructField) or (array := find_array(value, label)) is None:
         return value
-    element = getattr(annotation, "dtype", None)
-    rank = element.ndim if isinstance(element, _types.MatrixType) else 0
-    tensor = tensor_of(array, label, array.shape[: array.ndim - rank], value).clamped(annotation)
-    tensor.owner = value
-    return without_gradient(tensor, annotation)
-
-
-def without_gradient(tensor: Tensor, annotation: Any) -> Tensor:
-    """A tensor whose gradient is ignored if its annotation says `needs_grad=False`."""
+    else:
+        element = getattr(annotation, "dtype", None)
+        rank = element.ndim if isinstance(element, _types.MatrixType) else 0
+        tensor = tensor_of(array, label, array.shape[: array.ndim - rank], value)
+        tensor.owner = value
+    tensor = tensor.clamped(annotation)
     if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory) and tensor.data.companions:
         tensor.data.companions = (None, *tensor.data.companions[1:])
-    return tensor
-
-
-def with_known_extents(tensor: Any, annotation: Any) -> Any:
-    """An array argument; the extents that its annotation says are compile-time numbers."""
-    if isinstance(tensor, Tensor):
-        shape = getattr(annotation, "shape", None)
-        tensor.known = shape if isinstance(shape, tuple) else None
+    shape = getattr(annotation, "shape", None)
+    tensor.known = shape if isinstance(shape, tuple) else None
     return tensor
 
 
@@ -502,30 +349,15 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     kind = parameter.kind
     if kind == "scalar":
         return convert(cast_argument(value, dtype_of(parameter.annotation)), parameter.annotation)
-    if kind == "matrix":
-        vector = convert(
-            constant(value) if not isinstance(value, np.ndarray) else values.make_vector(value.tolist(), None), parameter.annotation
-        )
-        vector.data = vector.data.view(values.Immutable)
-        vector.data.parameter = parameter.name
-        vector.data.flags.writeable = False
-        return vector
-    if kind == "struct":
-        return struct_of(parameter.annotation, (), value if isinstance(value, dict) else value.entries)
+    if kind in ("matrix", "struct"):
+        return convert(constant(value), parameter.annotation)
     if kind not in ("array", "tensor", "view"):
         return with_plain_numbers(value) if kind == "template" else value
-    return with_known_extents(array_argument(value, parameter.annotation, str(position)), parameter.annotation)
+    return array_argument(value, parameter.annotation, str(position))
 
 
-def result(value: Any, results: list[Any] | None) -> tuple[Any, ...] | None:
+def result(value: Any, results: list[Any]) -> tuple[Any, ...]:
     """A returned value as its scalars in order, which the kernel's `build_result` puts together."""
-    if results is None and value is not None:
-        text = "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32"
-        raise QuadrantsSyntaxError(text)
-    if results is None:
-        return None
-    if value is None:
-        raise QuadrantsSyntaxError("Kernel has a return type but does not have a return statement")
     value = converted_result(value, results)
     return tuple(scalar for item in (value if isinstance(value, tuple) else (value,)) for scalar in _scalars_of(item))
 

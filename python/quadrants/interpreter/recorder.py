@@ -12,7 +12,6 @@ to a derivative, or decides the way, the launch is refused.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from quadrants._errors import OverwrittenError, QuadrantsAssertionError
 from quadrants.types.enums import AutodiffMode
 
 from . import scalars
+from .checks import find_places
 from .derivatives import PARTIALS, Dual, apply, scaled
 from .tracking import Memory, make, plain
 
@@ -145,7 +145,7 @@ class Recorder:
         target = memory.view(np.ndarray)
         for position, address in enumerate(_addresses(memory)):
             for node in self.readers.get(address, ()):
-                place = _place()
+                place = next(find_places(), "")
                 if self.validates:
                     self._report(memory.label, np.unravel_index(position, target.shape), place)
                 self.overwritten.setdefault(node, (memory.label, place))
@@ -271,9 +271,8 @@ class Recorder:
 
 def find_companion(container: Any, which: str) -> Any:
     """The gradient or tangent of a container that has memory for it, or None."""
-    if container is None or not getattr(container, f"has_{which}", lambda: False)():
-        return getattr(container, which, None) if not hasattr(container, f"has_{which}") else None
-    return getattr(container, which)
+    has_memory = getattr(container, f"has_{which}", None)  # tensors of torch have none
+    return None if has_memory is not None and not has_memory() else getattr(container, which, None)
 
 
 def memory_of(container: Any) -> np.ndarray:
@@ -310,11 +309,3 @@ def _addresses(memory: Any) -> Iterator[int]:
     for extent, stride in zip(array.shape, array.strides, strict=True):
         offsets = offsets[..., None] + np.arange(extent) * stride
     return (start + int(offset) for offset in offsets.reshape(-1))
-
-
-def _place() -> str:
-    """`File "k.py", line 7, in k`: where the kernel is now."""
-    frame: Any = sys._getframe()
-    while frame is not None and "_qd" not in frame.f_code.co_freevars:
-        frame = frame.f_back
-    return "" if frame is None else f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'

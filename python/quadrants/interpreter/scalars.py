@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quadrants._dtypes import DATA_TYPES, to_memory_dtype
-from quadrants._errors import QuadrantsRuntimeError, QuadrantsTypeError
+from quadrants._errors import QuadrantsRuntimeError
 from quadrants._operators import OPERATORS, Operator
 
 NAMES: dict[np.dtype, str] = {to_memory_dtype(dtype): dtype.name for dtype in DATA_TYPES}
@@ -23,17 +23,7 @@ U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8"
 
 
 # The options of `qd.init` that change what a program means.
-options: Any = SimpleNamespace(
-    default_ip=I32,
-    default_fp=F32,
-    debug=False,
-    short_circuit_operators=True,
-    checks=None,
-    recorder=None,
-    notes=False,
-    strict_conditions=False,
-    raise_on_templated_floats=False,
-)
+options: Any = SimpleNamespace(checks=None, recorder=None)
 
 
 def unchecked(function: Callable[..., Any], *operands: Any) -> Any:
@@ -50,17 +40,6 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.generic))
 
 
-def type_name(value: Any) -> str:
-    """How messages call the type of a value."""
-    if isinstance(value, np.generic):
-        return NAMES[value.dtype]
-    if hasattr(value, "tensor_type"):
-        return value.tensor_type()
-    if isinstance(value, (bool, int, float)):
-        return NAMES[typed(value).dtype]
-    return str(type(value))
-
-
 def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
     """The run-time scalar for a compile-time number; `hint` is the 64-bit type that a large literal may take."""
     if isinstance(value, np.generic):
@@ -68,20 +47,9 @@ def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
     if isinstance(value, bool):
         return np.bool_(value)
     if isinstance(value, int):
-        if fits(value, options.default_ip):
-            return options.default_ip.type(value)
-        if hint is not None and hint.kind in "iu" and fits(value, hint):
-            return hint.type(value)
-        if hint is not None and hint.kind == "f":
-            return hint.type(value)
-        raise QuadrantsTypeError(
-            f"Integer literal {value} exceeded the range of default_ip: {NAMES[options.default_ip]}; write qd.i64(...)"
-        )
-    if isinstance(value, float):
-        return options.default_fp.type(value)
-    if isinstance(value, np.ndarray):
-        raise QuadrantsTypeError("Only 0-dimensional numpy array can be used to initialize a scalar expression")
-    raise QuadrantsTypeError(f"Invalid constant scalar data type: {type(value)}")
+        dtype = options.default_ip if hint is None or fits(value, options.default_ip) else hint
+        return dtype.type(value)
+    return options.default_fp.type(value)
 
 
 def fits(value: int, dtype: np.dtype) -> bool:
@@ -137,13 +105,6 @@ def _float_to_int(value: Any, dtype: np.dtype) -> Any:
     return np.array(whole, U64).astype(dtype).reshape(np.shape(value))[()]
 
 
-def bit_cast(value: Any, dtype: np.dtype) -> Any:
-    """Reinterprets the bits; both sides have one size."""
-    if value.dtype.itemsize != dtype.itemsize or U1 in (value.dtype, dtype):
-        raise QuadrantsTypeError(f"bit_cast needs types of one size, got {NAMES[value.dtype]} and {NAMES[dtype]}")
-    return value.view(dtype)
-
-
 def adopt(array: Any) -> Any:
     """An array that becomes a place of the kernel."""
     return array if options.recorder is None else options.recorder.adopt(array)
@@ -184,8 +145,6 @@ def symbol_of(name: str) -> str:
 
 def operand_types(row: Operator, left: np.dtype, right: np.dtype) -> tuple[np.dtype, np.dtype]:
     """What the operands of a binary operator are converted to."""
-    if row.operand == "Integer" and "f" in (left.kind, right.kind):
-        raise QuadrantsTypeError(f"unsupported operand type(s) for '{symbol_of(row.name)}': '{NAMES[left]}' and '{NAMES[right]}'")
     if row.operand == "Real":
         left, right = as_float(left), as_float(right)
     if row.result == "RealPromoted":
@@ -209,8 +168,6 @@ def binary(name: str, left: Any, right: Any) -> Any:
 def unary(name: str, value: Any) -> Any:
     """One operator on a NumPy scalar or array."""
     row = OPERATORS[name]
-    if row.operand == "Integer" and value.dtype.kind == "f":
-        raise QuadrantsTypeError(f"'{name}' takes integral inputs only, however '{NAMES[value.dtype]}' is provided")
     if row.operand == "Real":
         value = cast(value, as_float(value.dtype))
     elif row.operand == "Numeric":

@@ -9,6 +9,7 @@ Functions of NumPy that only move components (`_MOVING`) move all arrays alike; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,27 +25,24 @@ def plain(value: Any) -> Any:
     return value.dtype.type(value.item()) if type(value) in _SCALAR_TYPES else value
 
 
-def _of(argument: Any, which: int, dtype: Any) -> Any:
-    """An argument of a NumPy function with each number replaced by one of its companions, zero where it has none."""
+def _mapped(function: Callable[[Any], Any], argument: Any) -> Any:
+    """An argument of a NumPy function with `function` done to each number in it."""
     if isinstance(argument, (list, tuple)):
-        return type(argument)(_of(item, which, dtype) for item in argument)
-    companions = getattr(argument, "companions", None)
+        return type(argument)(_mapped(function, item) for item in argument)
+    return function(argument)
+
+
+def _of(number: Any, which: int, dtype: Any) -> Any:
+    """One of the companions of a number, zero where it has none."""
+    companions = getattr(number, "companions", None)
     if companions is not None:
         return companions[which]
-    is_real = isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind == "f"
-    return np.zeros(np.shape(argument), dtype) if is_real else argument
+    is_real = isinstance(number, (np.ndarray, np.generic)) and number.dtype.kind == "f"
+    return np.zeros(np.shape(number), dtype) if is_real else number
 
 
-def _stripped(argument: Any) -> Any:
-    if isinstance(argument, (list, tuple)):
-        return type(argument)(_stripped(item) for item in argument)
-    return plain(argument.copy() if isinstance(argument, Memory) else argument)
-
-
-def _loaded(argument: Any) -> Any:
-    if isinstance(argument, (list, tuple)):
-        return type(argument)(_loaded(item) for item in argument)
-    return argument.copy() if isinstance(argument, Memory) else argument
+def _loaded(number: Any) -> Any:
+    return number.copy() if isinstance(number, Memory) else number
 
 
 def _companions_in(argument: Any) -> Companions | None:
@@ -56,12 +54,16 @@ def _companions_in(argument: Any) -> Companions | None:
 
 def _call(function: Any, arguments: Any, keywords: Any) -> Any:
     """A NumPy function on tracked numbers."""
-    arguments = _loaded(arguments)
-    result = function(*_stripped(arguments), **keywords)
+    arguments = _mapped(_loaded, arguments)
+    result = function(*_mapped(plain, arguments), **keywords)
     known = _companions_in(arguments) if function in _MOVING else None
     if known is None:
         return result
-    moved = [None if part is None else function(*_of(arguments, which, part.dtype), **keywords) for which, part in enumerate(known)]
+
+    def move(which: int, part: np.ndarray) -> Any:
+        return function(*_mapped(lambda number: _of(number, which, part.dtype), arguments), **keywords)
+
+    moved = [None if part is None else move(which, part) for which, part in enumerate(known)]
     if isinstance(result, (list, tuple)):
         parts = zip(*(part if part is not None else [None] * len(result) for part in moved), strict=True)
         return type(result)(make(item, part) for item, part in zip(result, parts, strict=True))
@@ -126,7 +128,7 @@ class Tracked(np.ndarray):
         return _call(function, arguments, keywords)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        return getattr(ufunc, method)(*map(_stripped, inputs), **keywords)
+        return getattr(ufunc, method)(*(plain(_loaded(number)) for number in inputs), **keywords)
 
 
 class Value(Tracked):

@@ -7,7 +7,6 @@ of a container's. Taking a reference, an element or a member gives a place; read
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import itertools
 import math
@@ -16,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _runtime
 from quadrants._dtypes import BF16_BITS, from_bf16, to_bf16
-from quadrants._errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants._errors import QuadrantsAssertionError
 from quadrants._matrix import _swizzle as find_swizzle
 
-from . import notices, scalars
-from .scalars import NAMES, cast, options, typed
+from . import scalars
+from .scalars import NAMES, cast, typed
 
 
 class Vec:
@@ -42,22 +40,9 @@ class Vec:
     def __iter__(self) -> Iterator[Any]:
         return (self.data[k] if self.data.ndim == 1 else Vec(self.data[k].copy()) for k in range(len(self)))
 
-    def tensor_type(self) -> str:
-        """How messages call its type."""
-        return f"[Tensor ({', '.join(map(str, self.data.shape))}) {NAMES[self.data.dtype]}]"
-
 
 class ReadOnlyError(ValueError):
     """A kernel writes what it was passed for reading."""
-
-
-class Immutable(np.ndarray):
-    """The components of a parameter, which is a value."""
-
-    parameter = ""
-
-    def __array_finalize__(self, source: Any) -> None:
-        self.parameter = getattr(source, "parameter", "")
 
 
 class Rounding(np.ndarray):
@@ -91,10 +76,6 @@ class Index(tuple):
     __slots__ = ()
 
 
-class RuntimeBound(int):
-    """An end of a slice that begins where run time says, and has a length that is known before."""
-
-
 class RuntimeRange:
     """A range or ndrange with bounds of the run time: it can only be looped over."""
 
@@ -102,15 +83,6 @@ class RuntimeRange:
 
     def __init__(self, items: Any) -> None:
         self.items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        raise QuadrantsTypeError("cannot iterate over a range with bounds of the run time: it can only be looped over")
-
-
-def check_slice(bounds: slice) -> None:
-    """Slices of lists and vectors have bounds that are known before the kernel runs."""
-    if any(isinstance(bound, (np.generic, RuntimeBound)) for bound in (bounds.start, bounds.stop, bounds.step)):
-        raise QuadrantsSyntaxError("Quadrants does not support variables in slice now, please use constant instead of it.")
 
 
 class StructValue:
@@ -124,10 +96,6 @@ class StructValue:
 
     def __repr__(self) -> str:
         return repr(self.members)
-
-    def tensor_type(self) -> str:
-        """How messages call its type."""
-        return f"struct {list(self.members)}"
 
 
 class Tensor:
@@ -244,21 +212,13 @@ def view_error(what: str, details: str) -> QuadrantsAssertionError:
 
 def subview(tensor: Tensor, offset: Any, size: Any) -> Any:
     """`size` elements of a container with one axis, from the element `offset` on."""
-    if len(tensor.shape) != 1:
-        raise QuadrantsTypeError(f"a subview is of a view with one axis (1D), got {len(tensor.shape)} axes: slice it")
     first = tensor.origin[0] if tensor.origin else 0
-    return view_of(tensor, [slice(first + _bound(offset), first + _bound(offset) + _bound(size))])
+    return view_of(tensor, [slice(first + int(offset), first + int(offset) + int(size))])
 
 
-def construct_view(tensor: Tensor | None, offset: Any, size: Any) -> Any:
+def construct_view(tensor: Tensor, offset: Any, size: Any) -> Any:
     """`qd.BufferView(array, offset, size)` in a kernel."""
-    if tensor is None:
-        raise QuadrantsTypeError("a view is of an array")
-    if isinstance(tensor, View):
-        return subview(tensor, offset, size)
-    if len(tensor.shape) != 1:
-        raise QuadrantsTypeError(f"qd.BufferView takes an array with one axis (1D), got {len(tensor.shape)} axes: slice it")
-    if not 0 <= int(offset) <= int(offset) + int(size) <= len(tensor):
+    if not isinstance(tensor, View) and not 0 <= int(offset) <= int(offset) + int(size) <= len(tensor):
         values = f"offset={int(offset)}, size={int(size)}, ndarray length={len(tensor)}"
         raise QuadrantsAssertionError(f"BufferView construction out of range: {values}.")
     return subview(tensor, offset, size)
@@ -272,32 +232,15 @@ def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
     if any(item is Ellipsis for item in key):
         at = next(position for position, item in enumerate(key) if item is Ellipsis)
         key = [*key[:at], *[slice(None)] * (rank + 1 - len(key)), *key[at + 1 :]]
-    if len(key) > rank:
-        raise QuadrantsIndexError(f"{rank}d view indexed with {len(key)}d indices")
     whole = [*key, *[slice(None)] * (rank - len(key))]
-    fixed = _keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key))
-    choices: list[int | tuple[int, int, int]] = []
-    for axis, item in enumerate(whole):
-        first = tensor.origin[axis] if tensor.origin else 0
-        choices.append(_choose(item, tensor.shape[axis], first, lenient) if isinstance(item, slice) else fixed[axis])
-    return View(tensor, key, choices)
-
-
-def _bound(value: Any, first: int = 0) -> int:
-    if not isinstance(value, (int, np.integer)) and not (is_place(value) and value.dtype.kind in "iub"):
-        raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(value)}' is provided")
-    if type(value) is int and value < first:
-        raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
-    return int(value) - first
+    return View(tensor, key, list(_keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key))))
 
 
 def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, int, int]:
     """Start, count and step of a slice of an axis with `parent` elements."""
     step = 1 if part.step is None else part.step
-    if not isinstance(step, int) or step == 0:
-        raise QuadrantsSyntaxError("the step of a slice is an integer other than 0 that is known while compiling")
-    start = (0 if step > 0 else parent - 1) if part.start is None else _bound(part.start, first)
-    stop = (parent if step > 0 else -1) if part.stop is None else _bound(part.stop, first)
+    start = (0 if step > 0 else parent - 1) if part.start is None else int(part.start) - first
+    stop = (parent if step > 0 else -1) if part.stop is None else int(part.stop) - first
     size, lowest = (stop - start, start) if step > 0 else (start - stop, start + 1)
     if not (0 <= lowest <= parent and 0 <= size <= parent and 0 <= stop + (step < 0) <= parent):
         if lenient:
@@ -340,33 +283,18 @@ def write(place: Any, value: Any) -> None:
     """Stores into a place, converting to its type."""
     value = value[()] if is_place(value) else as_vector(value)
     if isinstance(place, StructValue):
-        _write_struct(place, value)
+        given = value if isinstance(value, dict) else value.members
+        for name, member in place.members.items():
+            write(member, given[name])
         return
     target = place.data if isinstance(place, Vec) else place
     memory = place.home[0] if isinstance(place, Vec) and place.home else target
-    if not memory.flags.writeable and isinstance(memory, Immutable):
-        text = f'Kernel argument "{memory.parameter}" is immutable in the kernel.'
-        raise QuadrantsSyntaxError(f"{text} If you want to change its value, please create a new variable.")
     if not memory.flags.writeable:
         raise ReadOnlyError("the kernel writes an array that was passed, and it is read-only")
-    if isinstance(value, StructValue) or (isinstance(value, Vec) and value.data.shape != target.shape):
-        mine = place.tensor_type() if isinstance(place, Vec) else NAMES[target.dtype]
-        raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{mine}'")
     source = value.data if isinstance(value, Vec) else typed(value, target.dtype)
     target[...] = cast(source, target.dtype)
     if isinstance(place, Vec) and place.home:
         place.home[0][place.home[1]] = target
-
-
-def _write_struct(place: StructValue, value: Any) -> None:
-    if isinstance(value, dict):
-        value = StructValue(value)
-    if not isinstance(value, StructValue):
-        raise QuadrantsTypeError(f"cannot assign '{scalars.type_name(value)}' to '{place.tensor_type()}'")
-    if list(place.members) != list(value.members):
-        raise QuadrantsTypeError(f"Member mismatch between structs {list(place.members)}, {list(value.members)}")
-    for name, member in place.members.items():
-        write(member, value.members[name])
 
 
 def as_vector(value: Any) -> Any:
@@ -379,59 +307,45 @@ def make_vector(items: Any, dtype: np.dtype | None) -> Vec:
     if isinstance(items, Vec):
         return Vec((items.data if dtype is None else cast(items.data, dtype)).copy())
     rows = [make_vector(item, dtype).data if isinstance(item, (list, tuple, Vec)) else typed(read(item), dtype) for item in items]
-    if not rows:
-        raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
-    for row in rows:
-        if np.shape(row) != np.shape(rows[0]):
-            raise QuadrantsTypeError("the rows of a matrix must have the same length")
     common = dtype or functools.reduce(scalars.promote, (row.dtype for row in rows))
     return Vec(np.stack([cast(row, common) for row in rows]))
 
 
-def elementwise(function: Callable[..., Any], symbol: str, *operands: Any) -> Any:
+def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Applies a function of NumPy scalars or arrays, broadcasting scalars over vectors of one shape."""
-    values = [as_vector(operand) for operand in operands]
-    shapes = {value.data.shape for value in values if isinstance(value, Vec)}
-    if len(shapes) > 1 or any(isinstance(value, StructValue) for value in values):
-        names = " and ".join(f"'{scalars.type_name(value)}'" for value in values)
-        raise QuadrantsTypeError(f"unsupported operand type(s) for '{symbol}': {names}")
+    values = list(map(as_vector, operands))
     hints = [value.data.dtype if isinstance(value, Vec) else value.dtype for value in values if isinstance(value, (Vec, np.generic))]
     hint = next((dtype for dtype in hints if dtype.itemsize == 8 or dtype.kind == "f"), None)
     result = function(*(value.data if isinstance(value, Vec) else typed(read(value), hint) for value in values))
     return Vec(result) if isinstance(result, np.ndarray) else result
 
 
-def as_type_of(target: Any, symbol: str, value: Any) -> Any:
+def as_type_of(target: Any, value: Any) -> Any:
     """A value converted to the type of the components of `target`."""
     dtype = target.data.dtype if isinstance(target, Vec) else target.dtype
     if isinstance(value, np.generic):
         return cast(value, dtype)
-    return elementwise(lambda x: cast(x, dtype), symbol, typed(value, dtype) if scalars.is_number(value) else value)
+    return elementwise(lambda x: cast(x, dtype), typed(value, dtype) if scalars.is_number(value) else value)
 
 
 def unary(name: str, value: Any) -> Any:
     """A unary row of the operator table on any run-time value."""
     if isinstance(value, np.generic):
         return scalars.unary(name, value)
-    return elementwise(lambda operand: scalars.unary(name, operand), name, value)
+    return elementwise(lambda operand: scalars.unary(name, operand), value)
 
 
 def binary(name: str, left: Any, right: Any) -> Any:
     """A binary row of the operator table on any run-time values; structs member by member."""
-    if options.notes:
-        notices.note_signs(name, left, right)
     if isinstance(left, np.generic) and isinstance(right, np.generic):
         return scalars.binary(name, left, right)
-    symbol = scalars.symbol_of(name)
     if isinstance(left, StructValue) or isinstance(right, StructValue):
-        return _struct_binary(name, symbol, left, right)
-    return elementwise(lambda x, y: scalars.binary(name, x, y), symbol, left, right)
+        return _struct_binary(name, left, right)
+    return elementwise(lambda x, y: scalars.binary(name, x, y), left, right)
 
 
-def _struct_binary(name: str, symbol: str, left: Any, right: Any) -> Any:
+def _struct_binary(name: str, left: Any, right: Any) -> Any:
     structs = [value for value in (left, right) if isinstance(value, StructValue)]
-    if len({tuple(value.members) for value in structs}) > 1 or name not in ("add", "sub", "mul", "div", "eq", "ne"):
-        raise QuadrantsTypeError(f"unsupported operand type(s) for {symbol}: '{scalars.type_name(left)}' and '{scalars.type_name(right)}'")
 
     def member(value: Any, key: str) -> Any:
         return read(value.members[key]) if isinstance(value, StructValue) else value
@@ -441,18 +355,6 @@ def _struct_binary(name: str, symbol: str, left: Any, right: Any) -> Any:
         decide = np.all if name == "eq" else np.any
         return np.bool_(decide([decide(result.data if isinstance(result, Vec) else result) for result in results.values()]))
     return StructValue({key: new_place(value) for key, value in results.items()}, structs[0].methods)
-
-
-def truth(value: Any) -> bool:
-    """The truth of a condition."""
-    value = read(value) if is_place(value) else value
-    if isinstance(value, (Vec, StructValue)):
-        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {value.tensor_type()}")
-    if isinstance(value, (Tensor, _runtime.FieldBase, _runtime.NdarrayBase)) or dataclasses.is_dataclass(value):
-        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {type(value)}")
-    if scalars.options.strict_conditions and isinstance(value, np.floating):
-        raise QuadrantsTypeError(f"`if` conditions must be an integer; found {scalars.type_name(value)}")
-    return bool(value)
 
 
 # elements and components
@@ -466,35 +368,30 @@ def _flat_indices(index: Any) -> list[Any]:
 
 
 def _keys(
-    flat: list[Any], shape: tuple[int, ...], lenient: bool, tensor: Tensor | None, describe: Callable[[], str | Exception]
+    flat: list[Any], shape: tuple[int, ...], lenient: bool, tensor: Tensor | None, describe: Callable[[], Exception]
 ) -> tuple[Any, ...]:
-    """Indices from 0 that were checked; slices are left as they are. `lenient` lets one outside be 0: nobody will look at the value."""
+    """Indices from 0 that were checked; of slices of containers start, count and step.
+
+    `lenient` lets an index outside be 0: nobody will look at the value.
+    """
     keys: list[Any] = []
     origin = tensor.origin if tensor is not None else None
-    for position, (item, extent) in enumerate(zip(flat, shape, strict=True)):
+    for item, extent, first in zip(flat, shape, origin or (0,) * len(shape), strict=True):
         if isinstance(item, slice):
-            keys.append(item)
+            keys.append(item if tensor is None else _choose(item, extent, first, lenient))
             continue
-        if not isinstance(item, (bool, int, np.integer, np.bool_)):
-            raise QuadrantsTypeError(f"indices must be integers, however '{scalars.type_name(item)}' is provided as index {position}")
-        number: Any = int(item) - (origin[position] if origin else 0)
+        number = int(item) - first
+        if number < 0 and origin is None and not isinstance(item, np.generic):
+            number += extent  # a constant counts from the end
         if tensor is not None and tensor.clamps:
             number = max(min(number, extent - 1), 0)
-        if not 0 <= number < extent:
-            if lenient:
-                number = 0
-            elif not isinstance(item, np.generic) and number < 0 and tensor is not None and tensor.dynamic:
-                raise QuadrantsSyntaxError("Negative indices are not supported in Quadrants kernels.")
-            elif isinstance(item, np.generic) or (tensor is not None and tensor.dynamic):
-                problem = describe()
-                raise problem if isinstance(problem, Exception) else QuadrantsAssertionError(problem)
-            elif number < (0 if origin else -extent) or number >= extent:
-                raise QuadrantsIndexError(f"index {int(item)} is out of range for an axis of size {extent}")
-        keys.append(number)
+        elif not 0 <= number < extent and not lenient:
+            raise describe()
+        keys.append(number if 0 <= number < extent else 0)
     return tuple(keys)
 
 
-def _describe(tensor: Tensor, flat: list[Any]) -> str | Exception:
+def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
     """What is wrong with an index outside of a container."""
     shown = [int(item) for item in flat if not isinstance(item, slice)]
     if isinstance(tensor, (View, HostView)):
@@ -502,10 +399,11 @@ def _describe(tensor: Tensor, flat: list[Any]) -> str | Exception:
         extents = f"size={tensor.shape[0]}" if len(tensor.shape) == 1 else f"shape={tensor.shape}"
         return view_error("BufferView Out Of Range", f"got index {index} (offset={tensor.offset}, {extents}).")
     if tensor.dynamic:
-        return f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}"
+        return QuadrantsAssertionError(f"Out of bound access to ndarray at arg {tensor.label} with indices {shown}")
     sizes = ", ".join(map(str, tensor.shape))
     offset = f" offset ({', '.join(map(str, tensor.origin))})" if tensor.origin else ""
-    return f"Accessing field ({tensor.label}) of size ({sizes}){offset} with indices ({', '.join(map(str, shown))})"
+    given = ", ".join(map(str, shown))
+    return QuadrantsAssertionError(f"Accessing field ({tensor.label}) of size ({sizes}){offset} with indices ({given})")
 
 
 def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
@@ -513,14 +411,6 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
     flat = _flat_indices(index)
     if any(isinstance(item, slice) or item is Ellipsis for item in flat):
         return view_of(tensor, flat, lenient)
-    if len(flat) != len(tensor.shape):
-        if isinstance(tensor, View):
-            raise QuadrantsIndexError(f"{len(tensor.shape)}d view indexed with {len(flat)}d indices")
-        if tensor.dynamic:
-            rank, given = len(tensor.shape), len(flat)
-            text = f"Array with dim {rank} accessed with indices of dim {given} ({rank}d ndarray indexed with {given}d indices)"
-            raise QuadrantsIndexError(text)
-        raise QuadrantsIndexError(f"Field with dim {len(tensor.shape)} accessed with indices of dim {len(flat)}")
     if lenient and 0 in tensor.shape:
         return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
     return tensor.element(_keys(flat, tensor.shape, lenient, tensor, lambda: _describe(tensor, flat)))
@@ -530,16 +420,12 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
     """The place of a component, of a row, or of a slice."""
     flat = _flat_indices(index)
     shape = vec.data.shape
-    for item in flat:
-        if isinstance(item, slice) and not isinstance(item.start, RuntimeBound):
-            check_slice(item)
     if len(flat) == len(shape) + 1 == 2 and flat[1] == 0:
         flat = flat[:1]
-    if len(flat) > len(shape) or not flat:
-        raise QuadrantsIndexError(f"Expected {len(shape)} indices, got {len(flat)}.")
 
-    def describe() -> str:
-        return f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{', '.join(str(int(item)) for item in flat)}]"
+    def describe() -> Exception:
+        index = ", ".join(str(int(item)) for item in flat)
+        return QuadrantsAssertionError(f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{index}]")
 
     part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, None, describe), ...)]
     return part if part.ndim == 0 else Vec(part)

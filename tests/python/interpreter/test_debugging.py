@@ -1,4 +1,4 @@
-"""Kernels on `arch=qd.python` run under Python's own tools."""
+"""Kernels on `arch=qd.python` run under Python's own tools, and say what the compiler says."""
 
 import sys
 from collections.abc import Iterator
@@ -125,3 +125,59 @@ def test_recursion_of_real_funcs_is_deep():
         return count(n)
 
     assert deep(1000) == 1000
+
+
+FACTOR: object = 2
+
+
+def test_mistakes_are_those_of_the_compiler():
+    messages = []
+    for arch in (qd.cpu, qd.python):
+        qd.init(arch=arch, log_level="error", offline_cache=False)
+
+        @qd.kernel
+        def wrong(n: qd.i32) -> qd.i32:
+            n += 1
+            return missing + n  # noqa: F821
+
+        with pytest.raises(qd.QuadrantsCompilationError) as caught:
+            wrong(1)
+        messages.append((type(caught.value), str(caught.value), caught.value.code))
+    assert messages[0] == messages[1]
+
+
+def test_a_mistake_is_raised_by_each_call():
+    @qd.kernel
+    def wrong() -> qd.i32:
+        return missing  # noqa: F821
+
+    for _ in range(2):
+        with pytest.raises(qd.QuadrantsNameError, match="missing"):
+            wrong()
+
+
+def test_a_captured_value_that_changed_is_looked_at_again(monkeypatch):
+    @qd.kernel
+    def scaled(n: qd.i32) -> qd.i32:
+        return n * FACTOR
+
+    assert scaled(3) == 6
+    monkeypatch.setitem(globals(), "FACTOR", "two")
+    with pytest.raises(qd.QuadrantsCompilationError, match=r"return n \* FACTOR"):
+        scaled(3)
+
+
+def test_breakpoints_in_python_functions_stop_in_the_run_alone(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "breakpointhook", lambda: seen.append(sys._getframe(1).f_code.co_name))
+
+    def find_size():
+        breakpoint()
+        return 3
+
+    @qd.kernel
+    def work_on() -> qd.i32:
+        return find_size()
+
+    assert work_on() == 3
+    assert seen == ["find_size"]

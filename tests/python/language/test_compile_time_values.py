@@ -213,12 +213,9 @@ def test_lists_and_names_of_objects(body, expected):
     assert run(body, preamble="S = qd.types.struct(a=qd.i32)", **N) == expected
 
 
-@pytest.mark.parametrize("change, expected", [("l.append(n)", 3), ("l.pop()", 1), ("l += [5]", 3), ("d['b'] = n", 2), ("d.clear()", 2)])
-def test_lists_do_not_change_in_branches_of_the_run_time(change, expected):
+@pytest.mark.parametrize("change", ["l.append(n)", "l.pop()", "l += [5]", "d['b'] = n", "d.clear()"])
+def test_lists_do_not_change_in_branches_of_the_run_time(change):
     body = f"l = [n, n]\nd = {{'a': n}}\nif n > 0:\n    {change}\nreturn len(l)"
-    if qd.cfg is None:  # the interpreter is Python
-        assert run(body, **N) == expected
-        return
     with pytest.raises(qd.QuadrantsSyntaxError, match="would change a list or dict|Recreating"):
         run(body, **N)
 

@@ -48,6 +48,7 @@ def test_integer_result_has_the_promoted_type(expression, arguments, expected):
         ("a + 0.1", {"a": ("qd.f64", 0)}, np.float32(0.1)),
         ("qd.sqrt(a)", {"a": ("qd.i64", 2)}, np.sqrt(np.float32(2))),
         ("0.1", {}, np.float32(0.1)),
+        ("qd.f64(0.1)", {}, 0.1),
     ],
 )
 def test_float_result_has_the_promoted_type(expression, arguments, expected):
