@@ -111,9 +111,8 @@ class Evaluator(Loops):
 
     def chosen(self, value: Any, other: Any) -> Any:
         """What a run-time condition chooses: a value in the common type of both, or one of two ranges."""
-        if all(isinstance(side, (range, values.RuntimeRange)) for side in (value, other)):
-            is_wide = any(isinstance(getattr(side, "items", None), map) for side in (value, other))
-            return values.RuntimeRange(map(I64.type, getattr(value, "items", value))) if is_wide else value
+        if all(isinstance(side, (range, map)) for side in (value, other)):
+            return map(I64.type, value) if isinstance(other, map) else value
         if isinstance(value, StructValue) or isinstance(other, StructValue):
             return _unify_structs(value, other)
         value, other = read(value), read(other)

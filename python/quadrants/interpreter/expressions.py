@@ -74,7 +74,6 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.scopes: list[dict[str, Any]] = [{**roles, **taken}]
         self.names = [node for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
         self.stored = {*roles, *(name.id for name in self.names if isinstance(name.ctx, ast.Store))}  # Python's locals, whatever the block
-        self.static_depth = 0
         self.function_depth = 0  # functions inside this one
         self.wanted = wanted  # what code that runs for its types only is looked at for: the types of its `variables`, of its `returns`
         self.temporaries = 0
@@ -181,10 +180,8 @@ class ExpressionRewriter(ast.NodeTransformer):
             result = helper("end_logic", literal("and"), left, link, at=node)
         return helper("end_chain", result, at=node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         """`a and b and c` associates to the left; an operand that Python would skip is computed only for its type."""
-        if self.static_depth:
-            return self.generic_visit(node)
         kind = "and" if isinstance(node.op, ast.And) else "or"
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
@@ -192,9 +189,7 @@ class ExpressionRewriter(ast.NodeTransformer):
             result = helper("end_logic", literal(kind), left, self.if_reached(self.visit(operand)), at=node)
         return result
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if self.is_static_call(node.test) or self.static_depth:
-            return self.generic_visit(node)
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         arguments = [helper("begin_choice", self.visit(node.test), at=node), self.if_reached(self.visit(node.body))]
         return helper("end_choice", *arguments, helper("other_choice", at=node), self.if_reached(self.visit(node.orelse)), at=node)
 
@@ -213,7 +208,6 @@ class ExpressionRewriter(ast.NodeTransformer):
         if callee is breakpoint or getattr(callee, "__module__", None) == "pdb":
             return node
         name = getattr(callee, "_qd_builtin", None) if callee is not MISSING else None
-        self.static_depth += name in ("static", "static_assert", "static_print")
         stays = name is not None or isinstance(callee, (type, type(len)))  # it is itself inside kernels, too
         function = node.func if stays else (self.visit_place if callee is MISSING else self.visit)(node.func)
         wanted = self.by_reference(callee) if callee is not MISSING else (lambda _: True)
@@ -230,7 +224,6 @@ class ExpressionRewriter(ast.NodeTransformer):
             ast.keyword(item.arg, argument(position, item.value, item.arg is not None and wanted(item.arg)))
             for position, item in enumerate(node.keywords, len(arguments))
         ]
-        self.static_depth -= name in ("static", "static_assert", "static_print")
         return helper("call", function, *arguments, at=node, keywords=keywords)
 
     def argument(self, node: ast.expr, by_reference: bool, is_atomic: bool = False) -> ast.expr:

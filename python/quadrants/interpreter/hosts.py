@@ -71,9 +71,8 @@ def tensor_of(container: Any, label: str = "", shape: tuple[int, ...] | None = N
         scalars.refuse_gradients()
     view = container.view()
     dynamic = isinstance(container, _runtime.NdarrayBase)
-    kind = values.HostView if isinstance(container, BufferView) else Tensor
     memory = scalars.memory(view, container, container._name or f"argument {label}")
-    tensor = kind(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
+    tensor = Tensor(memory, container.shape, label or f"S<{NAMES[view.dtype]}>", dynamic=dynamic, origin=container._offset)
     tensor.owner = container
     return tensor
 

@@ -52,7 +52,6 @@ class Loops(Accesses):
         return itertools.islice(iterator, 1) if self.dry else iterator
 
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
-        items = items.items if isinstance(items, values.RuntimeRange) else items
         if isinstance(items, range):
             items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))

@@ -93,18 +93,10 @@ def _binary(name: str) -> Callable[..., Any]:
 
 
 def _grouped(evaluator: Any, items: Any) -> Any:
-    if isinstance(items, values.RuntimeRange):
-        return values.RuntimeRange(BUILTINS["grouped"](items.items))
     tensor = evaluator.tensor(items)
     if isinstance(items, SNode):
         return GroupedNDRange(hosts.cells(items))
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
-
-
-def _ndrange(_: Any, *dimensions: Any, **options: Any) -> Any:
-    made = BUILTINS["ndrange"](*dimensions, **options)
-    ends = [end for dimension in dimensions for end in (dimension if isinstance(dimension, (tuple, list)) else (dimension,))]
-    return values.RuntimeRange(made) if any(map(is_runtime, ends)) else made
 
 
 def _zip(evaluator: Any, *containers: Any) -> Any:
@@ -137,11 +129,9 @@ def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) ->
 
 
 def _range(evaluator: Any, *bounds: Any) -> Any:
-    if not any(is_runtime(bound) for bound in bounds):
-        return range(*(int(bound) for bound in bounds))
-    wide = any(np.asarray(bound).dtype == I64 for bound in bounds if isinstance(bound, np.generic))
-    plain = range(*(int(bound) for bound in bounds)) or range(evaluator.dry > 0)
-    return values.RuntimeRange(map(I64.type, plain) if wide else plain)
+    plain = range(*(int(bound) for bound in bounds))
+    is_wide = any(isinstance(bound, np.generic) and bound.dtype == I64 for bound in bounds)
+    return map(I64.type, plain or range(evaluator.dry > 0)) if is_wide else plain
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
@@ -250,7 +240,7 @@ def format_value(value: Any, spec: str) -> str:
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
-_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate static_assert"
+_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique ndrange no_activate static_assert"
 
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
@@ -264,7 +254,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: hosts.convert(value, kind),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static_print": lambda *_, **__: None,  # the frontend has printed it
-    "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
+    "grouped": _grouped, "zip": _zip, "random": _random,
     "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),

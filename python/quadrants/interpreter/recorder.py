@@ -37,20 +37,12 @@ class Computed(NamedTuple):
     uses: list[np.ndarray]
 
 
-class Loaded(NamedTuple):
-    """Components that came from memory with this gradient, and the tangent of that."""
+class Moved(NamedTuple):
+    """Components that came from memory (or went there: `is_store`) with this gradient, and the tangent of that."""
 
     nodes: np.ndarray
-    gradient: np.ndarray | None
-    tangent: np.ndarray | None
-
-
-class Stored(NamedTuple):
-    """Components that went to memory with this gradient, and the tangent of that."""
-
-    nodes: np.ndarray
-    gradient: np.ndarray
-    tangent: np.ndarray | None
+    gradients: tuple[np.ndarray | None, np.ndarray | None]
+    is_store: bool
 
 
 class Recorder:
@@ -62,7 +54,7 @@ class Recorder:
         self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
         self.is_replay = kernel.mode == AutodiffMode.REPLAY  # memory is what it was before the call
         self.count = 1
-        self.tape: list[Computed | Loaded | Stored] = []
+        self.tape: list[Computed | Moved] = []
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
@@ -128,7 +120,7 @@ class Recorder:
         nodes = None
         if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
             nodes = self._nodes(value.shape)
-            self.tape.append(Loaded(nodes.copy(), gradient, tangent))
+            self.tape.append(Moved(nodes.copy(), (gradient, tangent), is_store=False))
             for address, node in zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True):
                 self.readers.setdefault(address, []).append(node)
         elif self.reverse:
@@ -156,7 +148,7 @@ class Recorder:
             dual[...] = 0 if tangents is None else tangents
         if self.reverse and gradient is not None:
             nodes = np.zeros((), np.int64) if nodes is None else nodes
-            self.tape.append(Stored(np.broadcast_to(nodes, target.shape).copy(), gradient, tangent))
+            self.tape.append(Moved(np.broadcast_to(nodes, target.shape).copy(), (gradient, tangent), is_store=True))
 
     def keeps(self, memory: Any, value: Any) -> bool:
         """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
@@ -171,7 +163,8 @@ class Recorder:
             raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
             part = (*index[: gradient.ndim], ...)
-            self.tape.append(Stored(np.array(nodes[part]), gradient[part], None if tangent is None else tangent[part]))
+            gradients = (gradient[part], None if tangent is None else tangent[part])
+            self.tape.append(Moved(np.array(nodes[part]), gradients, is_store=True))
         return True
 
     def compute(self, row: Any, operands: tuple[Any, ...]) -> Any:
@@ -187,13 +180,11 @@ class Recorder:
                 self.tape.append(Computed(0, 0, [], [nodes.flatten() for nodes, _ in companions if nodes is not None]))
             return self.adopt(result)
         numbers = [_number(operand, tangents) for operand, (_, tangents) in zip(operands, companions, strict=True)]
-        outcome = apply(row.name, *numbers) if any(isinstance(number, Dual) for number in numbers) else result.astype(np.float64)
-        if isinstance(outcome, Dual):
-            outcome = Dual(result.astype(np.float64), outcome.tangent)
+        outcome: Any = result.astype(np.float64)
+        if any(isinstance(number, Dual) for number in numbers):
+            outcome = Dual(outcome, apply(row.name, *numbers).tangent)
         nodes = self._record(row, outcome, numbers, [nodes for nodes, _ in companions]) if self.reverse else None
-        tangents = None
-        if self.forward:
-            tangents = outcome.tangent if isinstance(outcome, Dual) else np.zeros(result.shape)
+        tangents = outcome.tangent if isinstance(outcome, Dual) else np.zeros(result.shape) if self.forward else None
         return make(result, (nodes, tangents))
 
     def _record(self, row: Any, outcome: Any, numbers: list[Any], nodes: list[Any]) -> np.ndarray:
@@ -217,21 +208,17 @@ class Recorder:
         if not self.reverse:
             return
         self._check_overwritten()
-        adjoint: Any = np.zeros(self.count)
-        tangent = np.zeros(self.count) if self.forward else None
+        changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):
-                _propagate(entry, adjoint, tangent)
-            elif isinstance(entry, Loaded) and entry.gradient is not None:
-                entry.gradient[...] += adjoint[entry.nodes].astype(entry.gradient.dtype)
-                if entry.tangent is not None and tangent is not None:
-                    entry.tangent[...] += tangent[entry.nodes].astype(entry.tangent.dtype)
-            elif isinstance(entry, Stored):
-                np.add.at(adjoint, entry.nodes, entry.gradient)
-                entry.gradient[...] = 0
-                if entry.tangent is not None and tangent is not None:
-                    np.add.at(tangent, entry.nodes, entry.tangent)
-                    entry.tangent[...] = 0
+                _propagate(entry, *changes)
+                continue
+            for memory, change in zip(entry.gradients, changes, strict=False):
+                if memory is not None and entry.is_store:
+                    np.add.at(change, entry.nodes, memory)
+                    memory[...] = 0
+                elif memory is not None:
+                    memory[...] += change[entry.nodes].astype(memory.dtype)
 
     def undo(self) -> None:
         """Gives memory what it held before."""
@@ -243,9 +230,9 @@ class Recorder:
             return
         reached, used = np.zeros(self.count, bool), np.zeros(self.count, bool)
         for entry in reversed(self.tape):
-            if isinstance(entry, Stored):
-                reached[entry.nodes] = True
-            elif isinstance(entry, Computed):
+            if isinstance(entry, Moved):
+                reached[entry.nodes] |= entry.is_store
+            else:
                 made = slice(entry.first, entry.first + entry.size)
                 matters = entry.size == 0 or bool(reached[made].any())
                 for nodes, _ in entry.parents:
@@ -262,11 +249,8 @@ class Recorder:
 
     def _report(self, label: str, index: Any, place: str) -> None:
         where = ", ".join(str(int(number)) for number in index)
-        raise QuadrantsAssertionError(
-            f"(kernel={self.kernel}) Breaks the global data access rule. Snode {label} is overwritten unexpectedly"
-            + (f" at component [{where}]" if where else "")
-            + f".\n{place}"
-        )
+        what = f"Snode {label} is overwritten unexpectedly" + (f" at component [{where}]" if where else "")
+        raise QuadrantsAssertionError(f"(kernel={self.kernel}) Breaks the global data access rule. {what}.\n{place}")
 
 
 def find_companion(container: Any, which: str) -> Any:
@@ -290,7 +274,7 @@ def _number(operand: Any, tangents: Any) -> Any:
     return value if tangents is None or not tangents.any() else Dual(value, np.array(tangents))
 
 
-def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None) -> None:
+def _propagate(entry: Computed, adjoint: np.ndarray, tangent: np.ndarray | None = None) -> None:
     made = slice(entry.first, entry.first + entry.size)
     change: Any = adjoint[made] if tangent is None else Dual(adjoint[made], tangent[made])
     for nodes, partial in entry.parents:

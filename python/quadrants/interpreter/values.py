@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from quadrants._buffer_view import BufferView
 from quadrants._dtypes import BF16_BITS, from_bf16, to_bf16
 from quadrants._errors import QuadrantsAssertionError
 from quadrants._matrix import _swizzle as find_swizzle
@@ -74,15 +75,6 @@ class Index(tuple):
     """A compile-time index vector, from an unrolled loop: a tuple for indexing, a vector in arithmetic."""
 
     __slots__ = ()
-
-
-class RuntimeRange:
-    """A range or ndrange with bounds of the run time: it can only be looped over."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: Any) -> None:
-        self.items = items
 
 
 class StructValue:
@@ -146,11 +138,13 @@ class Tensor:
     @property
     def offset(self) -> int:
         """Number of the first element in the array that this is a part of."""
-        return 0
+        return self.owner.offset if isinstance(self.owner, BufferView) else 0
 
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart the numbers of neighbours are."""
+        if isinstance(self.owner, BufferView):
+            return self.owner.strides
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def clamped(self, annotation: Any) -> Tensor:
@@ -160,20 +154,6 @@ class Tensor:
         twin = copy.copy(self)
         twin.clamps = True
         return twin
-
-
-class HostView(Tensor):
-    """A view that Python made."""
-
-    __slots__ = ()
-
-    @property
-    def offset(self) -> int:
-        return self.owner.offset
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.owner.strides
 
 
 class View(Tensor):
@@ -394,7 +374,7 @@ def _keys(
 def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
     """What is wrong with an index outside of a container."""
     shown = [int(item) for item in flat if not isinstance(item, slice)]
-    if isinstance(tensor, (View, HostView)):
+    if isinstance(tensor, View) or isinstance(tensor.owner, BufferView):
         index = shown[0] if len(shown) == 1 else tuple(shown)
         extents = f"size={tensor.shape[0]}" if len(tensor.shape) == 1 else f"shape={tensor.shape}"
         return view_error("BufferView Out Of Range", f"got index {index} (offset={tensor.offset}, {extents}).")
