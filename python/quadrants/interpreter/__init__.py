@@ -15,6 +15,7 @@ import dataclasses
 import linecache
 import sys
 import threading
+import traceback
 import types
 import weakref
 from collections.abc import Iterator
@@ -78,8 +79,10 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
             return None if kernel.results is None else hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
-        except Exception:
-            _check(kernel, arguments)  # what was captured may have changed
+        except Exception as error:
+            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+            is_of_user = not ("_qd" in frame.f_code.co_freevars or frame.f_code.co_filename.startswith(_errors.PACKAGE))
+            _check(kernel, arguments, is_of_user)  # what was captured may have changed
             raise
         finally:
             scalars.options.recorder = None
@@ -88,8 +91,8 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
             sys.setrecursionlimit(limit)
 
 
-def _check(kernel: Any, arguments: tuple[Any, ...]) -> None:
-    """Raises what the compiler has against a kernel, and warns as it does."""
+def _check(kernel: Any, arguments: tuple[Any, ...], lets_python_raise: bool = True) -> None:
+    """Raises what the compiler has against a kernel, and warns as it does; the run itself raises what Python code does."""
     source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
     mode = int(min(kernel.mode, AutodiffMode.REVERSE))  # of tangents of gradients the source is the same
     options = _options.plain(_options.current or {})
@@ -97,10 +100,11 @@ def _check(kernel: Any, arguments: tuple[Any, ...]) -> None:
         try:
             _compile._load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, mode)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
-            if type(error) is not _errors.QuadrantsCompilationError or " when calling `" not in str(error):
+            is_of_python = type(error) is _errors.QuadrantsCompilationError and " when calling `" in str(error)
+            if not (is_of_python and lets_python_raise):
                 raise
         except Exception:
-            return  # of Python code, which the run itself calls
+            return  # of Python code that is no function
 
 
 @contextlib.contextmanager
