@@ -18,7 +18,7 @@ import numpy as np
 
 from quadrants import _indices, _parameters
 from quadrants._container import ContainerMethods
-from quadrants._errors import QuadrantsAssertionError
+from quadrants._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from quadrants._struct import value_type_of
 
 from . import hosts, meanings, scalars, values
@@ -269,7 +269,10 @@ class Evaluator(Loops):
         arguments = tuple([value[()] if is_place(value) else value for value in arguments])
         keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()} if keywords else keywords
         if name is not None:
-            return meanings.BY_NAME[name](self, *arguments, **keywords)
+            meaning = meanings.BY_NAME.get(name)
+            if meaning is None:
+                raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
+            return meaning(self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
         if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:

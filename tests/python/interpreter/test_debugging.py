@@ -181,3 +181,14 @@ def test_breakpoints_in_python_functions_stop_in_the_run_alone(monkeypatch):
 
     assert work_on() == 3
     assert seen == ["find_size"]
+
+
+def test_what_needs_blocks_of_threads_is_refused_by_name():
+    @qd.kernel
+    def meet():
+        qd.loop_config(block_dim=32)
+        for _ in range(32):
+            qd.simt.block.sync()
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="qd.simt.block.sync is not supported by arch=qd.python"):
+        meet()
