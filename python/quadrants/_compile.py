@@ -7,7 +7,6 @@ import dataclasses
 import operator
 import os
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -49,23 +48,10 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
     options = _options.plain(_options.current or {})
     place = _runtime.target(), _runtime.cache_scope()
-    with _without_probes() if kernel.mode else contextlib.nullcontext():
+    coverage: Any = sys.modules.get(f"{__package__}._coverage")
+    with coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext():
         source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
         return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
-
-
-@contextlib.contextmanager
-def _without_probes() -> Iterator[None]:
-    """Lines of derivatives are those of their kernels, whose coverage is recorded."""
-    coverage: Any = sys.modules.get(f"{__package__}._coverage")
-    if coverage is None:
-        yield
-        return
-    before, coverage.paused.by = getattr(coverage.paused, "by", False), True
-    try:
-        yield
-    finally:
-        coverage.paused.by = before
 
 
 def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

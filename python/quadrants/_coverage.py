@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import atexit
+import contextlib
 import copy
 import os
 import sqlite3
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from ._errors import PACKAGE
@@ -22,8 +24,7 @@ from ._runtime import u8
 
 hits: Any = None
 """A byte for each probe, in the memory of the current runtime."""
-paused = threading.local()
-"""Its `by` is set while a derivative is compiled, which tells nothing new."""
+_paused = threading.local()  # its `by` is set while there are to be no probes
 _NAME = "_qd_cov"  # this module, in the globals of functions with probes
 _SCHEMA = """
 CREATE TABLE coverage_schema (version integer);
@@ -106,7 +107,7 @@ def _to_bits(lines: set[int]) -> bytes:
 
 def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool) -> ast.FunctionDef:
     """The tree of a function with probes, the same one at each call; files of this package have none."""
-    if hits is None or getattr(paused, "by", False) or file.startswith(PACKAGE):
+    if hits is None or getattr(_paused, "by", False) or file.startswith(PACKAGE):
         return tree
     function.__globals__.setdefault(_NAME, sys.modules[__name__])
     with _lock:
@@ -120,6 +121,16 @@ def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool
                 _kernels.append((file, always))
             tree._qd_with_probes = made  # type: ignore[attr-defined]
     return made
+
+
+@contextlib.contextmanager
+def without_probes() -> Iterator[None]:
+    """For derivatives, whose lines are those of their kernels and tell nothing new."""
+    before, _paused.by = getattr(_paused, "by", False), True
+    try:
+        yield
+    finally:
+        _paused.by = before
 
 
 class _Placing:

@@ -10,7 +10,6 @@ class Family(NamedTuple):
     """Mistakes that are mended in the same way. `pattern` is searched in the text of the message, without its source lines."""
 
     code: str
-    title: str
     pattern: str
     remedy: str
 
@@ -18,129 +17,107 @@ class Family(NamedTuple):
 FAMILIES = tuple(
     Family(*row)
     for row in [
-        ("QD705", "A Python function that is called with what it does not take", r"when calling `",
-         "run-time values go to functions of qd and qd.math, operators and funcs only"),
+        ("QD705", r"when calling `", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
-        ("QD951", "A gradient that needs what is not there any more", r"not known any more when|Breaks the global data access rule|"
+        ("QD951", r"not known any more when|Breaks the global data access rule|"
          r"drawn again when gradients|is not known when gradients",
          "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
-        ("QD952", "An operation that has no derivative", r"cannot be differentiated|have no gradients",
+        ("QD952", r"cannot be differentiated|have no gradients",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
-        ("QD953", "A gradient that is not there", r"has no (gradient|tangent): Gradient",
+        ("QD953", r"has no (gradient|tangent): Gradient",
          "allocate it (needs_grad=True, or a .grad of the torch tensor), or guard its use with qd.static(x.grad is not None)"),
-        ("QD102", "A name that is assigned on some paths only", r"is not defined (on every path|after the loop)",
-         "give it a value before the `if`, or in both branches"),
-        ("QD101", "A name that is not defined", r'^Name ".*" is not defined|only variables of the same block can be deleted',
+        ("QD102", r"is not defined (on every path|after the loop)", "give it a value before the `if`, or in both branches"),
+        ("QD101", r'^Name ".*" is not defined|only variables of the same block can be deleted',
          "assign it before this line in the same or an outer block, or define it outside the kernel"),
-        ("QD103", "An assignment to an argument of a kernel", r"is immutable in the kernel|an unannotated parameter is read-only",
+        ("QD103", r"is immutable in the kernel|an unannotated parameter is read-only",
          "copy it into a variable of another name and change that"),
-        ("QD104", "An assignment to a value from outside the kernel", r"captured value is constant",
-         "use a local variable, or keep what changes in a field or an array"),
-        ("QD105", "A loop variable that is assigned, or that hides a variable", r"the loop variable '|as loop variable",
-         "give the loop variable and the variable names of their own"),
-        ("QD106", "A compile-time name that is assigned again", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|"
+        ("QD104", r"captured value is constant", "use a local variable, or keep what changes in a field or an array"),
+        ("QD105", r"the loop variable '|as loop variable", "give the loop variable and the variable names of their own"),
+        ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|"
          r"would change a list or dict",
          "use a new name: what qd.static, a list or a function is bound to stays, and a variable keeps its type"),
         # statements
-        ("QD201", "A statement or expression that kernels do not have", r"^Unsupported node|Function definition is not allowed",
+        ("QD201", r"^Unsupported node|Function definition is not allowed",
          "move it out of the kernel, or write it with if, for, while, assignments and calls of funcs"),
-        ("QD202", "A `with` statement in a kernel", r"'with'|'with \.\.\. as", "kernels have no context managers of Python"),
-        ("QD203", "A value that is returned without, or against, the return annotation",
-         r"kernel with a return value must be annotated|has a return type but does not have|values? by its annotation|"
-         r"return annotation|a value on every path",
-         "let the annotation behind -> and the return statements agree in number and types"),
-        ("QD204", "A `return` or `break` in a parallel loop", r"^Return inside non-static|^Cannot break in the outermost|parallel loop",
+        ("QD202", r"'with'|'with \.\.\. as", "kernels have no context managers of Python"),
+        ("QD203", r"kernel with a return value must be annotated|has a return type but does not have|values? by its annotation|"
+         r"return annotation|a value on every path", "let the annotation behind -> and the return statements agree in number and types"),
+        ("QD204", r"^Return inside non-static|^Cannot break in the outermost|parallel loop",
          "iterations run in parallel: set a flag in a field, or make the loop serial with qd.loop_config(serialize=True)"),
-        ("QD205", "A `break` or `continue` of an unrolled loop that depends on run-time values", r"a static `for` loop, but",
-         "make the condition static, or drop qd.static from the loop"),
-        ("QD206", "A tuple of targets that does not fit the value", r"^The number of targets|^Cannot unpack|be unpacked|starred",
+        ("QD205", r"a static `for` loop, but", "make the condition static, or drop qd.static from the loop"),
+        ("QD206", r"^The number of targets|^Cannot unpack|be unpacked|starred",
          "unpack vectors, tuples and lists into as many targets as they have items"),
-        ("QD207", "A function of the host in a kernel", r"host API|cannot be called in kernels|Quadrants-scope",
+        ("QD207", r"host API|cannot be called in kernels|Quadrants-scope",
          "call it in Python, before or after the kernel, and pass the result in"),
-        ("QD208", "A target that cannot be assigned", r"not an lvalue|can(not)? be assigned$|variables can be declared|"
-         r"annotation is no data type|declaration needs a value",
-         "assign variables, elements of containers, members and components"),
+        ("QD208", r"not an lvalue|can(not)? be assigned$|variables can be declared|"
+         r"annotation is no data type|declaration needs a value", "assign variables, elements of containers, members and components"),
         # types
-        ("QD311", "A returned value that does not fit the return annotation", r"^Return \(type=|^Return matrix",
-         "return a value of the annotated type, or cast it"),
-        ("QD301", "An object that is no value of the kernel language", r"^Invalid constant scalar data type|Only 0-dimensional numpy array",
+        ("QD311", r"^Return \(type=|^Return matrix", "return a value of the annotated type, or cast it"),
+        ("QD301", r"^Invalid constant scalar data type|Only 0-dimensional numpy array",
          "kernels compute with numbers, vectors, matrices and structs; containers are indexed first: x[i]"),
-        ("QD302", "A literal outside the range of its type", r"exceeded the range", "name a type that holds it, such as qd.i64(...)"),
-        ("QD303", "An operator on values that it does not go together with", r"^unsupported operand type|bad operand type|cannot compare|"
+        ("QD302", r"exceeded the range", "name a type that holds it, such as qd.i64(...)"),
+        ("QD303", r"^unsupported operand type|bad operand type|cannot compare|"
          r"cannot reduce|not supported between instances",
          "bring both sides to numbers of one shape: index containers, cast with qd.cast, build vectors of equal length"),
-        ("QD304", "An assignment of another shape", r"cannot assign|^Member mismatch|cannot take the components",
+        ("QD304", r"cannot assign|^Member mismatch|cannot take the components",
          "a variable keeps the type of its first assignment: use another name, or index or build the value to its shape"),
-        ("QD305", "A condition that is neither true nor false", r"conditions must be|has no truth value|in a chain$|Please use .qd.select",
+        ("QD305", r"conditions must be|has no truth value|in a chain$|Please use .qd.select",
          "reduce vectors with .any() or .all(), compare containers by elements, choose components with qd.select"),
-        ("QD306", "A function that takes other kinds of numbers", r"takes integral inputs only|takes real inputs only|integer operands|"
-         r"Negative exponent|bit_cast needs",
-         "cast the operands with qd.cast"),
-        ("QD307", "A wrong use of a data type as a function", r"^A primitive type|literals must be annotated|^Invalid data type",
+        ("QD306", r"takes integral inputs only|takes real inputs only|integer operands|"
+         r"Negative exponent|bit_cast needs", "cast the operands with qd.cast"),
+        ("QD307", r"^A primitive type|literals must be annotated|^Invalid data type",
          "write qd.i32(x) for one number, qd.cast(x, qd.i32) for vectors and for floats that become integers"),
-        ("QD308", "A vector or matrix with a wrong number of components", r"can only be initialized|components, got|rows of a matrix|"
+        ("QD308", r"can only be initialized|components, got|rows of a matrix|"
          r"an empty list has no type|list of vectors|is expected to be a Matrix",
          "give one number for all components, or as many as the type has"),
-        ("QD309", "A matrix operation on wrong shapes", r"dimension mismatch|square matrix|cannot apply to a vector|dimension < |"
+        ("QD309", r"dimension mismatch|square matrix|cannot apply to a vector|dimension < |"
          r"vectors of one length|needs two vectors|Cannot broadcast",
          "the shapes stand in the message: transpose, slice or build the operands to match"),
-        ("QD310", "A struct where a number is expected", r"is expected, got a struct|indexed with the name of a member",
-         "use its members: s.name"),
+        ("QD310", r"is expected, got a struct|indexed with the name of a member", "use its members: s.name"),
         # elements
-        ("QD402", "A constant index outside the shape", r"out of range|out of bounds|^Negative indices",
+        ("QD402", r"out of range|out of bounds|^Negative indices",
          "indices run from 0 to the extent - 1; where the extent is known while compiling, -1 is the last"),
-        ("QD401", "A wrong number of indices", r"accessed with indices of dim|indexed with \d+d|^Expected \d+ indices|cannot be indexed|"
-         r"is not subscriptable",
-         "give one index for each axis in one bracket: x[i, j]"),
-        ("QD403", "An index that is no integer", r"indices must be integers|key of a dict must be known|has no key",
+        ("QD401", r"accessed with indices of dim|indexed with \d+d|^Expected \d+ indices|cannot be indexed|"
+         r"is not subscriptable", "give one index for each axis in one bracket: x[i, j]"),
+        ("QD403", r"indices must be integers|key of a dict must be known|has no key",
          "cast it with int(...), or use a compile-time constant for lists and dicts"),
-        ("QD404", "A slice that is not supported", r"variables in slice|slice step|step of a slice|"
+        ("QD404", r"variables in slice|slice step|step of a slice|"
          r"with one axis \(1D\)|a view (has no value|is of an array)",
          "slices of vectors and steps are constants; elements of a view are read with an index"),
-        ("QD405", "A component that a vector does not have", r"only has attributes",
-         "vectors have x y z w (also r g b a, s t p q) up to their length"),
-        ("QD406", "An attribute that does not exist", r"has no attribute|has no method|is no member of",
-         "check the spelling; dir(...) in Python lists what there is"),
+        ("QD405", r"only has attributes", "vectors have x y z w (also r g b a, s t p q) up to their length"),
+        ("QD406", r"has no attribute|has no method|is no member of", "check the spelling; dir(...) in Python lists what there is"),
         # loops
-        ("QD501", "A loop over something that is not iterable", r"^Cannot loop over|cannot iterate|qd.grouped needs|non static inlined if|"
+        ("QD501", r"^Cannot loop over|cannot iterate|qd.grouped needs|non static inlined if|"
          r"qd.static needs an iterable|is not iterable|'qd.grouped'|'qd.ndrange'|'qd.static' (cannot|is not)",
          "loop over range, qd.ndrange, a container, qd.grouped of these, or qd.static of a Python iterable"),
-        ("QD502", "A loop with a wrong number of targets",
-         r"loop variable dimensionality|number of the loop variables|loop target|target of a loop",
+        ("QD502", r"loop variable dimensionality|number of the loop variables|loop target|target of a loop",
          "give one name for each axis, or use qd.grouped and one name"),
-        ("QD503", "Wrong bounds of a loop", r"^Range should have|argument of ndrange|qd.ndrange\(axes|bounds of a loop|must not be zero",
+        ("QD503", r"^Range should have|argument of ndrange|qd.ndrange\(axes|bounds of a loop|must not be zero",
          "bounds are integers: range(begin, end, step), qd.ndrange(n, (begin, end))"),
-        ("QD504", "A wrong option of a loop", r"loop_config|block_dim|got an unexpected keyword argument",
+        ("QD504", r"loop_config|block_dim|got an unexpected keyword argument",
          "options are keywords with compile-time values, on the line before the loop"),
         # compile time
-        ("QD602", "A static assertion that does not hold", r"AssertionError|static assertion failed",
-         "the assertion names what this kernel needs"),
-        ("QD603", "`is` or `in` on run-time values", r'^Operator "is"|^"In"|^"NotIn"|"is" inside',
-         "compare numbers with ==, and test membership with or"),
-        ("QD601", "A run-time value where a constant is needed",
-         r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|"
+        ("QD602", r"AssertionError|static assertion failed", "the assertion names what this kernel needs"),
+        ("QD603", r'^Operator "is"|^"In"|^"NotIn"|"is" inside', "compare numbers with ==, and test membership with or"),
+        ("QD601", r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|"
          r"non-static condition|cannot be used inside qd.static",
          "pass it as qd.template(), take it from a global, or do without qd.static"),
         # calls
-        ("QD701", "Arguments that do not fit the parameters",
-         r"^Missing argument|^Unexpected argument|^Multiple values|^Too many arguments|"
+        ("QD701", r"^Missing argument|^Unexpected argument|^Multiple values|^Too many arguments|"
          r"^Cannot take|given twice|members, got|takes \d.* arguments?|takes no arguments|missing \d+ required|positional arguments? but",
          "the call must give every parameter once"),
-        ("QD702", "An argument of another type than the parameter", r"is not recognized|needs a dict|^Invalid (value|type) for argument|"
+        ("QD702", r"is not recognized|needs a dict|^Invalid (value|type) for argument|"
          r"cannot be converted into required type|^Expect element type|an (instance|element) of .* is expected",
          "pass what the annotation of the parameter says"),
-        ("QD703", "A kernel that calls a kernel", r"nested kernels are not allowed", "make the inner one a @qd.func"),
-        ("QD704", "A func that calls itself", r"recursive", "use a loop, or @qd.real_func for recursion at run time"),
-        ("QD706", "Something that cannot be called", r"cannot be called|is not callable",
-         "check the name: a variable or object stands where a function should"),
-        ("QD707", "An atomic operation on something that is no place", r"non-writable target|cannot use a .* as the first operand",
+        ("QD703", r"nested kernels are not allowed", "make the inner one a @qd.func"),
+        ("QD704", r"recursive", "use a loop, or @qd.real_func for recursion at run time"),
+        ("QD706", r"cannot be called|is not callable", "check the name: a variable or object stands where a function should"),
+        ("QD707", r"non-writable target|cannot use a .* as the first operand",
          "the first operand is an element, such as x[i], or a variable"),
-        ("QD801", "A format that does not fit",
-         r"^Expected \d+ positional|^Keyword '|doesn't match|f-string|^format\(\)|assert info|^print\(\)",
+        ("QD801", r"^Expected \d+ positional|^Keyword '|doesn't match|f-string|^format\(\)|assert info|^print\(\)",
          "formats stand in print and assert; their fields and values agree in number, name and type"),
-        ("QD901", "Python code that failed while compiling", r"^[A-Z]\w*Error: ",
-         "it runs while the kernel is compiled, on compile-time values"),
+        ("QD901", r"^[A-Z]\w*Error: ", "it runs while the kernel is compiled, on compile-time values"),
     ]
 )  # fmt: skip
 

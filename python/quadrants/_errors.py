@@ -125,17 +125,8 @@ def _with_place(error: Exception, frames: Sequence[Frame]) -> Exception:
     if not frames:
         return error
     file, _, line, column, end_line, end_column = frames[-1]
-    place: dict[str, Any] = {
-        "file": file,
-        "line": line,
-        "end_line": end_line,
-        "col": column,
-        "end_col": end_column,
-        "source": linecache.getline(file, line).rstrip("\n"),
-        "kernel_name": frames[0][1],
-    }
-    for name, value in place.items():
-        setattr(error, name, value)
+    source = linecache.getline(file, line).rstrip("\n")
+    vars(error).update(file=file, line=line, end_line=end_line, col=column, end_col=end_column, source=source, kernel_name=frames[0][1])
     return error
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from . import _options, _runtime, _snode, _types
 from ._container import ContainerMethods, HostAccess, attach, element_shape_of, scalar_dtype
-from ._dtypes import find_dtype, to_shape
+from ._dtypes import to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
 from ._struct import StructField, StructNdarray, StructType
-from ._types import Layout, MatrixType
+from ._types import Layout, find_element
 
 _numbers = itertools.count()
 
@@ -172,7 +172,7 @@ def make_field(
     It has a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices.
     """
     _options.check_runtime()
-    if not isinstance(element, (MatrixType, StructType)) and find_dtype(element) is None:
+    if find_element(element) is None:
         raise ValueError(f"Invalid data type {element!r}")
     extents = () if shape is None else to_shape(shape)
     _snode.check_extents(extents)

@@ -6,7 +6,6 @@ import ast
 import functools
 import math
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,7 +14,7 @@ import numpy as np
 
 from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, warn
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
 from ._source import keep_text
@@ -53,12 +52,7 @@ if TYPE_CHECKING:
 def kernel(fn: Callable[P, R]) -> TypedKernel[P, R]: ...
 @overload
 def kernel(
-    *,
-    pure: bool | None = None,
-    fastcache: bool = False,
-    graph: bool = False,
-    checkpoints: bool = False,
-    gpu_graph: bool | None = None,
+    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False, gpu_graph: bool | None = None
 ) -> Callable[[Callable[P, R]], TypedKernel[P, R]]: ...
 def kernel(
     fn: Any = None,
@@ -75,15 +69,12 @@ def kernel(
     allows `qd.graph.do_while`. `checkpoints=True` raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
     """
     if gpu_graph is not None:
-        text = "@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`."
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        warn("@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`.", DeprecationWarning)
         graph = graph or gpu_graph
     if pure is not None:
-        warnings.warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning, stacklevel=2)
-    if checkpoints and not graph:
-        raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) requires graph=True")
+        warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning)
     if checkpoints:
-        raise QuadrantsSyntaxError("@qd.kernel(checkpoints=True) is not supported")
+        raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
     declared_pure = bool(fastcache or pure)
 
     def make(function: Any, depth: int) -> Any:

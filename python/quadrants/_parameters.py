@@ -16,7 +16,7 @@ from ._errors import QuadrantsSyntaxError
 from ._runtime import TensorBase
 from ._source import caller_locals
 from ._struct import StructType
-from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, ref
+from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, find_element, ref
 
 EMPTY = inspect.Parameter.empty
 
@@ -102,7 +102,7 @@ def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] |
         raise QuadrantsSyntaxError("Ellipsis is not supported in return type annotations")
     items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
     for item in items:
-        if not isinstance(item, (MatrixType, StructTypeBase)) and find_dtype(item) is None:
+        if find_element(item) is None:
             is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
             why = ": a kernel returns values of one type, to which what stands behind `return` is converted" * is_union
             raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}")

@@ -169,15 +169,6 @@ def perf_dispatch(
     if repeat_after_count is None:
         repeat_after_count = DEFAULT_REPEAT_AFTER_COUNT if repeat_after_seconds is None else 0
 
-    def decorate(prototype: Callable[..., Any]) -> PerformanceDispatcher:
-        return PerformanceDispatcher(
-            prototype,
-            get_geometry_hash,
-            first_warmup=first_warmup,
-            warmup=warmup,
-            active=active,
-            repeat_after_count=repeat_after_count,
-            repeat_after_seconds=repeat_after_seconds or 0.0,
-        )
-
-    return decorate
+    schedule = {"first_warmup": first_warmup, "warmup": warmup, "active": active}
+    schedule |= {"repeat_after_count": repeat_after_count, "repeat_after_seconds": repeat_after_seconds or 0.0}
+    return lambda prototype: PerformanceDispatcher(prototype, get_geometry_hash, **schedule)

@@ -17,11 +17,11 @@ import numpy as np
 
 from . import _runtime, _types
 from ._container import Companions, Copies
-from ._dtypes import find_dtype, to_memory_dtype, to_numpy_dtype, wrap_integer
+from ._dtypes import to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
-from ._types import Layout, MatrixType, StructTypeBase, UnpackedVectorType
+from ._types import Layout, MatrixType, StructTypeBase, UnpackedVectorType, find_element
 
 _METHODS = "__struct_methods"
 
@@ -59,7 +59,7 @@ class StructType(StructTypeBase):
     def __init__(self, name: str = "struct", methods: dict[str, Any] | None = None, /, **members: Any):
         expanded: dict[str, Any] = {}
         for member, element in members.items():
-            if not isinstance(element, (MatrixType, StructType, UnpackedVectorType)) and find_dtype(element) is None:
+            if not isinstance(element, UnpackedVectorType) and find_element(element) is None:
                 raise ValueError(f"Invalid data type {element!r} of struct member {member!r}")
             parts = element.expand(member) if isinstance(element, UnpackedVectorType) else {member: element}
             if clash := sorted({*parts} & {*expanded, *(members if len(parts) > 1 else ())}):
@@ -85,7 +85,7 @@ class StructType(StructTypeBase):
         for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
             if field.init and isinstance(element, type) and dataclasses.is_dataclass(element):
                 members[field.name] = cls.of_dataclass(element)
-            elif field.init and (isinstance(element, (MatrixType, StructType)) or find_dtype(element) is not None):
+            elif field.init and find_element(element) is not None:
                 members[field.name] = element
             else:
                 raise QuadrantsSyntaxError(f"Invalid data type {host!r}: its member {field.name!r} is no value that a kernel can return")
@@ -101,10 +101,7 @@ class StructType(StructTypeBase):
     @property
     def members(self) -> dict[str, Any]:
         """Member names with their types, in order of declaration."""
-        return {
-            name: element if isinstance(element, (MatrixType, StructType)) else find_dtype(element)
-            for name, element in self._members.items()
-        }
+        return {name: find_element(element) for name, element in self._members.items()}
 
     def __getattr__(self, name: str) -> Any:
         statics = self.__dict__.get("statics", {})
@@ -440,13 +437,13 @@ class StructField(Companions, Copies):
         for member in self.field_dict.values():
             yield from member._leaves() if isinstance(member, StructField) else (member,)
 
-    def _cell_type(self) -> np.dtype:
-        """The NumPy type of a struct whose members lie where they do in the first cell."""
+    def _cell_type(self, **size: int) -> np.dtype:
+        """The NumPy type of a struct whose members lie where they do in the first cell, with padding behind them up to `itemsize`."""
         start = next(self._leaves())._address
         members = self.field_dict.values()
         formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
         offsets = [next(m._leaves())._address - start for m in members]
-        return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets})
+        return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets, **size})  # type: ignore[call-overload]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """A structured array: a view when the members lie side by side in one cell, else a copy."""
@@ -457,11 +454,8 @@ class StructField(Companions, Copies):
             and first.parent() is not None
             and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
         ):
-            kind = self._cell_type()
-            if first.snode._offset_bytes_in_parent_cell == 0:  # an element is the whole cell, its padding included
-                fields = [kind.fields[name] for name in self.keys]  # type: ignore[index]
-                whole = {"names": self.keys, "formats": [field[0] for field in fields], "offsets": [field[1] for field in fields]}
-                kind = np.dtype({**whole, "itemsize": first.parent()._cell_size_bytes})  # type: ignore[call-overload]
+            is_whole = first.snode._offset_bytes_in_parent_cell == 0  # an element is the cell, its padding included
+            kind = self._cell_type(itemsize=first.parent()._cell_size_bytes) if is_whole else self._cell_type()
             place = {"shape": self.shape, "strides": first._qd_layout[4], "typestr": f"|V{kind.itemsize}", "version": 3}
             place["data"] = (first._address, False)
             result = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer)).view(kind)

@@ -26,6 +26,11 @@ def is_tensor(dtype: Any) -> bool:
     return isinstance(dtype, MatrixType)
 
 
+def find_element(value: Any) -> Any:
+    """The element type that `value` means, or None: vector, matrix and struct types as they are, else what `find_dtype` finds."""
+    return value if isinstance(value, (MatrixType, StructTypeBase)) else find_dtype(value)
+
+
 def check_size(count: int) -> None:
     """Warns of vectors and matrices that are better arrays."""
     if count > 144:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ._errors import warn
 from ._func import Func, make_func
 
 __all__ = ["real_func"]
@@ -15,6 +15,5 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def real_func(fn: F) -> F:
     """The same as `qd.real_func`, with a `DeprecationWarning`."""
-    text = "qd.experimental.real_func is deprecated because it is no longer experimental."
-    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    warn("qd.experimental.real_func is deprecated because it is no longer experimental.", DeprecationWarning)
     return make_func(Func, fn, True, 2)

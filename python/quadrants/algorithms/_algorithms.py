@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import quadrants as qd
 
-from .._errors import QuadrantsRuntimeTypeError
+from .._errors import QuadrantsRuntimeTypeError, warn
 from .._field import Field
 from ._radix_sort import sort
 from ._scan import inclusive_scan_add
@@ -33,7 +32,7 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
 
     Deprecated: call `sort` in a kernel. Raises QuadrantsRuntimeTypeError for anything but fields, NotImplementedError for other types.
     """
-    warnings.warn("qd.algorithms.parallel_sort is deprecated: call qd.algorithms.sort in a kernel", DeprecationWarning, stacklevel=2)
+    warn("qd.algorithms.parallel_sort is deprecated: call qd.algorithms.sort in a kernel", DeprecationWarning)
     for given in (keys, values):
         if given is not None and not isinstance(given, Field):
             raise QuadrantsRuntimeTypeError(f"parallel_sort takes fields, got {type(given).__name__}")
@@ -53,13 +52,8 @@ class PrefixSumExecutor:
     """
 
     def __init__(self, length: int):
-        warnings.warn(
-            "qd.algorithms.PrefixSumExecutor is deprecated: call qd.algorithms.exclusive_scan_add in a kernel",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        self._length = length
-        self._depth = least_depth(length)
+        warn("qd.algorithms.PrefixSumExecutor is deprecated: call qd.algorithms.exclusive_scan_add in a kernel", DeprecationWarning)
+        self._length, self._depth = length, least_depth(length)
 
     def run(self, field: Any) -> None:
         """Replace each element of a field of i32, u32, f32, i64, u64 or f64 by the sum of those up to it."""
