@@ -7,6 +7,7 @@ import dataclasses
 import operator
 import os
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from . import _options, _runtime, _snode
 from ._buffer_view import BufferView
 from ._container import ContainerMethods
-from ._device_arrays import DeviceArray, find_device_array
+from ._device_arrays import find_device_array
 from ._dtypes import to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from ._field import Field
@@ -25,7 +26,7 @@ from ._ndarray import Ndarray, from_device
 from ._parameters import Parameter, array_members
 from ._source import get_source
 from ._struct import Struct, StructField, StructNdarray
-from ._types import MatrixType
+from ._types import MatrixType, NdarrayType
 
 
 def _load_compiler() -> ModuleType:
@@ -108,9 +109,17 @@ def _give_gradient(value: Any) -> None:
 
 
 def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
-    return QuadrantsRuntimeTypeError(
-        f"Argument ({position},) (type={type(value)}) cannot be converted into required type {wanted} (parameter {parameter.name!r})"
-    )
+    reason = f"cannot be converted into required type {wanted} (parameter {parameter.name!r})"
+    return QuadrantsRuntimeTypeError(f"Argument ({position},) (type={type(value)}) {reason}")
+
+
+def _invalid(parameter: Parameter, problem: str) -> Exception:
+    return ValueError(f"Invalid value for argument {parameter.name} - {problem}")
+
+
+def _fits(wanted: Sequence[int | None], shape: Sequence[int]) -> bool:
+    """Whether a shape is the wanted one, which has None where any extent will do."""
+    return len(wanted) == len(shape) and all(want in (None, have) for want, have in zip(wanted, shape, strict=True))
 
 
 def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
@@ -140,11 +149,9 @@ def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
         raise _refuse(position, value, kind, parameter)
     if kind.ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    wanted = tuple(have if want is None else want for want, have in zip(kind.shape, array.shape, strict=False))
-    if array.shape != wanted or array.ndim != kind.ndim:
-        raise QuadrantsRuntimeTypeError(
-            f"Argument {parameter.name!r}: an element of shape {kind.shape} is expected, got one of shape {array.shape}"
-        )
+    if not _fits(kind.shape, array.shape):
+        expected = f"an element of shape {kind.shape} is expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got one of shape {array.shape}")
     if kind.dtype is not None and kind.dtype.is_integral and array.dtype.kind == "f":
         raise _refuse(position, value, kind.dtype, parameter)
     return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
@@ -155,19 +162,15 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
         raise _refuse(position, value, parameter.annotation, parameter)
     entries = value if isinstance(value, dict) else value.entries
     if set(entries) != set(parameter.annotation.members):
-        given, wanted = ", ".join(entries), ", ".join(parameter.annotation.members)
-        raise QuadrantsRuntimeTypeError(
-            f"Argument {type(value)} cannot be converted into required type {parameter.annotation} "
-            f"(members {given} given, {wanted} expected)"
-        )
+        members = f"members {', '.join(entries)} given, {', '.join(parameter.annotation.members)} expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {type(value)} cannot be converted into required type {parameter.annotation} ({members})")
     return parameter.annotation(value)
 
 
 def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray) and not isinstance(value, BufferView):
-        raise QuadrantsRuntimeTypeError(
-            "Ndarray shouldn't be passed in via `qd.template()`, please annotate your kernel using `qd.types.ndarray(...)` instead"
-        )
+        remedy = "please annotate your kernel using `qd.types.ndarray(...)` instead"
+        raise QuadrantsRuntimeTypeError(f"Ndarray shouldn't be passed in via `qd.template()`, {remedy}")
     if isinstance(value, float) and _options.get("raise_on_templated_floats"):
         raise ValueError("Floats not allowed as templated types.")
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(type(value), "_data_oriented"):
@@ -179,15 +182,14 @@ def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
 def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Field, Ndarray, StructField)):
         return value
-    external = _find_external(parameter, value, None)
+    external = _find_external(parameter, value)
     return value if external is None else external
 
 
 def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
     if not isinstance(value, parameter.annotation):
-        raise QuadrantsRuntimeTypeError(
-            f"Argument {parameter.name!r}: an instance of {parameter.annotation.__name__} is expected, got {type(value).__name__}"
-        )
+        expected = f"an instance of {parameter.annotation.__name__} is expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got {type(value).__name__}")
     return value
 
 
@@ -195,9 +197,7 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     wanted = parameter.annotation
     if isinstance(value, StructNdarray):
         if wanted.dtype not in (None, value._type):
-            raise ValueError(
-                f"Invalid value for argument {parameter.name} - required element type: {wanted.dtype}, but {value._type} is provided"
-            )
+            raise _invalid(parameter, f"required element type: {wanted.dtype}, but {value._type} is provided")
         _check_ndim(parameter, value)
         return value
     if isinstance(value, (Field, StructField, np.generic)):
@@ -205,7 +205,7 @@ def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, Ndarray):
         _check_ndarray(parameter, value)
         return value
-    external = _find_external(parameter, value, wanted)
+    external = _find_external(parameter, value)
     if external is None:
         raise QuadrantsRuntimeTypeError(
             f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
@@ -217,25 +217,24 @@ def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
     if isinstance(value, (Ndarray, Field)):
         _check_ndarray(parameter, value)
         return value
-    external = None if isinstance(value, (StructField, np.generic)) else _find_external(parameter, value, parameter.annotation)
+    external = None if isinstance(value, (StructField, np.generic)) else _find_external(parameter, value)
     if external is None:
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name} expects a BufferView, got {type(value).__name__}")
     return external
 
 
-def _find_external(parameter: Parameter, value: Any, annotation: Any) -> Any:
+def _find_external(parameter: Parameter, value: Any) -> Any:
     """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
     if (found := find_device_array(value, parameter.name)) is not None:
-        return _take_from_device(parameter, found)
+        element_shape = _check_external(parameter, found.make_stand_in(), has_grad=False)
+        return from_device(found, element_shape)
     array = find_array(value, parameter.name)
     if array is None:
         return None
-    has_grad = (
-        hasattr(type(value), "__dlpack_c_exchange_api__")
-        and (value.is_leaf or value.retains_grad)  # torch warns where the gradient of others is looked at
-        and value.grad is not None
-    )
-    _check_external(parameter, array, annotation, has_grad)
+    is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
+    # torch warns where the gradient of others is looked at
+    has_grad = is_of_torch and (value.is_leaf or value.retains_grad) and value.grad is not None
+    _check_external(parameter, array, has_grad)
     return value if has_grad else array
 
 
@@ -246,79 +245,59 @@ def _provided(value: ContainerMethods) -> str:
 
 def _check_ndim(parameter: Parameter, value: Ndarray | Field | StructNdarray) -> None:
     if parameter.annotation.ndim not in (None, len(value.shape)):
-        raise ValueError(
-            f"Invalid value for argument {parameter.name} - required ndim={parameter.annotation.ndim}, "
-            f"but {len(value.shape)}d ndarray with shape {value.shape} is provided"
-        )
-    _check_extents(parameter, value.shape)
+        given = f"{len(value.shape)}d ndarray with shape {value.shape}"
+        raise _invalid(parameter, f"required ndim={parameter.annotation.ndim}, but {given} is provided")
+    _check_extents(parameter, parameter.annotation, value.shape)
 
 
-def _check_extents(parameter: Parameter, shape: tuple[int, ...]) -> None:
-    wanted = parameter.annotation.shape
-    if wanted is not None and any(extent not in (None, have) for extent, have in zip(wanted, shape, strict=True)):
-        raise ValueError(f"Invalid value for argument {parameter.name} - required shape={wanted}, but one of shape {shape} is provided")
+def _check_extents(parameter: Parameter, annotation: NdarrayType, shape: tuple[int, ...]) -> None:
+    if annotation.shape is not None and not _fits(annotation.shape, shape):
+        raise _invalid(parameter, f"required shape={annotation.shape}, but one of shape {shape} is provided")
 
 
 def _check_ndarray(parameter: Parameter, value: Ndarray | Field) -> None:
-    annotation, name = parameter.annotation, parameter.name
+    annotation = parameter.annotation
     wanted = annotation.dtype
     if isinstance(wanted, MatrixType):
-        same_shape = len(value.element_shape) == wanted.ndim and all(
-            want in (None, have) for want, have in zip(wanted.shape, value.element_shape, strict=True)
-        )
-        if not same_shape or wanted.dtype not in (None, value.dtype):
-            raise ValueError(f"Invalid value for argument {name} - required element type: {wanted}, but {_provided(value)} is provided")
-    elif wanted is not None:
-        dtype = to_dtype(wanted)
-        if value.element_shape or value.dtype is not dtype:
-            raise TypeError(f"Expect element type {dtype} for argument {name}, but get {_provided(value)}")
+        if not _fits(wanted.shape, value.element_shape) or wanted.dtype not in (None, value.dtype):
+            raise _invalid(parameter, f"required element type: {wanted}, but {_provided(value)} is provided")
+    elif wanted is not None and (value.element_shape or value.dtype is not to_dtype(wanted)):
+        raise TypeError(f"Expect element type {to_dtype(wanted)} for argument {parameter.name}, but get {_provided(value)}")
     _check_ndim(parameter, value)
     if annotation.needs_grad and not value.has_grad():
-        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but False is provided")
+        raise _invalid(parameter, "required needs_grad=True, but False is provided")
 
 
-def _check_external(parameter: Parameter, array: np.ndarray, annotation: Any, has_grad: bool) -> None:
-    name = parameter.name
-    given = element_dtype(array, name)
-    wanted: Any = annotation.dtype if annotation is not None else None
-    scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
-    head = f"Invalid value for argument {name} - required array has"
+def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> tuple[int, ...]:
+    """The shape of the elements of an array of another library, which are its last axes."""
+    annotation = parameter.annotation or _ANY
+    given, wanted = element_dtype(array, parameter.name), annotation.dtype
+    scalar, element_shape = (wanted.dtype, wanted.shape) if isinstance(wanted, MatrixType) else (wanted, ())
     if scalar is not None and to_dtype(scalar) is not given:
-        raise ValueError(f"{head} dtype={to_dtype(scalar)}, array with dtype={given} is provided")
+        raise _invalid(parameter, f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided")
     if max(array.shape, default=0) >= 2**31:
-        raise ValueError(f"Invalid value for argument {name} - extents are at most 2147483647, array of shape {array.shape} is provided")
-    element_dim = wanted.ndim if isinstance(wanted, MatrixType) else 0
-    ndim = annotation.ndim if annotation is not None else None
-    if ndim is not None and array.ndim != ndim + element_dim:
+        raise _invalid(parameter, f"extents are at most 2147483647, array of shape {array.shape} is provided")
+    element_dim = len(element_shape)
+    if annotation.ndim is not None and array.ndim != annotation.ndim + element_dim:
         elements = f" element_dim={element_dim}" if element_dim else ""
-        raise ValueError(f"{head} ndim={ndim}{elements}, array with {array.ndim} dimensions is provided")
-    if annotation is not None:
-        _check_extents(parameter, array.shape[: array.ndim - element_dim])
-    if element_dim:
-        have = array.shape[array.ndim - element_dim :]
-        if array.ndim < element_dim or any(want not in (None, got) for want, got in zip(wanted.shape, have, strict=True)):
-            raise ValueError(
-                f"Invalid value for argument {name} - required element_shape={wanted.shape}, array with element shape of {have} is provided"
-            )
-    if annotation is not None and annotation.needs_grad and not has_grad:
-        raise ValueError(f"Invalid value for argument {name} - required needs_grad=True, but the array has no gradient")
-    packed = np.empty(array.shape[array.ndim - element_dim :], np.int8).strides
-    if array.size and array.strides[array.ndim - element_dim :] != tuple(step * array.itemsize for step in packed):
-        raise ValueError(
-            f"Non contiguous numpy arrays are not supported as elements: those of argument {name} have strides {array.strides}"
-        )
+        raise _invalid(parameter, f"required array has ndim={annotation.ndim}{elements}, array with {array.ndim} dimensions is provided")
+    rank = array.ndim - element_dim
+    _check_extents(parameter, annotation, array.shape[:rank])
+    have = array.shape[rank:]
+    if not _fits(element_shape, have):
+        raise _invalid(parameter, f"required element_shape={element_shape}, array with element shape of {have} is provided")
+    if annotation.needs_grad and not has_grad:
+        raise _invalid(parameter, "required needs_grad=True, but the array has no gradient")
+    packed = np.empty(have, np.int8).strides
+    if array.size and array.strides[rank:] != tuple(step * array.itemsize for step in packed):
+        where = f"those of argument {parameter.name} have strides {array.strides}"
+        raise ValueError(f"Non contiguous numpy arrays are not supported as elements: {where}")
     if not array.flags.aligned:
-        raise ValueError(f"the elements of argument {name} are not aligned: pass a copy")
+        raise ValueError(f"the elements of argument {parameter.name} are not aligned: pass a copy")
+    return have
 
 
-def _take_from_device(parameter: Parameter, array: DeviceArray) -> Ndarray:
-    annotation = parameter.annotation if parameter.kind in ("array", "view") else None
-    _check_external(parameter, array.make_stand_in(), annotation, has_grad=False)
-    elements = annotation.dtype if annotation is not None else None
-    rank = elements.ndim if isinstance(elements, MatrixType) else 0
-    return from_device(array, array.shape[len(array.shape) - rank :])
-
-
+_ANY = NdarrayType()  # what is asked of an argument for a tensor
 _PREPARE = {
     "scalar": _prepare_scalar,
     "matrix": _prepare_matrix,

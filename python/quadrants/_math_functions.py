@@ -187,13 +187,9 @@ def quat_rotate(q, v):
 def quat_to_matrix(q):
     """The 3x3 matrix that turns column vectors as a unit quaternion (w, x, y, z) does."""
     w, x, y, z = q[0], q[1], q[2], q[3]
-    return qd.Matrix(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    first = [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]
+    second = [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]
+    return qd.Matrix([first, second, [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
 
 
 @qd.pyfunc
@@ -201,14 +197,10 @@ def quat_from_matrix(m):
     """The unit quaternion (w, x, y, z), w not below 0, of a 3x3 matrix that turns column vectors (Shepperd's choice of the largest)."""
     trace = m[0, 0] + m[1, 1] + m[2, 2]
     # Each row is the quaternion times four of one of its components.
-    rows = qd.Matrix(
-        [
-            [1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
-            [m[2, 1] - m[1, 2], 1 - trace + 2 * m[0, 0], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
-            [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 - trace + 2 * m[1, 1], m[1, 2] + m[2, 1]],
-            [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 - trace + 2 * m[2, 2]],
-        ]
-    )
+    w = [1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]]
+    x = [w[1], 1 - trace + 2 * m[0, 0], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]]
+    y = [w[2], x[2], 1 - trace + 2 * m[1, 1], m[1, 2] + m[2, 1]]
+    rows = qd.Matrix([w, x, y, [w[3], x[3], y[3], 1 - trace + 2 * m[2, 2]]])
     best, largest = rows[0, :], rows[0, 0]
     for i in qd.static(range(1, 4)):
         best = qd.select(rows[i, i] > largest, rows[i, :], best)

@@ -254,28 +254,19 @@ def rot_by_axis(axis, angle):
     c, s = qd.cos(angle), qd.sin(angle)
     n = axis / axis.norm()
     t = (1.0 - c) * n
-    return qd.Matrix(
-        [
-            [c + t[0] * n[0], t[0] * n[1] + s * n[2], t[0] * n[2] - s * n[1], 0.0],
-            [t[1] * n[0] - s * n[2], c + t[1] * n[1], t[1] * n[2] + s * n[0], 0.0],
-            [t[2] * n[0] + s * n[1], t[2] * n[1] - s * n[0], c + t[2] * n[2], 0.0],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+    x = [c + t[0] * n[0], t[0] * n[1] + s * n[2], t[0] * n[2] - s * n[1], 0.0]
+    y = [t[1] * n[0] - s * n[2], c + t[1] * n[1], t[1] * n[2] + s * n[0], 0.0]
+    z = [t[2] * n[0] + s * n[1], t[2] * n[1] - s * n[0], c + t[2] * n[2], 0.0]
+    return qd.Matrix([x, y, z, [0.0, 0.0, 0.0, 1.0]])
 
 
 @qd.pyfunc
 def rot_yaw_pitch_roll(yaw, pitch, roll):
     """The 4x4 matrix of three angles: yaw about y, pitch about x, roll about z."""
     ch, sh, cp, sp, cb, sb = qd.cos(yaw), qd.sin(yaw), qd.cos(pitch), qd.sin(pitch), qd.cos(roll), qd.sin(roll)
-    return qd.Matrix(
-        [
-            [ch * cb + sh * sp * sb, sb * cp, ch * sp * sb - sh * cb, 0.0],
-            [sh * sp * cb - ch * sb, cb * cp, sb * sh + ch * sp * cb, 0.0],
-            [sh * cp, -sp, ch * cp, 0.0],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+    x = [ch * cb + sh * sp * sb, sb * cp, ch * sp * sb - sh * cb, 0.0]
+    y = [sh * sp * cb - ch * sb, cb * cp, sb * sh + ch * sp * cb, 0.0]
+    return qd.Matrix([x, y, [sh * cp, -sp, ch * cp, 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 @qd.pyfunc

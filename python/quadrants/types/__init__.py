@@ -9,21 +9,9 @@ from .._struct import struct
 from .._types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
 
 __all__ = [
-    "BufferView",
-    "BufferViewType",
-    "NDArray",
-    "Template",
-    "is_integral",
-    "is_real",
-    "is_signed",
-    "is_tensor",
-    "matrix",
-    "ndarray",
-    "ref",
-    "struct",
-    "template",
-    "vector",
-]
+    "BufferView", "BufferViewType", "NDArray", "Template", "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "ref",
+    "struct", "template", "vector",
+]  # fmt: skip
 
 # The scalar types in lists: all_types, real_types, integer_types.
 primitive_types = SimpleNamespace(
