@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,18 +108,33 @@ class Extents:
         return self.size * math.prod(self.element_shape) * self.dtype.size
 
 
+class Recipe(NamedTuple):
+    """How a container is made, beside the type of its elements and its shape."""
+
+    layout: tuple[int, ...] | None = None
+    """The axes, outermost in memory first; None: in order."""
+    is_soa: bool = False
+    """Components of elements, or members of structs, lie in blocks of their own."""
+    needs_grad: bool = False
+    needs_dual: bool = False
+    offset: Any = None
+    """Lowest index of each axis; None: 0."""
+    name: str = ""
+    """For reports and messages."""
+
+
 class Copies:
     """Copies and pickles: another container is made in the same way, and gets the elements."""
 
     copy_from: Callable[[Any], None]
     to_numpy: Callable[[], Any]
 
-    def _recipe(self) -> tuple[str, dict[str, Any]]:
-        """What makes such a container: a name in `_types.factories`, and arguments."""
+    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
+        """What makes such a container: a name in `_types.factories`, type of the elements, shape, recipe."""
         raise NotImplementedError
 
     def __deepcopy__(self, memo: Any) -> Any:
-        twin = restore(*self._recipe())
+        twin = restore(*self._description())
         twin.copy_from(self)
         return twin
 
@@ -127,12 +142,12 @@ class Copies:
         return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
 
     def __reduce__(self) -> Any:
-        return (restore, (*self._recipe(), self.to_numpy()))
+        return (restore, (*self._description(), self.to_numpy()))
 
 
-def restore(factory: str, options: dict[str, Any], data: Any = None) -> Any:
-    """A container made in this way, with these elements."""
-    made = factories[factory](**options)
+def restore(factory: str, element: Any, shape: Any, recipe: Recipe, data: Any = None) -> Any:
+    """A container that is made in this way, with these elements."""
+    made = factories[factory](element, shape, recipe)
     if data is not None:
         made.from_numpy(data)
     return made
@@ -224,17 +239,10 @@ class ContainerMethods(InteropMethods, Companions, Copies):
     def __str__(self) -> str:
         return str(self.to_numpy(copy=None))
 
-    def _recipe(self) -> tuple[str, dict[str, Any]]:
-        return "field" if isinstance(self, _runtime.FieldBase) else "ndarray", {
-            "element": self._element_type,
-            "shape": self._live_shape,
-            "layout": self._order,
-            "is_soa": self._is_soa,
-            "needs_grad": self.has_grad(),
-            "needs_dual": self.has_dual(),
-            "offset": self._offset,
-            "name": self._name,
-        }
+    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
+        factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"
+        recipe = Recipe(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
+        return factory, self._element_type, self._live_shape, recipe
 
     # -- element access beyond scalars; the bound class calls these with an index that it has checked
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _snode, _types
-from ._container import ContainerMethods, HostAccess, attach, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, HostAccess, Recipe, attach, element_shape_of, scalar_dtype
 from ._dtypes import to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
@@ -153,24 +153,12 @@ def field(
             if value is not None:
                 raise QuadrantsSyntaxError(f"shape cannot be None when {keyword} is set")
     axes = None if order is None else _parse_order(order, len(to_shape(shape)))
-    return make_field(dtype, shape, axes, layout is Layout.SOA, needs_grad, needs_dual, offset, name)
+    return make_field(dtype, shape, Recipe(axes, layout is Layout.SOA, needs_grad, needs_dual, offset, name))
 
 
-def make_field(
-    element: Any,
-    shape: Any,
-    layout: tuple[int, ...] | None,
-    is_soa: bool = False,
-    needs_grad: bool = False,
-    needs_dual: bool = False,
-    offset: Any = None,
-    name: str = "",
-    kinds: tuple[type, ...] | None = None,
-) -> Any:
-    """As `field`, with the axes as numbers (`layout`, outermost first) and `is_soa` in place of a `Layout`.
-
-    It has a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices.
-    """
+def make_field(element: Any, shape: Any, recipe: Recipe, kinds: tuple[type, ...] | None = None) -> Any:
+    """A container with a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices, by default of fields."""
+    axes, is_soa, needs_grad, needs_dual, offset, name = recipe
     _options.check_runtime()
     if find_element(element) is None:
         raise ValueError(f"Invalid data type {element!r}")
@@ -178,7 +166,7 @@ def make_field(
     _snode.check_extents(extents)
     origin = _snode.to_origin(offset, extents)
     kinds = kinds or (ScalarField, MatrixField, MatrixField)
-    made = _declare(element, name, layout, is_soa, kinds)
+    made = _declare(element, name, axes, is_soa, kinds)
     leaves = list(made._leaves())
     for leaf in leaves:
         if (needs_grad or needs_dual) and not leaf.dtype.is_real:
@@ -192,10 +180,10 @@ def make_field(
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
-            for leaf, companion in zip(leaves, _declare(element, which, layout, is_soa, kinds)._leaves(), strict=True):
+            for leaf, companion in zip(leaves, _declare(element, which, axes, is_soa, kinds)._leaves(), strict=True):
                 attach(leaf, which, companion)
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
-        for leaf, companion in zip(leaves, _declare(element, "dual", layout, is_soa, kinds)._leaves(), strict=True):
+        for leaf, companion in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
             attach(leaf.grad, "dual", companion)
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
@@ -207,15 +195,15 @@ def make_field(
     for source in (made, *companions):
         parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:
-            _add_arrays(tree, layout, extents).put(part, origin)
+            _add_arrays(tree, axes, extents).put(part, origin)
     _snode.finalize(tree)
     return made
 
 
-def _make_struct_ndarray(element: StructType, shape: Any, layout: tuple[int, ...] | None = None, **options: Any) -> StructNdarray:
+def _make_struct_ndarray(element: StructType, shape: Any, recipe: Recipe) -> StructNdarray:
     if shape is None:
         raise QuadrantsRuntimeError("None is not a valid shape for ndarray")
-    return make_field(element, shape, layout, **options, kinds=(ScalarNdarray, VectorNdarray, MatrixNdarray))
+    return make_field(element, shape, recipe, (ScalarNdarray, VectorNdarray, MatrixNdarray))
 
 
 def _add_arrays(tree: _snode.SNode, axes: tuple[int, ...] | None, extents: tuple[int, ...]) -> _snode.SNode:

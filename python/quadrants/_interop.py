@@ -185,10 +185,7 @@ class InteropMethods:
             view = _as_numbers(view, copy)
         wanted = view.dtype if dtype in (None, bf16) else to_numpy_dtype(dtype)
         if wanted != view.dtype and copy is False:
-            raise ValueError(
-                f"Zero-copy not available: copy=False is incompatible with dtype conversion "
-                f"(the {self._noun} on the CPU holds {self.dtype}, {wanted} was asked for)"
-            )
+            raise self._need_copy(f"copy=False is incompatible with dtype conversion, and {wanted} was asked for")
         if wanted == view.dtype and out is None and not self._has_view:
             return np.asarray(view, order="C")  # a copy already
         if wanted == view.dtype and not copy and out is None:
@@ -202,6 +199,10 @@ class InteropMethods:
         else:
             out[...] = view.astype(wanted)
         return out
+
+    def _need_copy(self, why: str) -> Exception:
+        device = "cpu" if self._device is None else f"cuda:{self._device}"
+        return ValueError(f"Zero-copy not available: {why} (the {self._noun} of {self.dtype} is on the device {device})")
 
     def to_numpy(
         self, dtype: Any = None, *, copy: bool | None = True, keep_dims: bool = False, out: np.ndarray | None = None
@@ -237,10 +238,7 @@ class InteropMethods:
             raise ValueError("a tensor on the device meta has no elements to copy to")
         leaves = target is not None and target.type != "cpu"
         if leaves and copy is False:
-            raise ValueError(
-                f"Zero-copy not available: copy=False is incompatible with device transfer "
-                f"(the {self._noun} of {self.dtype} is on the device cpu, {target} was asked for)"
-            )
+            raise self._need_copy(f"copy=False is incompatible with device transfer, and {target} was asked for")
         dtype = str(dtype).removeprefix("torch.") if type(dtype) is torch.dtype else dtype
         is_bf16 = self.dtype is bf16 and (dtype is None or find_dtype(dtype) is bf16)
         dtype = BF16_BITS if is_bf16 else dtype
@@ -249,7 +247,7 @@ class InteropMethods:
         array = self._export(keep_dims, dtype, None if leaves else copy)
         if min(array.strides, default=0) < 0:
             if copy is False:
-                raise ValueError(f"Zero-copy not available: torch has no negative strides (the {self._noun} on the CPU is reversed)")
+                raise self._need_copy("torch has no negative strides")
             array = array.copy()
         tensor = _as_tensor(torch, array)
         return tensor.to(target) if leaves else tensor
@@ -264,10 +262,7 @@ class InteropMethods:
         wanted = view.dtype if dtype is None else dtype if type(dtype) is torch.dtype else _dtypes.to_torch_dtype(dtype)
         target = view.device if device is None else torch.device(device)
         if copy is False and (target.type != "cuda" or target.index not in (None, self._device) or wanted != view.dtype):
-            raise ValueError(
-                f"Zero-copy not available: the {self._noun} of {self.dtype} is on the device {view.device}, "
-                f"and {wanted} on {target} was asked for"
-            )
+            raise self._need_copy(f"{wanted} on {target} was asked for")
         result = view.to(target, wanted)
         is_copy = result.data_ptr() != view.data_ptr()
         return result.clone(memory_format=torch.contiguous_format) if copy and not is_copy else result

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _types
-from ._container import ContainerMethods, HostAccess, attach, element_shape_of, restore, scalar_dtype
+from ._container import ContainerMethods, HostAccess, Recipe, attach, element_shape_of, restore, scalar_dtype
 from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
@@ -73,9 +73,9 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> Any:
-        options = self._recipe()[1]
-        element = {"version": 1, "element_type": self.dtype.name, "element_shape": self.element_shape}
-        return (unpickle, ({**element, **{name: options[name] for name in _PICKLED}, "data": self.to_numpy()},))
+        _, _, shape, recipe = self._description()
+        payload = {"version": 1, "shape": shape, "element_type": self.dtype.name, "element_shape": self.element_shape}
+        return (unpickle, ({**payload, **recipe._asdict(), "data": self.to_numpy()},))
 
 
 class ScalarNdarray(Ndarray):
@@ -117,7 +117,7 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
 
     `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
-    return make_ndarray(dtype, shape, None, False, needs_grad, needs_dual)
+    return make_ndarray(dtype, shape, Recipe(needs_grad=needs_grad, needs_dual=needs_dual))
 
 
 def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
@@ -171,21 +171,11 @@ def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.B
     return made
 
 
-def make_ndarray(
-    element: Any,
-    shape: Any,
-    layout: tuple[int, ...] | None,
-    is_soa: bool = False,
-    needs_grad: bool = False,
-    needs_dual: bool = False,
-    offset: Any = None,
-    name: str = "",
-) -> Any:
-    """As `ndarray`, with axes in any order in memory (`layout`, outermost first), components in blocks of their own (`is_soa`), lowest
-    indices other than 0 (`offset`) and a name for reports."""
+def make_ndarray(element: Any, shape: Any, recipe: Recipe) -> Any:
+    """As `ndarray`, for axes in any order in memory and all else that a recipe says."""
     if isinstance(element, StructTypeBase):
-        make_struct = _types.factories["struct ndarray"]
-        return make_struct(element, shape, layout, is_soa=is_soa, needs_grad=needs_grad, needs_dual=needs_dual, offset=offset, name=name)
+        return _types.factories["struct ndarray"](element, shape, recipe)
+    layout, is_soa, needs_grad, needs_dual, offset, name = recipe
     rank = element.ndim if isinstance(element, MatrixType) else 0
 
     def make() -> Any:
@@ -217,9 +207,8 @@ def unpickle(payload: dict[str, Any]) -> Any:
         )
     extents = payload["element_shape"]
     element: Any = (dtype, _types.vector, _types.matrix)[len(extents)]
-    options = {name: payload[name] for name in _PICKLED if name in payload}
-    return restore("ndarray", {"layout": None, **options, "element": element(*extents, dtype) if extents else dtype}, payload["data"])
+    recipe = Recipe(**{name: payload[name] for name in Recipe._fields if name in payload})
+    return restore("ndarray", element(*extents, dtype) if extents else dtype, payload["shape"], recipe, payload["data"])
 
 
-_PICKLED = ("shape", "layout", "is_soa", "needs_grad", "needs_dual", "offset")
 _types.factories.update({"public ndarray": ndarray, "ndarray": make_ndarray})

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime, _types
-from ._container import Companions, Copies
+from ._container import Companions, Copies, Recipe
 from ._dtypes import to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
@@ -159,8 +159,7 @@ class StructType(StructTypeBase):
 
         `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
         """
-        make, is_soa = _types.factories["struct ndarray"], layout is Layout.SOA
-        return make(self, shape, is_soa=is_soa, needs_grad=needs_grad, needs_dual=needs_dual, offset=offset)
+        return _types.factories["struct ndarray"](self, shape, Recipe(None, layout is Layout.SOA, needs_grad, needs_dual, offset))
 
     def tensor(self, shape: Any, **options: Any) -> Any:
         """A tensor of such structs; the options are those of `qd.tensor`."""
@@ -466,12 +465,12 @@ class StructField(Companions, Copies):
                 result[name] = array
         return np.array(result, dtype) if copy or dtype is not None else result
 
-    def _recipe(self) -> tuple[str, dict[str, Any]]:
+    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
         first = next(self._leaves())
+        factory, _, shape, recipe = first._description()
         is_soa = any(leaf.parent() is not first.parent() for leaf in self._leaves())
-        factory, options = first._recipe()
-        options.update(element=self._type, is_soa=is_soa, name=self.name, needs_grad=self.has_grad(), needs_dual=self.has_dual())
-        return "struct ndarray" if factory == "ndarray" else factory, options
+        recipe = recipe._replace(is_soa=is_soa, needs_grad=self.has_grad(), needs_dual=self.has_dual(), name=self.name)
+        return "struct ndarray" if factory == "ndarray" else factory, self._type, shape, recipe
 
     def __repr__(self) -> str:
         return f"<qd.Struct.field {', '.join(self.field_dict)}>"
