@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _runtime, _types
 from ._dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
@@ -48,12 +49,11 @@ def unwrap(value: Any) -> Any:
     return value._array if isinstance(value, Matrix) else value
 
 
-class Matrix(metaclass=KernelClass):
+class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc]  # no ABC but in its stub
     """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
 
     __slots__ = ("_array", "dtype")
-    __array_priority__ = 100.0  # `array + vector` asks the vector
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
     _array: np.ndarray
     dtype: DataType | None
 
@@ -143,8 +143,28 @@ class Matrix(metaclass=KernelClass):
         del copy
         return np.array(self._array, dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return NotImplemented if method != "__call__" else wrap(ufunc(*[unwrap(value) for value in inputs], **options), *inputs)
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
+        """The operators, and functions of NumPy: of components that lie at the same place, or with a number."""
+        given, shapes = [], []
+        for value in inputs:
+            if not isinstance(value, _OPERANDS) or method != "__call__":
+                return NotImplemented
+            given.append(value._array if isinstance(value, Matrix) else value)
+            if not isinstance(value, (int, float)):
+                shapes.append(np.shape(given[-1]))
+        if ufunc.signature is None and len(shapes) > 1 and shapes[0] != shapes[1] and () not in shapes:
+            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {' and '.join(map(str, shapes))} do not go together")
+        with np.errstate(all="ignore"):
+            result = wrap(ufunc(*given, **options), *inputs)
+        for target in out:  # of an operator such as +=
+            store(unwrap(target), ..., unwrap(result))
+        return out[0] if out else result
+
+    def __eq__(self, other: object) -> Any:
+        return np.equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented  # type: ignore[call-overload]
+
+    def __ne__(self, other: object) -> Any:
+        return np.not_equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented  # type: ignore[call-overload]
 
     def __repr__(self) -> str:
         return str(self)
@@ -165,8 +185,6 @@ class Matrix(metaclass=KernelClass):
         if self._array.size != 1:
             raise QuadrantsTypeError("a vector or matrix is no condition: use any() or all()")
         return bool(self._array.reshape(-1)[0])
-
-    # -- operators that are more than one NumPy function
 
     def __matmul__(self, other: Any) -> Any:
         return _matmul(self, other)
@@ -353,6 +371,9 @@ class Vector(Matrix):
         return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
 
 
+_OPERANDS = (Matrix, np.ndarray, np.generic, int, float, list, tuple)
+
+
 def _common_dtype(dtype: Any, shape: tuple[int, ...]) -> Any:
     """The data type of components that are given one by one, in lists of the element's shape."""
     if not isinstance(dtype, (list, tuple)):
@@ -402,50 +423,6 @@ def _matmul(lhs: Any, rhs: Any) -> Any:
         shapes = (a.shape, b.shape)
         raise QuadrantsTypeError(f"dimension mismatch between {shapes[0]} and {shapes[1]} for matrix multiplication")
     return wrap(a @ b, lhs, rhs)
-
-
-def _operators(ufunc: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def apply(matrix: Matrix, other: Any, swapped: bool) -> Any:
-        value: Any = np.asarray(other) if isinstance(other, (list, tuple)) else unwrap(other)
-        if not isinstance(value, (np.ndarray, np.generic, int, float)):
-            return NotImplemented
-        if np.shape(value) not in ((), matrix.shape):
-            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {matrix.shape} and {np.shape(value)} do not go together")
-        with np.errstate(all="ignore"):
-            return wrap(ufunc(value, matrix._array) if swapped else ufunc(matrix._array, value), matrix, other)
-
-    return (lambda self, other: apply(self, other, False)), (lambda self, other: apply(self, other, True))
-
-
-_BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder,
-    "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
-_COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.abs, "invert": np.invert}
-
-
-def _in_place(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(self: Matrix, other: Any) -> Any:
-        store(self._array, ..., unwrap(forward(self, other)))
-        return self
-
-    return apply
-
-
-def _unary(ufunc: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self: wrap(ufunc(self._array), self)
-
-
-for _name, _ufunc in _BINARY.items():
-    _forward, _backward = _operators(_ufunc)
-    setattr(Matrix, f"__{_name}__", _forward)
-    setattr(Matrix, f"__r{_name}__", _backward)
-    setattr(Matrix, f"__i{_name}__", _in_place(_forward))
-for _name, _ufunc in _COMPARE.items():
-    setattr(Matrix, f"__{_name}__", _operators(_ufunc)[0])
-for _name, _ufunc in _UNARY.items():
-    setattr(Matrix, f"__{_name}__", _unary(_ufunc))
 
 
 def cast(value: Any, dtype: Any) -> Any:
