@@ -106,8 +106,9 @@ class PerformanceDispatcher:
         started = time.perf_counter()
         result = self._implementations[position](*arguments, **named)
         sync()
+        elapsed = time.perf_counter() - started
         with self._lock:
-            seconds[position] += time.perf_counter() - started
+            seconds[position] += elapsed
         return result
 
     def _list_names(self) -> str:

@@ -17,7 +17,7 @@ def runtime():
     qd.reset()
 
 
-def make_pair(calls, seconds=(0.004, 0.0), **schedule):
+def make_pair(calls, seconds=(0.04, 0.0), **schedule):  # longer than a busy machine keeps a process waiting
     @qd.perf_dispatch(get_geometry_hash=lambda x: x, **schedule)
     def work(x): ...
 
