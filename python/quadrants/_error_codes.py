@@ -19,8 +19,7 @@ FAMILIES = tuple(
     for row in [
         ("QD705", r"when calling `", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
-        ("QD951", r"not known any more when|Breaks the global data access rule|"
-         r"drawn again when gradients|is not known when gradients",
+        ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",
          "a kernel reads again what its gradient needs: give each step a place of its own, or split the kernel"),
         ("QD952", r"cannot be differentiated|have no gradients",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
@@ -34,8 +33,7 @@ FAMILIES = tuple(
          "copy it into a variable of another name and change that"),
         ("QD104", r"captured value is constant", "use a local variable, or keep what changes in a field or an array"),
         ("QD105", r"the loop variable '|as loop variable", "give the loop variable and the variable names of their own"),
-        ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|"
-         r"would change a list or dict",
+        ("QD106", r"Maybe it is not a Quadrants object|Recreating variables|^Static assign|would change a list or dict",
          "use a new name: what qd.static, a list or a function is bound to stays, and a variable keeps its type"),
         # statements
         ("QD201", r"^Unsupported node|Function definition is not allowed",
@@ -57,8 +55,7 @@ FAMILIES = tuple(
         ("QD301", r"^Invalid constant scalar data type|Only 0-dimensional numpy array",
          "kernels compute with numbers, vectors, matrices and structs; containers are indexed first: x[i]"),
         ("QD302", r"exceeded the range", "name a type that holds it, such as qd.i64(...)"),
-        ("QD303", r"^unsupported operand type|bad operand type|cannot compare|"
-         r"cannot reduce|not supported between instances",
+        ("QD303", r"^unsupported operand type|bad operand type|cannot compare|cannot reduce|not supported between instances",
          "bring both sides to numbers of one shape: index containers, cast with qd.cast, build vectors of equal length"),
         ("QD304", r"cannot assign|^Member mismatch|cannot take the components",
          "a variable keeps the type of its first assignment: use another name, or index or build the value to its shape"),
@@ -68,12 +65,10 @@ FAMILIES = tuple(
          r"Negative exponent|bit_cast needs", "cast the operands with qd.cast"),
         ("QD307", r"^A primitive type|literals must be annotated|^Invalid data type",
          "write qd.i32(x) for one number, qd.cast(x, qd.i32) for vectors and for floats that become integers"),
-        ("QD308", r"can only be initialized|components, got|rows of a matrix|"
-         r"an empty list has no type|list of vectors|is expected to be a Matrix",
-         "give one number for all components, or as many as the type has"),
-        ("QD309", r"dimension mismatch|square matrix|cannot apply to a vector|dimension < |"
-         r"vectors of one length|needs two vectors|Cannot broadcast",
-         "the shapes stand in the message: transpose, slice or build the operands to match"),
+        ("QD308", r"can only be initialized|components, got|rows of a matrix|an empty list has no type|list of vectors|"
+         r"is expected to be a Matrix", "give one number for all components, or as many as the type has"),
+        ("QD309", r"dimension mismatch|square matrix|cannot apply to a vector|dimension < |vectors of one length|needs two vectors|"
+         r"Cannot broadcast", "the shapes stand in the message: transpose, slice or build the operands to match"),
         ("QD310", r"is expected, got a struct|indexed with the name of a member", "use its members: s.name"),
         # elements
         ("QD402", r"out of range|out of bounds|^Negative indices",
@@ -82,8 +77,7 @@ FAMILIES = tuple(
          r"is not subscriptable", "give one index for each axis in one bracket: x[i, j]"),
         ("QD403", r"indices must be integers|key of a dict must be known|has no key",
          "cast it with int(...), or use a compile-time constant for lists and dicts"),
-        ("QD404", r"variables in slice|slice step|step of a slice|"
-         r"with one axis \(1D\)|a view (has no value|is of an array)",
+        ("QD404", r"variables in slice|slice step|step of a slice|with one axis \(1D\)|a view (has no value|is of an array)",
          "slices of vectors and steps are constants; elements of a view are read with an index"),
         ("QD405", r"only has attributes", "vectors have x y z w (also r g b a, s t p q) up to their length"),
         ("QD406", r"has no attribute|has no method|is no member of", "check the spelling; dir(...) in Python lists what there is"),
@@ -100,16 +94,14 @@ FAMILIES = tuple(
         # compile time
         ("QD602", r"AssertionError|static assertion failed", "the assertion names what this kernel needs"),
         ("QD603", r'^Operator "is"|^"In"|^"NotIn"|"is" inside', "compare numbers with ==, and test membership with or"),
-        ("QD601", r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|"
-         r"non-static condition|cannot be used inside qd.static",
-         "pass it as qd.template(), take it from a global, or do without qd.static"),
+        ("QD601", r"compile-time|[Kk]nown while compiling|run-time value cannot be interpreted|non-static condition|"
+         r"cannot be used inside qd.static", "pass it as qd.template(), take it from a global, or do without qd.static"),
         # calls
         ("QD701", r"^Missing argument|^Unexpected argument|^Multiple values|^Too many arguments|"
          r"^Cannot take|given twice|members, got|takes \d.* arguments?|takes no arguments|missing \d+ required|positional arguments? but",
          "the call must give every parameter once"),
-        ("QD702", r"is not recognized|needs a dict|^Invalid (value|type) for argument|"
-         r"cannot be converted into required type|^Expect element type|an (instance|element) of .* is expected",
-         "pass what the annotation of the parameter says"),
+        ("QD702", r"is not recognized|needs a dict|^Invalid (value|type) for argument|cannot be converted into required type|"
+         r"^Expect element type|an (instance|element) of .* is expected", "pass what the annotation of the parameter says"),
         ("QD703", r"nested kernels are not allowed", "make the inner one a @qd.func"),
         ("QD704", r"recursive", "use a loop, or @qd.real_func for recursion at run time"),
         ("QD706", r"cannot be called|is not callable", "check the name: a variable or object stands where a function should"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._linalg_basics import compute_type as _compute_type
-from ._linalg_basics import find_pivot as _find_pivot
-from ._linalg_basics import identity as _identity
-from ._linalg_basics import require as _require
+from . import _linalg_basics as _basics
 
 
 @qd.pyfunc
 def cholesky(A, dt: qd.template() = None):
     """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 12x12; not finite for others."""
-    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
-    T = qd.static(_compute_type(A.dtype, dt))
+    qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
+    T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
     M = qd.cast(A, T)
     L = qd.Matrix.zero(T, n, n)
@@ -35,9 +32,9 @@ def cholesky(A, dt: qd.template() = None):
 @qd.pyfunc
 def solve_spd(A, b, dt: qd.template() = None):
     """The vector x with A x = b, for a symmetric positive definite matrix up to 12x12, by Cholesky; not finite for others."""
-    qd.static(_require(A.m == b.n, "Matrix and Vector dimension dismatch"))
+    qd.static(_basics.require(A.m == b.n, "Matrix and Vector dimension dismatch"))
     L = cholesky(A, dt)
-    x = qd.cast(b, qd.static(_compute_type(A.dtype, dt)))
+    x = qd.cast(b, qd.static(_basics.compute_type(A.dtype, dt)))
     n = qd.static(A.n)
     qd.loop_config(serialize=True)
     for i in range(n):
@@ -60,11 +57,11 @@ def qr(A, dt: qd.template() = None):
     By Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). Full column rank makes Q's columns unique; one
     that depends on those before it has 0 on the diagonal of R.
     """
-    qd.static(_require(A.n <= 12 and A.m <= 12, "QR decomposition supports sizes up to 12×12."))
-    T = qd.static(_compute_type(A.dtype, dt))
+    qd.static(_basics.require(A.n <= 12 and A.m <= 12, "QR decomposition supports sizes up to 12×12."))
+    T = qd.static(_basics.compute_type(A.dtype, dt))
     rows, columns = qd.static(A.n, A.m)
     R = qd.cast(A, T)
-    Q = _identity(rows, T)
+    Q = _basics.identity(rows, T)
     mirror = qd.Vector.zero(T, rows)
     qd.loop_config(serialize=True)
     for k in range(qd.static(min(A.n - 1, A.m))):
@@ -110,15 +107,15 @@ def lu(A, dt: qd.template() = None):
 
     Elimination with row pivots, so no entry of L is larger than 1; U has a 0 on its diagonal where A is singular.
     """
-    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
-    qd.static(_require(A.n <= 12, "LU decomposition supports sizes up to 12×12."))
-    T = qd.static(_compute_type(A.dtype, dt))
+    qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
+    qd.static(_basics.require(A.n <= 12, "LU decomposition supports sizes up to 12×12."))
+    T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
     U = qd.cast(A, T)
-    P, L = _identity(n, T), qd.Matrix.zero(T, n, n)
+    P, L = _basics.identity(n, T), qd.Matrix.zero(T, n, n)
     qd.loop_config(serialize=True)
     for k in range(n):
-        best = _find_pivot(U, k)
+        best = _basics.find_pivot(U, k)
         if best != k:
             for j in range(n):
                 U[k, j], U[best, j] = U[best, j], U[k, j]

@@ -78,7 +78,7 @@ def init(
     """
     if require_version is not None:
         _check_version(require_version)
-    keywords = copy.deepcopy({name: value for name, value in options.items()})
+    keywords = copy.deepcopy(options)
     for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
         if value is not None:
             keywords[name] = value

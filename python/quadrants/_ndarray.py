@@ -15,7 +15,7 @@ from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
 from ._interop import element_dtype, find_array
 from ._snode import row_major_strides, to_origin
-from ._types import Layout, MatrixType, StructTypeBase
+from ._types import Layout, MatrixType, StructTypeBase, make_element
 
 
 class Ndarray(ContainerMethods, _runtime.NdarrayBase):
@@ -154,10 +154,7 @@ def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
 
 def from_device(array: DeviceArray, element_shape: tuple[int, ...] = ()) -> Ndarray:
     """An ndarray on the memory of an array on the GPU, whose owner it keeps. The last axes are those of elements of `element_shape`."""
-    element: Any = element_dtype(array.make_stand_in(), "obj")
-    if element_shape:
-        make: Any = (_types.vector, _types.matrix)[len(element_shape) - 1]
-        element = make(*element_shape, element)
+    element = make_element(element_shape, element_dtype(array.make_stand_in(), "obj"))
     return _on_memory(array, element, *array.borrow())
 
 
@@ -205,10 +202,9 @@ def unpickle(payload: dict[str, Any]) -> Any:
         raise ValueError(
             f"a pickled ndarray of version {payload.get('version')} with elements {payload.get('element_type')!r} cannot be read"
         )
-    extents = payload["element_shape"]
-    element: Any = (dtype, _types.vector, _types.matrix)[len(extents)]
+    element = make_element(payload["element_shape"], dtype)
     recipe = Recipe(**{name: payload[name] for name in Recipe._fields if name in payload})
-    return restore("ndarray", element(*extents, dtype) if extents else dtype, payload["shape"], recipe, payload["data"])
+    return restore("ndarray", element, payload["shape"], recipe, payload["data"])
 
 
 _types.factories.update({"public ndarray": ndarray, "ndarray": make_ndarray})

@@ -53,13 +53,13 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         raise KeyError("'default_up' always follows 'default_ip' and cannot be set: set default_ip instead")
     values: dict[str, Any] = {}
     warnings = []
-    for name, (kind, default, _, _, scope) in _ROWS.items():
+    for name, (_, default, _, _, scope) in _ROWS.items():
         variable = "QD_" + name.upper()
         variable = variable if variable in os.environ else _ALIASES.get(name, variable)
         text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
         values[name] = _DATA_TYPES[name][0] if name in _DATA_TYPES else default
         if text:
-            values[name] = check(name, _parse(name, kind, default, variable, text))
+            values[name] = check(name, _parse(name, default, variable, text))
         if name in keywords:
             if text:
                 warnings.append(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
@@ -83,7 +83,7 @@ def apply_dump_variables(values: dict[str, Any]) -> None:
         values["replay"] = os.path.join(folder, "{kernel}", stages[name])
 
 
-def _parse(name: str, kind: str, default: Any, variable: str, text: str) -> Any:
+def _parse(name: str, default: Any, variable: str, text: str) -> Any:
     if name in _DATA_TYPES:
         if text not in ("32", "64"):
             raise ValueError(f"Invalid {variable}={text}, should be 32 or 64")

@@ -121,6 +121,12 @@ def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> Mat
     return MatrixType(n, m, dtype, 2)
 
 
+def make_element(shape: tuple[int | None, ...], dtype: Any) -> Any:
+    """The element type with components of this shape: the data type itself for (), a vector type for (n,), a matrix type for (n, m)."""
+    make: Any = (lambda scalar: scalar, vector, matrix)[len(shape)]
+    return make(*shape, dtype)
+
+
 class Template:
     """Annotation of a compile-time argument: anything; the kernel is specialised to it. Arguments are accepted and ignored."""
 
@@ -177,24 +183,21 @@ class NdarrayType:
             raise ValueError("The field_dim argument for ndarray is already deprecated. Please use ndim instead.")
         if boundary not in ("unsafe", "clamp"):
             raise ValueError(f"Invalid boundary argument: {boundary!r}; one of 'unsafe', 'clamp' is expected")
-        components = None if element_shape is None else tuple(element_shape)
-        if (element_dim or 0) > 2 or (element_dim or 0) < 0 or len(components or ()) > 2:
+        if element_dim is not None and not 0 <= element_dim <= 2:
             raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
-        if components is not None and element_dim is not None and len(components) != element_dim:
-            raise ValueError(
-                f"Both element_shape and element_dim are specified, but shape {components} doesn't match specified dim {element_dim}"
-            )
-        if isinstance(dtype, MatrixType):
-            if components is not None or element_dim is not None:
-                raise TypeError(f"element_dim and element_shape do not go together with the compound type {dtype}")
-        elif dtype is not None and not isinstance(dtype, StructTypeBase):
-            if find_dtype(dtype) is None:
-                raise ValueError(f"Invalid data type {dtype!r}")
-            dtype = dtype if dtype in (int, float) else find_dtype(dtype)
-        if components or element_dim:
-            rank = len(components) if components is not None else element_dim
-            extents: Any = components if components is not None else (None,) * (rank or 0)
-            dtype = vector(extents[0], dtype) if rank == 1 else matrix(extents[0], extents[1], dtype)
+        components: tuple[int | None, ...] = (None,) * (element_dim or 0) if element_shape is None else tuple(element_shape)
+        if len(components) > 2:
+            raise ValueError("Only scalars, vectors, and matrices are allowed as elements of ndarray")
+        if element_dim not in (None, len(components)):
+            mismatch = f"shape {components} doesn't match specified dim {element_dim}"
+            raise ValueError(f"Both element_shape and element_dim are specified, but {mismatch}")
+        if isinstance(dtype, MatrixType) and (element_shape is not None or element_dim is not None):
+            raise TypeError(f"element_dim and element_shape do not go together with the compound type {dtype}")
+        if dtype is not None and find_element(dtype) is None:
+            raise ValueError(f"Invalid data type {dtype!r}")
+        dtype = dtype if dtype in (None, int, float) else find_element(dtype)
+        if components:
+            dtype = make_element(components, dtype)
         self.dtype, self.ndim, self.needs_grad, self.boundary, self.layout = dtype, ndim, needs_grad, boundary, Layout.AOS
 
     def __class_getitem__(cls, items: Any) -> NdarrayType:

@@ -10,15 +10,12 @@ from typing import Any
 
 import quadrants as qd
 
+from . import _linalg_basics as _basics
 from ._builtins import TABLE
 from ._factorisations import cholesky as cholesky
 from ._factorisations import lu as lu
 from ._factorisations import qr as qr
 from ._factorisations import solve_spd as solve_spd
-from ._linalg_basics import compute_type as _compute_type
-from ._linalg_basics import find_pivot as _find_pivot
-from ._linalg_basics import identity as _identity
-from ._linalg_basics import require as _require
 
 _is_differentiated = TABLE["is_differentiated"]
 
@@ -120,7 +117,7 @@ def _pairs(n: int) -> list[tuple[int, int]]:
 def _svd_of(A):
     n = qd.static(A.n)
     k = _scale(A)
-    B, U, V = A / k, _identity(n, qd.static(A.dtype)), _identity(n, qd.static(A.dtype))
+    B, U, V = A / k, _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
         for p, q in qd.static(_pairs(A.n)):
@@ -155,8 +152,8 @@ def svd(A, dt: qd.template() = None):
 
     3x3: U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
     """
-    qd.static(_require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
-    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    qd.static(_basics.require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
+    M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
         P = U.transpose() @ _change(M) @ V
@@ -177,8 +174,8 @@ def svd(A, dt: qd.template() = None):
 @qd.pyfunc
 def polar_decompose(A, dt: qd.template() = None):
     """Polar decomposition of a 2x2 or 3x3 matrix: (R, P) with A = R P, R orthogonal (3x3: a rotation), P symmetric."""
-    qd.static(_require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
-    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    qd.static(_basics.require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
+    M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
         P = U.transpose() @ _change(M) @ V
@@ -218,9 +215,11 @@ def _rotate(M: qd.template(), Q: qd.template(), p: qd.template(), q: qd.template
 def sym_eig(A, dt: qd.template() = None):
     """Eigenvalues of a symmetric matrix up to 12x12, ascending, and the matrix whose columns are the unit eigenvectors."""
     qd.static(
-        _require(A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12.")
+        _basics.require(
+            A.n == A.m and A.n <= 12, "Symmetric eigen decomposition supports sizes up to 6×6, and as an extension up to 12×12."
+        )
     )
-    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_detached(M))
     if qd.static(_is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
@@ -248,7 +247,7 @@ def _sym_eig_of(A):
     M = A * 1.0
     scale = _scale(M)
     M = M / scale
-    Q = _identity(n, T)
+    Q = _basics.identity(n, T)
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
         if qd.static(n <= 3):
@@ -273,7 +272,7 @@ def _sym_eig_of(A):
 @qd.pyfunc
 def make_spd(A, dt: qd.template() = None):
     """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
-    M = qd.cast(A, qd.static(_compute_type(A.dtype, dt)))
+    M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     values, Q = _sym_eig_of(_detached(M))
     if qd.static(_is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
@@ -313,8 +312,8 @@ def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
 @qd.pyfunc
 def eig(A, dt: qd.template() = None):
     """Eigenvalues and eigenvectors of a 2x2 matrix: rows (Re, Im) of the first result, columns (re0, im0, re1, im1) of the second."""
-    qd.static(_require(A.n == 2 and A.m == 2, "Eigen solver only supports 2×2 matrices."))
-    T = qd.static(_compute_type(A.dtype, dt))
+    qd.static(_basics.require(A.n == 2 and A.m == 2, "Eigen solver only supports 2×2 matrices."))
+    T = qd.static(_basics.compute_type(A.dtype, dt))
     M = qd.cast(A, T)
     a, b, c, d = M[0, 0], M[0, 1], M[1, 0], M[1, 1]
     middle, half = 0.5 * (a + d), 0.5 * (a - d)
@@ -336,10 +335,10 @@ def eig(A, dt: qd.template() = None):
 @qd.pyfunc
 def solve(A, b, dt: qd.template() = None):
     """The vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite where A is singular."""
-    qd.static(_require(A.n == A.m, "Only square matrix is supported"))
-    qd.static(_require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
-    qd.static(_require(A.m == b.n, "Matrix and Vector dimension dismatch"))
-    T = qd.static(_compute_type(A.dtype, dt))
+    qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
+    qd.static(_basics.require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
+    qd.static(_basics.require(A.m == b.n, "Matrix and Vector dimension dismatch"))
+    T = qd.static(_basics.compute_type(A.dtype, dt))
     n, columns = qd.static(A.n, b.m)
     M = qd.cast(A, T)
     X = qd.Matrix([[b[i] if qd.static(b.ndim == 1) else b[i, j] for j in qd.static(range(columns))] for i in qd.static(range(n))], T)
@@ -376,7 +375,7 @@ def _eliminate(M: qd.template(), R: qd.template()):
     sign = qd.one(M[0, 0])
     qd.loop_config(serialize=True)
     for k in range(n):
-        best = _find_pivot(M, k)
+        best = _basics.find_pivot(M, k)
         if best != k:
             sign = -sign
             for j in range(n):
@@ -420,18 +419,18 @@ def determinant(A):
         s, c = _minors(A, 0), _minors(A, 2)
         return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
     elif qd.static(_is_differentiated()):
-        M = qd.cast(A, qd.static(_compute_type(A.dtype, None)))
+        M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, None)))
         known = _detached(M)
         value = _product_of_pivots(known)
         return value + value * (_eliminated_inverse(known) @ _change(M)).trace()
     else:
-        return _product_of_pivots(qd.cast(A, qd.static(_compute_type(A.dtype, None))))
+        return _product_of_pivots(qd.cast(A, qd.static(_basics.compute_type(A.dtype, None))))
 
 
 @qd.pyfunc
 def _product_of_pivots(A):
     M = A * 1.0
-    R = _identity(qd.static(A.n), qd.static(A.dtype))
+    R = _basics.identity(qd.static(A.n), qd.static(A.dtype))
     product = _eliminate(M, R)
     qd.loop_config(serialize=True)
     for k in range(qd.static(A.n)):
@@ -442,7 +441,7 @@ def _product_of_pivots(A):
 @qd.pyfunc
 def inverse(A):
     """Inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 12x12; not finite where A is singular."""
-    T = qd.static(_compute_type(A.dtype, None))
+    T = qd.static(_basics.compute_type(A.dtype, None))
     M = qd.cast(A, T)
     if qd.static(A.n == 1):
         return 1.0 / M
@@ -470,7 +469,7 @@ def inverse(A):
 @qd.pyfunc
 def _eliminated_inverse(A):
     M = A * 1.0
-    R = _identity(qd.static(A.n), qd.static(A.dtype))
+    R = _basics.identity(qd.static(A.n), qd.static(A.dtype))
     _eliminate(M, R)
     qd.loop_config(serialize=True)
     for k in range(qd.static(A.n)):
@@ -482,6 +481,6 @@ def _eliminated_inverse(A):
 @qd.pyfunc
 def randn(dt: qd.template() = None):
     """A random number of the standard normal distribution (Box and Muller)."""
-    T = qd.static(_compute_type(None, dt))
+    T = qd.static(_basics.compute_type(None, dt))
     u = 1.0 - qd.random(T)  # in (0, 1]: its logarithm is finite
     return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))

@@ -16,6 +16,7 @@ from .._fold_operators import BY_NAME, add, minimum
 from .._func import specialise
 from ._scratch import check_depth
 
+Constant = qd.template()  # annotation of what is known while compiling
 MAX_BLOCKS = 1024
 _FOLD_TYPES = ("i32", "u32", "f32", "i64", "u64", "f64")
 

@@ -11,7 +11,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import carrier, check_fold
+from ._blocks import Constant, carrier, check_fold
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 
 _DIGITS = 256
@@ -26,7 +26,7 @@ def _check_sort(dtype: Any, end_bit: Any, log256_max_n: Any) -> None:
 
 
 @qd.func
-def _to_sortable(key, dtype: qd.template()):
+def _to_sortable(key, dtype: Constant):
     """Unsigned integers in the order of the keys: -0.0 before 0.0, NaN last, with a sign first."""
     unsigned = qd.static(carrier(dtype))
     bits = qd.bit_cast(key, unsigned)
@@ -39,12 +39,12 @@ def _to_sortable(key, dtype: qd.template()):
 
 
 @qd.func
-def _digit(key, dtype: qd.template(), bit: qd.template()):
+def _digit(key, dtype: Constant, bit: Constant):
     return qd.i32(_to_sortable(key, dtype) >> bit & 255)
 
 
 @qd.func(requires_top_level=True)
-def _pass(keys, to_keys, values, to_values, scratch, n, dtype: qd.template(), has_values: qd.template(), bit: qd.template()):
+def _pass(keys, to_keys, values, to_values, scratch, n, dtype: Constant, has_values: Constant, bit: Constant):
     blocks = qd.max((n + (_BLOCK - 1)) // _BLOCK, 1)
     for block in range(blocks):
         for digit in range(_DIGITS):
@@ -82,16 +82,7 @@ def _pass(keys, to_keys, values, to_values, scratch, n, dtype: qd.template(), ha
 
 @qd.func(requires_top_level=True)
 def sort(
-    keys,
-    tmp_keys,
-    values,
-    tmp_values,
-    scratch,
-    n,
-    key_dtype: qd.template(),
-    has_values: qd.template(),
-    end_bit: qd.template(),
-    log256_max_n: qd.template(),
+    keys, tmp_keys, values, tmp_values, scratch, n, key_dtype: Constant, has_values: Constant, end_bit: Constant, log256_max_n: Constant
 ):
     """Sort `keys[0:n]` in place, ascending and stable, and move `values` along.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import block_count, block_size, carrier, check_fold, identity, specialise_folds
+from ._blocks import Constant, block_count, block_size, carrier, check_fold, identity, specialise_folds
 from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
 
 
 @qd.func(requires_top_level=True)
-def fold_blocks(arr, scratch, n, dtype: qd.template(), op: qd.template()):
+def fold_blocks(arr, scratch, n, dtype: Constant, op: Constant):
     """Folds each block of `arr[0:n]` into its element of scratch."""
     for block in range(block_count(n)):
         total = dtype(qd.static(identity(op, dtype)))
@@ -19,7 +19,7 @@ def fold_blocks(arr, scratch, n, dtype: qd.template(), op: qd.template()):
 
 
 @qd.func(requires_top_level=True)
-def _reduce(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template(), op: qd.template()):
+def _reduce(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant):
     """Store the {what} of `arr[0:n]` in `out[0]`; {empty} for n = 0.
 
     Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of

@@ -7,7 +7,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import block_count, block_size, check_fold, identity, specialise_folds
+from ._blocks import Constant, block_count, block_size, check_fold, identity, specialise_folds
 from ._scan import scan_counts
 
 
@@ -25,7 +25,7 @@ def _is_wide(dtype: Any) -> bool:
 
 
 @qd.func
-def _store(scratch, slot, value, dtype: qd.template()):
+def _store(scratch, slot, value, dtype: Constant):
     """Keeps a value of four or eight bytes in scratch memory of u32."""
     if qd.static(_is_wide(dtype)):
         bits = qd.bit_cast(value, qd.u64)
@@ -36,7 +36,7 @@ def _store(scratch, slot, value, dtype: qd.template()):
 
 
 @qd.func
-def _load(scratch, slot, dtype: qd.template()):
+def _load(scratch, slot, dtype: Constant):
     if qd.static(_is_wide(dtype)):
         return qd.bit_cast(qd.u64(scratch[slot]) | qd.u64(scratch[slot + 1]) << 32, dtype)
     else:
@@ -45,16 +45,7 @@ def _load(scratch, slot, dtype: qd.template()):
 
 @qd.func(requires_top_level=True)
 def _reduce_by_key(
-    keys_in,
-    values_in,
-    keys_out,
-    values_out,
-    num_runs,
-    scratch,
-    n,
-    value_dtype: qd.template(),
-    log256_max_n: qd.template(),
-    op: qd.template(),
+    keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: Constant, log256_max_n: Constant, op: Constant
 ):
     """The {what} of the values of each run of equal neighbouring keys: one key and one value per run, and their number in `num_runs[0]`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import block_count, block_size, carrier, check_fold, identity, specialise_folds
+from ._blocks import Constant, block_count, block_size, carrier, check_fold, identity, specialise_folds
 from ._reduce import fold_blocks
 
 
@@ -21,7 +21,7 @@ def scan_counts(scratch, n):
 
 
 @qd.func(requires_top_level=True)
-def _scan(arr, out, scratch, n, dtype: qd.template(), log256_max_n: qd.template(), op: qd.template(), inclusive: qd.template()):
+def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Constant, inclusive: Constant):
     """Store in `out[i]` the {what} of {elements}, for all i < n; {empty} where there are none. `out` may be `arr`.
 
     Args: `arr`, `out`: 1-D arrays of `dtype` (i32, u32, f32, i64, u64, f64). `scratch`: 1-D array of u32, of u64 for eight-byte types, of

@@ -18,14 +18,11 @@ class Mesh:
     """A kind of mesh: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        _refuse("Mesh")
+        _refuse(type(self).__name__)
 
 
-class MeshInstance:
+class MeshInstance(Mesh):
     """A mesh to loop over: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        _refuse("MeshInstance")
 
 
 def mesh_local(*fields: Any) -> NoReturn:
