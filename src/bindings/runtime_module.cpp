@@ -251,6 +251,10 @@ NB_MODULE(_runtime, m) {
           },
           "kernel"_a, "arguments"_a, "loss"_a)
       .def("accept", &launch::Journal::accept);
+  m.def(
+      "set_of_tape", [](bool isOfTape) { return std::exchange(launch::isOfTape, isOfTape); }, "is_of_tape"_a,
+      "Whether gradients that this thread launches from now on are those of a tape; gives what it was before.");
+  m.def("is_of_tape", [] { return launch::isOfTape; }, "Whether gradients that this thread launches are those of a tape.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },

@@ -190,6 +190,17 @@ private:
 
 //--- A launch ---
 
+/// The containers of floats of a gradient that can reach nothing, with commas; empty where one has a gradient.
+static std::string listWithoutGradients(const artifact::Artifact &artifact) {
+  std::string names;
+  for (const artifact::Input &input : artifact.inputs) {
+    if (input.kind != artifact::Input::Kind::Tensor || support::isInteger(input.layout.element.scalar)) continue;
+    if (!input.path.steps.empty() && input.path.steps.back().name == "grad") return "";
+    names += (names.empty() ? "" : ", ") + input.name;
+  }
+  return names;
+}
+
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
   auto made = std::make_shared<Specialisation>();
   made->artifact = std::move(artifact);
@@ -198,6 +209,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
   if (!made->plan) return nullptr;
+  made->withoutGradients = listWithoutGradients(made->artifact);
   made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
@@ -217,6 +229,11 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   }
   Fit fit = plan->read(arguments, frame.plan);
   if (fit != Fit::Yes) return fit;
+  // Asked for other than under a tape that is a mistake.
+  if (kernel.mode == support::AutodiffMode::Reverse && !withoutGradients.empty() && !isOfTape)
+    throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " has no gradient: Gradients need storage, and of " +
+                                                          withoutGradients +
+                                                          " none has any; make those that take part with needs_grad=True");
   if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
   if (frame.plan.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);

@@ -44,6 +44,7 @@ private:
 
   std::unique_ptr<Plan> plan;
   std::unique_ptr<runtime::LoadedKernel> code;
+  std::string withoutGradients;  ///< containers of floats, if none of them has a gradient among the inputs
   uint64_t lastMicroseconds = 0; ///< how long the launch before took
 };
 

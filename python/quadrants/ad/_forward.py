@@ -35,7 +35,7 @@ class FwdMode:
         clear_gradients: whether all tangents become zero at the entry.
     Raises:
         AssertionError: the loss is no container, the seed has another length, or the object is entered twice.
-        QuadrantsRuntimeError: there is no memory for tangents, or no seed.
+        QuadrantsRuntimeError: there is no memory for tangents, or no seed; or a tape or another forward mode is entered.
     """
 
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
@@ -63,12 +63,20 @@ class FwdMode:
             if not container.has_dual():
                 raise QuadrantsRuntimeError("Tangents are not allocated: please use needs_dual=True for the loss and for the parameters")
         seeds = [(container, _as_seed(container, seed)) for container, seed in self.seeds]
+        outer = _runtime.set_watcher(None)
+        if outer is not None:
+            _runtime.set_watcher(outer)
+            raise QuadrantsRuntimeError(
+                "forward mode inside of a tape, or of another forward mode, is not possible: calls would have no part in the outer one. "
+                "For second derivatives enter the tape inside of the forward mode"
+            )
         self.entered = True
         if self.clear_gradients:
             _runtime.clear_companions(2)
         for container, seed in seeds:
             container.dual.from_numpy(seed)
-        self._outer = _runtime.set_watcher(self._watch)
+        self._outer = outer
+        _runtime.set_watcher(self._watch)
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -188,7 +188,7 @@ class Tape:
 
     def _run_backward(self) -> None:
         """The gradients of the calls, from the last to the first, each on memory as its call left it; then memory is what it was before."""
-        write_watcher = _runtime.set_write_watcher(None)
+        write_watcher, was_of_tape = _runtime.set_write_watcher(None), _runtime.set_of_tape(True)
         after = Memories(tuple(self._list_arguments())) if self._is_interpreted else None
         try:
             for recorded in reversed(self.calls):
@@ -200,6 +200,7 @@ class Tape:
                 self._journal.redo()
             else:
                 after.restore()
+            _runtime.set_of_tape(was_of_tape)
             _runtime.set_write_watcher(write_watcher)
 
     def _list_arguments(self) -> Iterator[Any]:

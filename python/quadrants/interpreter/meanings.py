@@ -111,7 +111,8 @@ def _as_in_python(name: str) -> Callable[..., Any]:
 def _random(evaluator: Any, kind: Any = float) -> Any:
     dtype, source = hosts.dtype_of(kind), evaluator.random
     if dtype.kind == "f":  # a half could be rounded up to 1
-        return dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
+        drawn = dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
+        return drawn if scalars.options.recorder is None else scalars.options.recorder.draw(drawn)
     return np.bool_(source.integers(2)) if dtype == scalars.U1 else np.frombuffer(source.bytes(8), dtype)[0]
 
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants._errors import OverwrittenError, QuadrantsAssertionError
+from quadrants import _runtime
+from quadrants._errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants.types.enums import AutodiffMode
 
 from . import scalars
@@ -25,6 +26,7 @@ from .checks import find_places
 from .derivatives import PARTIALS, Dual, apply, scaled
 from .tracking import Memory, make, plain
 
+_DRAWN = "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, into a container"
 _LINEAR = frozenset(("add", "sub", "neg"))
 
 
@@ -58,6 +60,9 @@ class Recorder:
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
+        self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
+        self.names: list[str] = []  # of the containers of floats
+        self.has_gradients = False  # one of them has storage for its gradient
         self.stopped: set[int] = set()  # containers that no gradient flows into
         self.is_update = False  # the element that is read is that of an augmented assignment
 
@@ -80,6 +85,8 @@ class Recorder:
         if array.dtype.kind != "f":
             return array
         gradient = find_companion(container, "grad") if self.reverse or self.validates else None
+        self.names.append(label)
+        self.has_gradients |= gradient is not None
         is_second = self.reverse and self.forward
         companions = (
             None if gradient is None else memory_of(gradient),
@@ -111,6 +118,14 @@ class Recorder:
         self.is_update = False
 
     # -- what the kernel does
+
+    def draw(self, value: Any) -> Any:
+        """A random number: a constant, but nobody knows it any more when the gradient runs."""
+        if not self.reverse or self.evaluator.dry or value.dtype.kind != "f":
+            return value
+        nodes = self._nodes(())
+        self.drawn[int(nodes)] = ("", "")
+        return make(np.array(value), (nodes, np.zeros(()) if self.forward else None))
 
     def load(self, memory: Memory) -> Any:
         """What memory holds now."""
@@ -203,11 +218,21 @@ class Recorder:
 
     # -- afterwards
 
+    def _require_gradients(self) -> None:
+        """A gradient that can reach nothing is a mistake where it is asked for, other than under a tape."""
+        touched = [entry for entry in self.tape if not isinstance(entry, Computed)]
+        if not touched or self.forward or _runtime.is_of_tape() or self.has_gradients:
+            return
+        names = ", ".join(dict.fromkeys(self.names))
+        text = f"Gradients need storage, and of {names} none has any; make those that take part with needs_grad=True"
+        raise QuadrantsRuntimeError(f"kernel {self.kernel} has no gradient: {text}")
+
     def finish(self) -> None:
         """Goes through the tape backwards."""
         if not self.reverse:
             return
         self._check_overwritten()
+        self._require_gradients()
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):
@@ -226,7 +251,8 @@ class Recorder:
             target[...] = old
 
     def _check_overwritten(self) -> None:
-        if not self.overwritten or self.is_replay:
+        lost = {**({} if self.is_replay else self.overwritten), **self.drawn}
+        if not lost:
             return
         reached, used = np.zeros(self.count, bool), np.zeros(self.count, bool)
         for entry in reversed(self.tape):
@@ -240,12 +266,15 @@ class Recorder:
                     used[nodes] |= bool(used[made].any())
                 for nodes in entry.uses:
                     used[nodes] |= matters
-        for node, (label, place) in self.overwritten.items():
-            if used[node]:
-                raise OverwrittenError(
-                    f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
-                    "the gradient needs what was read. Write to another container, or do so in another kernel"
-                )
+        for node, (label, place) in lost.items():
+            if not used[node]:
+                continue
+            if node in self.drawn:
+                raise OverwrittenError(f"(kernel={self.kernel}) {_DRAWN}")
+            raise OverwrittenError(
+                f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
+                "the gradient needs what was read. Write to another container, or do so in another kernel"
+            )
 
     def _report(self, label: str, index: Any, place: str) -> None:
         where = ", ".join(str(int(number)) for number in index)
