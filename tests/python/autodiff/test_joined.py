@@ -116,7 +116,7 @@ def test_gradient_is_zero_until_the_tape_ends():
         lambda: x.grad.to_numpy().tolist() == [0.0, 0.0],
         lambda: x.grad[1] == 0.0,
         lambda: x.grad.to_torch().tolist() == [0.0, 0.0] if pytest.importorskip("torch") else True,
-        lambda: np.asarray(memoryview(x.grad)).tolist() == [0.0, 0.0],
+        lambda: qd.cfg.arch == "cuda" or np.asarray(memoryview(x.grad)).tolist() == [0.0, 0.0],
     ]
     for look_at in looks:
         vars(square).pop("_ends_tapes", None)
@@ -202,11 +202,12 @@ def test_exception_in_the_block_leaves_zeros():
     assert x.grad.to_numpy().tolist() == [2.0, 4.0]
 
 
+@pytest.mark.host_memory
 def test_who_has_a_view_of_the_gradient_sees_it():
     x, loss = numbers([1.0, 2.0]), scalar_loss()
     square = make_square(x, loss)
     tape_twice(square, loss)
-    view = x.grad.to_numpy(copy=False) if "copy" in x.grad.to_numpy.__code__.co_varnames else np.asarray(memoryview(x.grad))
+    view = x.grad.to_numpy(copy=False)
     x[0] = 5.0
     tape_twice(square, loss, lambda: np.testing.assert_array_equal(view, [0.0, 0.0]))
     assert view.tolist() == [10.0, 4.0]
