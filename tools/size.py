@@ -23,7 +23,7 @@ CAPABILITIES = {
     "devices": r"backends/(cuda/.*|link_device_library)|codegen/llvm/(grid.*|merged_tasks|host_numbers)|artifact/host_number"
     r"|frontend/with_statements|passes/host_numbers|_device_arrays|_streams|_program",
     "derivatives": r"passes/(adjoint.*|differentiate.*|derivatives|activity|lost_values|companions|normalise_exits|accessed_regions|joined)"
-    r"|(frontend|launch)/companions|launch/(journal|joined_launch)|frontend/stopped_gradients|support/autodiff_mode|ad/.*"
+    r"|(frontend|launch)/companions|launch/(journal|joined_launch|taped_launch)|frontend/stopped_gradients|support/autodiff_mode|ad/.*"
     r"|interpreter/(derivatives|recorder|tracking)",
     "library": r"devlib/.*|runtime/block_threads|codegen/llvm/block(s|_ops)|frontend/simt|simt/.*|algorithms/.*|lang/.*|linalg|math|graph"
     r"|tools|sparse|_linalg_basics|_factorisations|_math_functions|_fold_operators|_perf_dispatch|_coverage|_kernels|experimental|pytest_plugin",

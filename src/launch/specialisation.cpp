@@ -4,6 +4,7 @@
 #include "launch/joined_launch.h"
 #include "launch/journal.h"
 #include "launch/kernel.h"
+#include "launch/launch_frame.h"
 #include "launch/numpy.h"
 #include "launch/sole_launch.h"
 #include "launch/state.h"
@@ -14,10 +15,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <unistd.h>
 
@@ -49,32 +48,6 @@ static uint64_t getTicksPerMicrosecond() {
   }();
   return rate;
 }
-
-//--- Memory of a launch ---
-
-/// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
-struct Specialisation::Frame {
-  static constexpr size_t kBlockBytes = 1024, kSlots = 96;
-  alignas(64) unsigned char arguments[kBlockBytes];
-  alignas(64) unsigned char scratch[kBlockBytes];
-  alignas(64) unsigned char result[256];
-  PyObject *pointers[3 * kSlots];
-  struct Spilled {
-    void *blocks[4];
-    size_t count = 0;
-    ~Spilled() {
-      while (count) free(blocks[--count]);
-    }
-  } spilled;
-  PlanFrame plan; ///< after the memory that lists its references
-
-  unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
-    if (bytes <= capacity) return inPlace;
-    void *block = aligned_alloc(64, (bytes + 63) & ~size_t(63));
-    if (!block) throw std::bad_alloc();
-    return static_cast<unsigned char *>(spilled.blocks[spilled.count++] = block);
-  }
-};
 
 //--- Long launches ---
 
@@ -237,76 +210,11 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
   if (frame.plan.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
+  return runPlainly(kernel, frame, result);
+}
+
+Fit Specialisation::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
   return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
-}
-
-/// A gradient, some of whose containers are to be as they were before the call.
-Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
-  std::vector<PyObject *> objects;
-  std::vector<Ref> owners;
-  for (const Plan::Access &access : plan->listAccesses(frame.plan))
-    if (!access.input->read.isEmpty) {
-      objects.push_back(access.object);
-      owners.push_back(Ref::borrow(access.object));
-    }
-  if (!objects.empty()) Journal::exchange(objects, false);
-  frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
-  if (!result || objects.empty()) return Fit::Yes;
-  Ref kept = Ref::adopt(std::exchange(result, nullptr));
-  Journal::exchange(objects, true);
-  result = kept.release();
-  return Fit::Yes;
-}
-
-/// Under a tape.
-Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
-  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
-  std::vector<Ref> objects;
-  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
-  Journal::noteBegin(artifact, accesses, frame.plan.block);
-  frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
-  Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (kept) Journal::noteEnd(accesses, frame.plan.block);
-  // How long a device takes nobody knows; the launches that are saved are worth it.
-  if (journal) journal->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
-  result = kept.release();
-  return Fit::Yes;
-}
-
-/// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
-PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) const {
-  if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
-  PyObject *sum = nullptr;
-  for (const Plan::Access &access : accesses) {
-    if (!access.input->isWritten) continue;
-    if (sum || !access.input->isUpdated || !access.input->read.isEmpty) return nullptr;
-    sum = access.object;
-  }
-  return sum;
-}
-
-/// Together with its gradient, under a tape: True, or False where that may not be.
-Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
-  JoinedLaunch &joined = *frame.plan.joined;
-  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
-  bool isPossible = frame.plan.hostArrays.empty() && !frame.plan.stream && joined.isPossible(accesses);
-  result = Py_NewRef(isPossible ? Py_True : Py_False);
-  if (!isPossible) return Fit::Yes;
-  Ref answer = Ref::adopt(std::exchange(result, nullptr));
-  std::vector<Ref> objects;
-  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
-  joined.prepare();
-  Journal::noteBegin(artifact, accesses, frame.plan.block);
-  run(kernel, frame, result);
-  if (!result) return Fit::Yes;
-  Ref::adopt(std::exchange(result, nullptr));
-  Journal::noteEnd(accesses, frame.plan.block);
-  joined.finish();
-  result = answer.release();
-  return Fit::Yes;
 }
 
 /// With arrays of the host that the device works on copies of, or in order with the stream of another library.

@@ -33,6 +33,7 @@ private:
   struct Frame;
   class Observer;
   Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
+  Fit runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runJoined(KernelObject &kernel, Frame &frame, PyObject *&result);

@@ -1,0 +1,35 @@
+// launch_frame.h: the memory of one launch
+#pragma once
+
+#include "launch/specialisation.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace qd::launch {
+
+/// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
+struct Specialisation::Frame {
+  static constexpr size_t kBlockBytes = 1024, kSlots = 96;
+  alignas(64) unsigned char arguments[kBlockBytes];
+  alignas(64) unsigned char scratch[kBlockBytes];
+  alignas(64) unsigned char result[256];
+  PyObject *pointers[3 * kSlots];
+  struct Spilled {
+    void *blocks[4];
+    size_t count = 0;
+    ~Spilled() {
+      while (count) free(blocks[--count]);
+    }
+  } spilled;
+  PlanFrame plan; ///< after the memory that lists its references
+
+  unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
+    if (bytes <= capacity) return inPlace;
+    void *block = aligned_alloc(64, (bytes + 63) & ~size_t(63));
+    if (!block) throw std::bad_alloc();
+    return static_cast<unsigned char *>(spilled.blocks[spilled.count++] = block);
+  }
+};
+
+} // namespace qd::launch

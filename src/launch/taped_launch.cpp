@@ -1,0 +1,77 @@
+// taped_launch.cpp: launches that a tape knows of: it keeps what they overwrite, puts it back for their gradients, or joins the two
+#include "launch/joined_launch.h"
+#include "launch/launch_frame.h"
+#include "launch/state.h"
+
+namespace qd::launch {
+
+/// A gradient, some of whose containers are to be as they were before the call.
+Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  std::vector<PyObject *> objects;
+  std::vector<Ref> owners;
+  for (const Plan::Access &access : plan->listAccesses(frame.plan))
+    if (!access.input->read.isEmpty) {
+      objects.push_back(access.object);
+      owners.push_back(Ref::borrow(access.object));
+    }
+  if (!objects.empty()) Journal::exchange(objects, false);
+  runPlainly(kernel, frame, result);
+  if (!result || objects.empty()) return Fit::Yes;
+  Ref kept = Ref::adopt(std::exchange(result, nullptr));
+  Journal::exchange(objects, true);
+  result = kept.release();
+  return Fit::Yes;
+}
+
+/// Under a tape.
+Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
+  std::vector<Ref> objects;
+  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
+  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  runPlainly(kernel, frame, result);
+  Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
+  if (kept) Journal::noteEnd(accesses, frame.plan.block);
+  // How long a device takes nobody knows; the launches that are saved are worth it.
+  if (journal) journal->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
+  result = kept.release();
+  return Fit::Yes;
+}
+
+/// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
+PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) const {
+  if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
+  PyObject *sum = nullptr;
+  for (const Plan::Access &access : accesses) {
+    if (!access.input->isWritten) continue;
+    if (sum || !access.input->isUpdated || !access.input->read.isEmpty) return nullptr;
+    sum = access.object;
+  }
+  return sum;
+}
+
+/// Together with its gradient, under a tape: True, or False where that may not be.
+Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  std::shared_ptr<Specialisation> held = shared_from_this();
+  JoinedLaunch &joined = *frame.plan.joined;
+  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
+  bool isPossible = frame.plan.hostArrays.empty() && !frame.plan.stream && joined.isPossible(accesses);
+  result = Py_NewRef(isPossible ? Py_True : Py_False);
+  if (!isPossible) return Fit::Yes;
+  Ref answer = Ref::adopt(std::exchange(result, nullptr));
+  std::vector<Ref> objects;
+  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
+  joined.prepare();
+  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  run(kernel, frame, result);
+  if (!result) return Fit::Yes;
+  Ref::adopt(std::exchange(result, nullptr));
+  Journal::noteEnd(accesses, frame.plan.block);
+  joined.finish();
+  result = answer.release();
+  return Fit::Yes;
+}
+
+} // namespace qd::launch
