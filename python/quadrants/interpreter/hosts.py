@@ -211,7 +211,7 @@ def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -
         parts = [convert(value, kind.dtype) for value in _flatten(arguments)]
         numbers = [number for part in parts for number in (part.data.reshape(-1) if isinstance(part, Vec) else [part])]
         return Vec(np.resize(np.stack(numbers), kind.shape))
-    is_literal = isinstance(arguments[0], (bool, int, float)) and kind is not bf16
+    is_literal = type(arguments[0]) in (bool, int, float) and kind is not bf16  # np.float64 is a float to isinstance
     return dtype_of(kind).type(arguments[0]) if is_literal else convert(arguments[0], kind)
 
 
