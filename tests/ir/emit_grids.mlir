@@ -182,3 +182,28 @@ qd.kernel @dot [] attributes {argument_bytes = 24 : i32} {
     qd.yield
   }
 }
+
+// -----
+
+// A function that gives nothing back has a result all the same: PTX has none without bytes.
+// CHECK-LABEL: define internal { i1 } @qd_func_count_x1_u
+// PTX: .func (.param {{.*}} func_retval0[1]) qd_func_count_x1_u
+qd.func @count(%n: si32) {
+  %one = qd.constant 1 : si32
+  %more = qd.binary ge %n, %one : si32, si32 -> i1
+  qd.if %more {
+    %less = qd.binary sub %n, %one : si32, si32 -> si32
+    qd.call @count(%less) : (si32) -> ()
+    qd.yield
+  }
+  qd.return
+}
+qd.kernel @counting [] attributes {argument_bytes = 8 : i32} {
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for parallel (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.call @count(%i) : (si32) -> ()
+    qd.yield
+  }
+}

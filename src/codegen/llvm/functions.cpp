@@ -251,6 +251,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   for (Type type : callee.getResultTypes())
     for (int64_t i = 0; i < ir::getComponentCount(type); ++i)
       results.push_back(widen(ir::getScalar(type), getResultKind(facts, results.size())));
+  if (results.empty()) results.push_back(llvm::Type::getInt1Ty(ctx)); // PTX has no results without bytes
   llvm::Type *resultType = llvm::StructType::get(ctx, results);
   instance = makeFunction(resultType, parameters, name);
   // The point of it is that its code is there once.

@@ -161,6 +161,7 @@ def test_branch_that_is_not_taken_makes_no_nan():
     assert x.grad.to_numpy().tolist() == [0.0, 0.25]
 
 
+@pytest.mark.host_memory
 @pytest.mark.usefixtures("_compiled")
 def test_tape_without_memory():
     """The copy of what a call overwrites does not fit: the call, the container and the bytes are named, and nothing is lost."""
