@@ -197,7 +197,8 @@ class Program:
         return f"m[{self.index}]" if self.in_kernel else self.matrix_outer(0)
 
     def matrix_outer(self, _: int) -> str:
-        return f"qd.tanh({self.vector(0)}).outer_product(qd.tanh({self.vector(0)}))"
+        # Alone it has the determinant 0 but for rounding, whose sign floor and comparisons would show.
+        return f"(qd.tanh({self.vector(0)}).outer_product(qd.tanh({self.vector(0)})) + eye)"
 
     def matrix_product(self, depth: int) -> str:
         return f"({self.matrix(max(depth, 0))} @ {self.matrix(0)})"
