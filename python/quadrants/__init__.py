@@ -43,7 +43,13 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
 _LAZY |= {name: "_math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
-_LAZY |= {"get_addr": "_indices", "rescale_index": "_indices", "perf_dispatch": "_perf_dispatch", "Program": "_program"}
+_LAZY |= {
+    "get_addr": "_indices",
+    "rescale_index": "_indices",
+    "outer": "simt._tiles",
+    "perf_dispatch": "_perf_dispatch",
+    "Program": "_program",
+}
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
 _LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports", "cache_info": "_disk_cache", "clear_cache": "_disk_cache"}
 _LAZY |= {name: "lang.mesh" for name in ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx")}

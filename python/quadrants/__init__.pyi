@@ -131,6 +131,7 @@ from .linalg import lu as lu
 from .linalg import make_spd as make_spd
 from .lang.mesh import mesh_local as mesh_local
 from .lang.mesh import mesh_patch_idx as mesh_patch_idx
+from .simt._tiles import outer as outer
 from ._perf_dispatch import perf_dispatch as perf_dispatch
 from .linalg import polar_decompose as polar_decompose
 from .linalg import qr as qr

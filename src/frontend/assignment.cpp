@@ -245,7 +245,15 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
       failCaptured(Reader::describe(base.path));
     if (base.is(Kind::Argument)) requirePlace(base);
+    if (isTile(base) && kindOf(index) == NodeKind::Slice) {
+      loadTile(base, index, value);
+      return std::nullopt;
+    }
     place = subscript(base, index);
+    if (place.is(Kind::View) && isTile(value)) {
+      callTile(value, "_store", {clippedView(place)});
+      return std::nullopt;
+    }
   } else {
     fail(error::kSyntax, kindOf(target) == NodeKind::Starred ? "a starred target must be in a list or tuple" : "this cannot be assigned");
   }
@@ -405,6 +413,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   Value place = visit(target);
   if (place.isObject() || place.is(Kind::Argument)) return store(place, place);
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
+  if (isTile(place)) return augmentTile(place, at);
   Value value = visit(getAttribute(at, names().value));
   if (!op) return store(place, matmul(makeComputed(emit(place)), value));
   augment(place, op->kind, value, op->symbol);

@@ -388,11 +388,13 @@ private:
   Value viewOffset(const Value &container);
   Value viewStrides(const Value &container);
   Value makeView(Arguments &arguments);
+  /// The view without what lies beyond its container, where nothing checks any more that it lies inside.
+  Value clippedView(const Value &view);
   Value clampIndex(const Value &index, const Value &count);
   /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each pair of index and limit.
-  void checkWithin(const std::vector<std::pair<Value, Value>> &indices, ir::BinaryKind kind, artifact::Site::Kind site,
-                   llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues);
-  void checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent);
+  mlir::Operation *checkWithin(const std::vector<std::pair<Value, Value>> &indices, ir::BinaryKind kind, artifact::Site::Kind site,
+                               llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues);
+  mlir::Operation *checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent);
   void checkViewIndices(const Value &view, const std::vector<Value> &indices, const std::vector<Value> &counts);
   void addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value);
   void addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values);
@@ -454,6 +456,17 @@ private:
   Value makeSharedArray(const Value &shape, const Value &dtype);
   Value shuffle(const Value &value, const Value &lane);
   Value limitOf(const Value &value, bool isLargest);
+
+  //--- tiles.cpp ---
+  bool isTile(const Value &value);
+  /// Calls a func of the tile's type.
+  Value callTile(const Value &tile, const char *name, std::vector<Value> given);
+  /// What a lane gives to a statement about a tile: a slice along one axis stands for the element of the lane's row.
+  Value laneValue(const Value &tile, const Value &value);
+  /// `tile[:] = value`.
+  void loadTile(const Value &tile, nb::handle index, const Value &value);
+  /// `tile += qd.outer(a, b)` and the like.
+  void augmentTile(const Value &tile, nb::handle statement);
 
   //--- name_use.cpp ---
   void collectAssignments();

@@ -292,6 +292,8 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   if (name == "Vector" || name == "Matrix") return rounded(makeMatrix(arguments, name));
   if (name == "Struct") return makeAnonymousStruct(arguments);
   if (name == "loop_config") configureLoop(arguments);
+  if (name == "outer")
+    fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
   if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
   if (name == "stop_grad") {
     stopGradient(bind("qd.stop_grad", arguments, "field")[0]);

@@ -208,6 +208,8 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
   const Value &receiver = method.aggregate->items[0];
   if (session.python.isInstance(method.object, session.python.func)) {
     Value func = makeObject(method.object, method.path);
+    if (isTile(receiver))
+      for (Value &argument : arguments.positional) argument = laneValue(receiver, argument);
     return callFunc(func, &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);

@@ -218,7 +218,7 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   case Kind::Method: fail(error::kType, "'" + toText(nb::str(value.object)) + "' is a method: call it");
   case Kind::Struct: fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
   case Kind::Dictionary: fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
-  case Kind::View: fail(error::kType, "a view has no value: index it to read an element");
+  case Kind::View: fail(error::kType, "a view has no value: index it to read an element; as a whole it is only valid in tile operations");
   case Kind::Range: fail(error::kType, "a range can only be looped over");
   }
   llvm_unreachable("all kinds are listed");

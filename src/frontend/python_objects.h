@@ -28,7 +28,7 @@ namespace nb = nanobind;
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters) X(posonlyargs)      \
   X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
   X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
-  X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r)
+  X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r) X(is_tile)
 
 /// Kinds of syntax nodes, named as in Python's ast.
 #define QD_NODES(X)                                                                                                                        \

@@ -82,6 +82,7 @@ Value FunctionBuilder::callSimt(llvm::StringRef name, Arguments &arguments) {
     return makeComputed(create<ir::ThreadOp>(session.types.i32, /*global=*/name.contains("global")));
   }
   if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, truth(bindTo("predicate")[0], shown)));
+  if (name == "pin") return makeComputed(create<ir::PinOp>(emit(bindTo("value")[0])));
   std::vector<Value> given = bindTo("value lane");
   return shuffle(given[0], given[1]);
 }

@@ -59,14 +59,15 @@ struct Aggregate {
   std::vector<nb::object> names; ///< Struct, Dictionary: interned member names or keys
   nb::object structType;         ///< Struct: its StructType, if it has one
   bool isTuple = false;
-  bool isUnpacked = false;         ///< Sequence: places of a struct, which are stored to
-  mlir::Block *home = nullptr;     ///< Sequence, Dictionary: the block that named it; it grows and shrinks there only
-  std::vector<int32_t> components; ///< Components: which ones of items[0], row by row
-  std::vector<Value> rowOf;        ///< Components: of a row, the matrix and the index
-  std::vector<int32_t> axes;       ///< Range: order of the loops, outermost first; empty: as written
-  bool isGrouped = false;          ///< Range: one index vector
-  int64_t sliceLength = 0;         ///< Range, as an index: its length where its start is known at run time only
-  bool isNdrange = false;          ///< Range: items are (begin, end) pairs in turn; else begin, end, step
+  bool isUnpacked = false;          ///< Sequence: places of a struct, which are stored to
+  mlir::Block *home = nullptr;      ///< Sequence, Dictionary: the block that named it; it grows and shrinks there only
+  std::vector<int32_t> components;  ///< Components: which ones of items[0], row by row
+  std::vector<Value> rowOf;         ///< Components: of a row, the matrix and the index
+  std::vector<int32_t> axes;        ///< Range: order of the loops, outermost first; empty: as written
+  bool isGrouped = false;           ///< Range: one index vector
+  int64_t sliceLength = 0;          ///< Range, as an index: its length where its start is known at run time only
+  bool isNdrange = false;           ///< Range: items are (begin, end) pairs in turn; else begin, end, step
+  mlir::Operation *check = nullptr; ///< Range, of a view: what checks that the slice lies in its container, or null
 };
 
 /// A `qd.Tensor` stands for its container.
@@ -117,6 +118,7 @@ template <typename Range, typename Make> std::vector<Value> listValues(const Ran
 template <typename Change> Value mapItems(const Value &shape, Change &&change) {
   Value result = makeAggregate(shape.kind, {});
   *result.aggregate = *shape.aggregate;
+  result.aggregate->check = nullptr;
   for (Value &item : result.aggregate->items) item = change(item);
   return result;
 }

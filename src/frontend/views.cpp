@@ -77,19 +77,23 @@ Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
   auto number = [](int64_t value) { return makeObject(nb::int_(value)); };
   const Value &parent = getCount(range);
   Value start, count;
+  Operation *check = nullptr;
   if (step > 0) {
     start = bounds[0].isNone() ? number(0) : viewBound(bounds[0]);
     Value stop = bounds[1].isNone() ? parent : viewBound(bounds[1]);
-    checkSlice({start, subtract(stop, start), stop}, start, subtract(stop, start), parent);
+    check = checkSlice({start, subtract(stop, start), stop}, start, subtract(stop, start), parent);
     count = subtract(stop, start);
     if (step > 1) count = combineIndices(BinaryKind::floor_div, add(count, number(step - 1)), number(step), "//");
   } else {
     start = bounds[0].isNone() ? subtract(parent, number(1)) : viewBound(bounds[0]);
     Value end = add(start, number(1)), stop = bounds[1].isNone() ? number(0) : add(viewBound(bounds[1]), number(1));
-    checkSlice({end, subtract(end, stop), stop}, start, subtract(end, stop), parent);
+    check = checkSlice({end, subtract(end, stop), stop}, start, subtract(end, stop), parent);
     count = combineIndices(BinaryKind::floor_div, add(subtract(end, stop), number(-step - 1)), number(-step), "//");
   }
-  return makeAggregate(Kind::Range, {add(getStart(range), multiply(start, getStep(range))), count, multiply(number(step), getStep(range))});
+  Value result =
+      makeAggregate(Kind::Range, {add(getStart(range), multiply(start, getStep(range))), count, multiply(number(step), getStep(range))});
+  result.aggregate->check = check;
+  return result;
 }
 
 void FunctionBuilder::addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value) {
@@ -104,9 +108,9 @@ void FunctionBuilder::addList(Pieces &pieces, llvm::StringRef label, const std::
   if (values.size() != 1) pieces.text(builder, ")");
 }
 
-void FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &indices, BinaryKind kind, artifact::Site::Kind site,
-                                  llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues) {
-  if (!session.options.checksBounds) return;
+Operation *FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &indices, BinaryKind kind, artifact::Site::Kind site,
+                                        llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues) {
+  if (!session.options.checksBounds) return nullptr;
   // As unsigned numbers: negative ones are beyond every size.
   Value good = makeComputed(constant(1, session.types.u1));
   for (const auto &[index, limit] : indices)
@@ -121,13 +125,13 @@ void FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &in
   }
   describeValues(pieces);
   pieces.text(builder, ".");
-  create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(pieces.pieces), pieces.values);
+  return create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(pieces.pieces), pieces.values);
 }
 
-void FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent) {
+Operation *FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent) {
   std::vector<std::pair<Value, Value>> limits;
   for (const Value &bound : bounds) limits.emplace_back(bound, parent);
-  checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Pieces &text) {
+  return checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Pieces &text) {
     addLabelled(text, ", subview offset=", start);
     addLabelled(text, ", subview size=", size);
     addLabelled(text, ", parent size=", parent);
@@ -231,6 +235,23 @@ Value FunctionBuilder::viewStrides(const Value &container) {
     if (const Value &item = container.aggregate->items[axis + 1]; item.is(Kind::Range))
       left.push_back(multiply(strides[axis], getStep(item)));
   return makeTuple(std::move(left));
+}
+
+Value FunctionBuilder::clippedView(const Value &view) {
+  const Value &tensor = view.aggregate->items[0];
+  auto type = mlir::cast<ir::TensorType>(tensor.type);
+  std::vector<Value> extents = tensorShape(tensor).aggregate->items;
+  Value result = makeAggregate(Kind::View, {tensor});
+  for (auto [axis, item] : llvm::enumerate(llvm::drop_begin(view.aggregate->items))) {
+    result.aggregate->items.push_back(item);
+    if (!item.is(Kind::Range)) continue;
+    if (findInteger(getStep(item)) != 1) fail(error::kSyntax, "a slice in a tile operation has no step");
+    if (Operation *check = std::exchange(item.aggregate->check, nullptr)) check->erase();
+    Value left = subtract(add(extents[axis], makeObject(nb::int_(type.getFirst(int64_t(axis))))), getStart(item));
+    Value count = combineIndices(BinaryKind::min, getCount(item), left, "min");
+    result.aggregate->items.back() = makeAggregate(Kind::Range, {getStart(item), count, getStep(item)});
+  }
+  return result;
 }
 
 Value FunctionBuilder::viewAttribute(const Value &view, nb::handle name) {

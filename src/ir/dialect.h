@@ -60,7 +60,7 @@ namespace qd::ir {
 /// Whether the operation has a meaning among the threads of a block only.
 inline bool isOfBlock(mlir::Operation *op) {
   auto isShared = [](mlir::Value operand) { return operand.getDefiningOp<SharedOp>() != nullptr; };
-  return llvm::isa<BarrierOp, ThreadOp, ShuffleOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
+  return llvm::isa<BarrierOp, ThreadOp, ShuffleOp, PinOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
 }
 
 } // namespace qd::ir

@@ -340,6 +340,13 @@ def ShuffleOp : QdOp<"shuffle", [AllTypesMatch<["value", "result"]>]> {
   let assemblyFormat = "$value `from` $lane attr-dict `:` type($value) `,` type($lane)";
 }
 
+// The value, computed where the op stands: arithmetic that sinks below what it shuffles would keep the registers of all its operands.
+def PinOp : QdOp<"pin", [AllTypesMatch<["value", "result"]>]> {
+  let arguments = (ins ScalarTypeConstraint:$value);
+  let results = (outs ScalarTypeConstraint:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
 // A bit for each thread of the group of 32. All of the group take part.
 def BallotOp : QdOp<"ballot"> {
   let arguments = (ins I1:$vote);

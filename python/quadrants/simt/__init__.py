@@ -6,6 +6,6 @@ On CUDA a block is a block of the device. On the CPU the threads of a block take
 from __future__ import annotations
 
 from . import block, grid, subgroup, warp
-from ._tiles import Tile16x16, Tile32x32
+from ._tiles import Tile8x8, Tile16x16, Tile32x32
 
-__all__ = ["Tile16x16", "Tile32x32", "block", "grid", "subgroup", "warp"]
+__all__ = ["Tile16x16", "Tile32x32", "Tile8x8", "block", "grid", "subgroup", "warp"]

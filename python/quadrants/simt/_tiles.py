@@ -1,30 +1,238 @@
-"""Matrices in the registers of neighbouring lanes, as names: programs hand them to functions that only other backends compile."""
+"""`qd.simt.Tile8x8`, `Tile16x16`, `Tile32x32`: matrices in the registers of neighbouring lanes.
+
+A tile of N x N numbers lies on N neighbouring threads of a subgroup, one row on each, in the N registers `r`. All lanes of a subgroup
+reach a statement about tiles together. The compiler knows how slices of arrays and `qd.outer` stand in such statements
+(`frontend/tiles.cpp`) and calls what is here.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import functools
+from typing import Any
 
-from .._errors import QuadrantsSyntaxError
+import quadrants as qd
+
+from .._builtins import Builtin
+from .._dtypes import find_dtype
+from .._errors import QuadrantsTypeError
+from .._func import specialise
+from .._struct import StructType
+from ._primitives import GROUP_SIZE, group_sync, pin, shuffle, thread_idx
+
+outer = Builtin(
+    "outer",
+    "qd.outer(a, b): the products a[i] * b[j], on the right side of `tile += ...` and `tile -= ...`. Each lane gives that of its row: "
+    "a number, or a slice of a column such as `x[i:j, c]`.",
+    None,
+)
+
+
+@qd.func
+def _row(size: qd.template()):
+    return thread_idx() & qd.static(size - 1)
+
+
+@qd.func
+def _first_lane(size: qd.template()):
+    return thread_idx() & qd.static(GROUP_SIZE - size)
+
+
+@qd.func
+def _zeros(dtype: qd.template() = None, *, size: qd.template()):
+    return qd.static(_make_tile(size, dtype))()
+
+
+@qd.func
+def _eye(dtype: qd.template() = None, *, size: qd.template()):
+    tile = qd.static(_make_tile(size, dtype))()
+    _set_eye(tile, size)
+    return tile
+
+
+@qd.func
+def _set_eye(tile: qd.template(), size: qd.template()):
+    row = _row(size)
+    for column in qd.static(range(size)):
+        tile.r[column] = qd.select(row == column, 1, 0)
+
+
+@qd.func
+def _load(tile: qd.template(), part, size: qd.template()):
+    row = _row(size)
+    if row < part.shape[0]:
+        for column in qd.static(range(size)):
+            if column < part.shape[1]:
+                tile.r[column] = part[row, column]
+
+
+@qd.func
+def _store(tile: qd.template(), part, size: qd.template()):
+    # Other lanes may still read what is there, and may read next what this one writes.
+    group_sync()
+    row = _row(size)
+    if row < part.shape[0]:
+        for column in qd.static(range(size)):
+            if column < part.shape[1]:
+                part[row, column] = tile.r[column]
+    group_sync()
+
+
+@qd.func
+def _read(tile: qd.template(), part, size: qd.template()):
+    row = _row(size)
+    value = qd.cast(0, part.dtype)
+    if row < part.shape[0]:
+        value = part[row]
+    return value
+
+
+@qd.func
+def _add_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.template()):
+    first, own, other = _first_lane(size), qd.cast(a, dtype), qd.cast(b, dtype)
+    for column in qd.static(range(size)):
+        tile.r[column] = pin(tile.r[column] + own * shuffle(other, first + column))
+
+
+@qd.func
+def _subtract_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.template()):
+    _add_outer(tile, -qd.cast(a, dtype), b, size, dtype)
+
+
+@qd.func
+def _multiply(tile: qd.template(), a: qd.template(), b: qd.template(), size: qd.template(), dtype: qd.template()):
+    first = _first_lane(size)
+    result = qd.static(_make_tile(size, dtype))()
+    for k in qd.static(range(size)):
+        for column in qd.static(range(size)):
+            result.r[column] = pin(result.r[column] + a.r[k] * shuffle(b.r[column], first + k))
+    for column in qd.static(range(size)):
+        tile.r[column] = result.r[column]
+
+
+@qd.func
+def _transpose(tile: qd.template(), size: qd.template()):
+    # Blocks of 1, 2, 4, ... rows and columns change places across the diagonal of those of twice the size.
+    row, first = _row(size), _first_lane(size)
+    for step in qd.static([step for step in (1, 2, 4, 8, 16) if step < size]):
+        is_lower = (row & step) != 0
+        for column in qd.static([column for column in range(size) if not column & step]):
+            sent = qd.select(is_lower, tile.r[column], tile.r[column + step])
+            got = shuffle(sent, first + (row ^ step))
+            if is_lower:
+                tile.r[column] = got
+            else:
+                tile.r[column + step] = got
+
+
+@qd.func
+def _cholesky(tile: qd.template(), eps, size: qd.template(), dtype: qd.template()):
+    row, first, floor = _row(size), _first_lane(size), qd.cast(eps, dtype)
+    for k in qd.static(range(size)):
+        pivot = shuffle(qd.sqrt(qd.max(tile.r[k], floor)), first + k)
+        tile.r[k] = qd.select(row == k, pivot, tile.r[k] / pivot)
+        for column in qd.static(range(k + 1, size)):
+            tile.r[column] -= tile.r[k] * shuffle(tile.r[k], first + column)
+
+
+@qd.func
+def _ldlt(tile: qd.template(), size: qd.template()):
+    row, first = _row(size), _first_lane(size)
+    for k in qd.static(range(size)):
+        scaled = tile.r[k]
+        own = scaled / shuffle(scaled, first + k)
+        for column in qd.static(range(k + 1, size)):
+            tile.r[column] -= own * shuffle(scaled, first + column)
+        tile.r[k] = qd.select(row == k, scaled, own)
+
+
+@qd.func
+def _solve_triangular(
+    tile: qd.template(), other: qd.template(), lower: qd.template() = True, trans: qd.template() = False, *, size: qd.template()
+):
+    first = _first_lane(size)
+    for step in qd.static(range(size)):
+        k = qd.static(step if lower != trans else size - 1 - step)
+        other.r[k] /= shuffle(tile.r[k], first + k)
+        for j in qd.static(range(k + 1, size) if lower != trans else range(k)):
+            factor = shuffle(tile.r[j], first + k) if qd.static(trans) else shuffle(tile.r[k], first + j)
+            other.r[j] = pin(other.r[j] - other.r[k] * factor)
+
+
+_METHODS = {
+    "eye_": (_set_eye, "Makes the tile the identity."),
+    "cholesky_": (
+        _cholesky,
+        "The lower triangle becomes L, where L Lᵀ is the symmetric matrix whose lower triangle the tile held: pivots are the roots of what "
+        "remains, or of `eps` where that is larger. Each lane gives the `eps` of its own row. The upper triangle is left with anything.",
+    ),
+    "ldlt_": (
+        _ldlt,
+        "The strictly lower triangle becomes that of L, with ones on its diagonal, and the diagonal D, where L D Lᵀ is the symmetric "
+        "matrix whose lower triangle the tile held. The upper triangle is left with anything.",
+    ),
+    "solve_triangular_": (
+        _solve_triangular,
+        "The tile `other` becomes the X with X Tᵀ = other, or with X T = other where `trans`. T is the lower triangle of this tile, or the "
+        "upper one where not `lower`.",
+    ),
+    "matmul_": (_multiply, "The tile becomes the product of the tiles `a` and `b`, of which it may be one."),
+    "transpose_": (_transpose, "Rows and columns change places."),
+    "_load": (_load, "The tile gets what an array holds; the rest stays."),
+    "_store": (_store, "An array gets what the tile holds."),
+    "_read": (_read, "The number of a lane's row in a slice of an array; 0 beyond its end."),
+    "_add_outer": (_add_outer, "Adds the products of two vectors."),
+    "_subtract_outer": (_subtract_outer, "Subtracts the products of two vectors."),
+}
+
+
+class TileType(StructType):
+    """The struct of a tile's registers."""
+
+    is_tile = True
+
+
+@functools.cache
+def _tile_type(size: int, dtype: Any) -> TileType:
+    methods: dict[str, Any] = {"SIZE": size}
+    for name, (general, doc) in _METHODS.items():
+        fixed = {"size": size, "dtype": dtype}
+        wanted = {parameter.name for parameter in general.parameters}
+        methods[name] = specialise(general, name, doc, **{key: value for key, value in fixed.items() if key in wanted})
+    return TileType(f"Tile{size}x{size}", methods, r=qd.types.vector(size, dtype, unpacked=True))
+
+
+def _make_tile(size: int, dtype: Any) -> TileType:
+    """The type of tiles of `size` rows and columns; one for each `dtype`, which is the default of floats where it is None.
+
+    Raises:
+        QuadrantsTypeError: `dtype` is no data type of floats.
+    """
+    scalar = find_dtype(float if dtype is None else dtype)
+    if scalar is None or not scalar.is_real:
+        raise QuadrantsTypeError(f"tiles hold floats such as qd.f32 or qd.f64, got dtype={dtype!r}")
+    return _tile_type(size, scalar)
 
 
 class _Tile:
+    """What the classes of tiles offer in kernels: `zeros(dtype=None)` and `eye(dtype=None)` make one."""
+
     SIZE = 0
+    zeros: Any
+    eye: Any
 
-    @classmethod
-    def zeros(cls, *, dtype: Any = None) -> NoReturn:
-        """Raises QuadrantsSyntaxError, whatever the `dtype`: no backend holds tiles in registers."""
-        raise QuadrantsSyntaxError(f"{cls.__name__} requires a GPU backend with register tiles")
-
-    eye = zeros
+    def __init_subclass__(cls, size: int):
+        cls.SIZE = size
+        cls.zeros = specialise(_zeros, "zeros", "A tile of zeros; `dtype`: f32 or f64, by default that of floats.", size=size)
+        cls.eye = specialise(_eye, "eye", "The identity; `dtype`: f32 or f64, by default that of floats.", size=size)
 
 
-class Tile16x16(_Tile):
+class Tile8x8(_Tile, size=8):
+    """An 8 x 8 matrix, one row on each of 8 lanes."""
+
+
+class Tile16x16(_Tile, size=16):
     """A 16 x 16 matrix, one row on each of 16 lanes."""
 
-    SIZE = 16
 
-
-class Tile32x32(_Tile):
+class Tile32x32(_Tile, size=32):
     """A 32 x 32 matrix, one row on each of 32 lanes."""
-
-    SIZE = 32

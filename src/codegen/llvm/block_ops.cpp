@@ -77,6 +77,10 @@ Components BodyEmitter::emitThreadOp(Operation *op) {
     Component value = getScalar(shuffle.getValue());
     return {{emitShuffle(value.value, getUniform(shuffle.getLane()))}};
   }
+  if (auto pin = dyn_cast<ir::PinOp>(op)) {
+    llvm::Value *value = getScalar(pin.getValue()).value;
+    return {{module.traits.hasGrids ? GridThreads(*this).pin(value) : value}};
+  }
   llvm::Value *vote = getUniform(cast<ir::BallotOp>(op).getVote());
   if (module.traits.hasGrids) return {{builder.CreateZExt(GridThreads(*this).ballot(vote), builder.getInt64Ty())}};
   return {{callRuntime(kBallot, {thread, builder.CreateZExt(vote, i32)})}};

@@ -2,8 +2,8 @@
 //
 // A call is emitted in place, or as a call of an LLVM function made once for each combination of lane kinds of the arguments. Large
 // functions that are called several times get one: their code is compiled once. What draws random numbers or prints is emitted in place,
-// because it needs to know the iteration; so is what takes places in memory or containers, whose addresses are known best where they come
-// from.
+// because it needs to know the iteration, and what works with the threads of its block, because it needs to know those; so is what takes
+// places in memory or containers, whose addresses are known best where they come from.
 #include "codegen/llvm/body.h"
 
 using namespace mlir;
@@ -69,9 +69,10 @@ bool ModuleEmitter::isOutlined(ir::FuncOp function) {
   auto [entry, isNew] = outlined.try_emplace(function, false);
   if (!isNew) return entry->second;
   int64_t size = getSize(function.getBody()), calls = callCounts[function];
-  bool result = isRecursive(function) || (size >= kOutlineSize && size * calls > kInlineTotal && calls > 1 &&
-                                          llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
-                                          !containsDeep(function.getBody(), llvm::IsaPred<ir::RandomOp, ir::PrintOp>));
+  bool result = isRecursive(function) ||
+                (size >= kOutlineSize && size * calls > kInlineTotal && calls > 1 &&
+                 llvm::none_of(function.getArgumentTypes(), llvm::IsaPred<ir::TensorType>) &&
+                 !containsDeep(function.getBody(), [](Operation *op) { return isa<ir::RandomOp, ir::PrintOp>(op) || ir::isOfBlock(op); }));
   return outlined[function] = result;
 }
 

@@ -28,6 +28,7 @@ public:
   /// Waits for the threads of the warp.
   void synchronizeWarp();
   /// A bit for each thread of the warp; i32.
+  llvm::Value *pin(llvm::Value *value); ///< computed here, not where it is used
   llvm::Value *ballot(llvm::Value *vote);
   void fence(bool ofBlock);
   /// Shared memory of one value, as a generic address.

@@ -1,6 +1,7 @@
 #include "codegen/llvm/grid.h"
 
 #include "llvm/IR/ConstantRange.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace qd::codegen {
@@ -46,6 +47,15 @@ llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
     return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
                                    {builder.getInt32(~0u), word, lane, builder.getInt32(kWarp - 1)});
   });
+}
+
+llvm::Value *GridThreads::pin(llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  unsigned bits = std::max(32u, unsigned(type->getPrimitiveSizeInBits()));
+  llvm::Type *word = builder.getIntNTy(bits), *own = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
+  auto *code = llvm::InlineAsm::get(llvm::FunctionType::get(word, word, false), "", bits == 32 ? "=r,0" : "=l,0", /*hasSideEffects=*/true);
+  llvm::Value *pinned = builder.CreateCall(code, builder.CreateZExt(builder.CreateBitCast(value, own), word));
+  return builder.CreateBitCast(builder.CreateTrunc(pinned, own), type);
 }
 
 void GridThreads::synchronizeWarp() {

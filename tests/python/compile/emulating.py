@@ -48,6 +48,7 @@ def translate(text: str) -> str:
     text = re.sub(r" addrspace\([13]\)", "", text).replace("addrspacecast", "bitcast")
     for theirs, ours in ROUTINES.items():
         text = text.replace(f"@llvm.nvvm.{theirs}(", f"@emulated_{ours}(")
+    text = text.replace('asm sideeffect "", "=l,0"', 'asm sideeffect "", "=r,0"')
     text = re.sub(r'call void asm sideeffect "griddepcontrol[^\n]*', "", text)
     for count, name in ((2, "pair"), (4, "four")):
         text = re.sub(rf'asm sideeffect "red[^"]*\.v{count}\.f32[^"]*", "[^"]*"', f"@emulated_add_{name}", text)
