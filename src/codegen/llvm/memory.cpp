@@ -496,9 +496,11 @@ Components BodyEmitter::loadMemory(const Place &place) {
         all = builder.CreateMaskedLoad(wide, pointer, align, repeatMask(builder, mask, lanes, group), none);
       else
         all = builder.CreateAlignedLoad(wide, pointer, align);
+      // LLVM 22 moves a masked load to a select by its mask, past stores that stand between (llvm-project issue 215453); not a frozen one.
+      llvm::Value *loaded = mask ? builder.CreateFreeze(all) : all;
       for (int64_t part = 0; part < group; ++part) {
         auto pattern = llvm::createStrideMask(unsigned(part), unsigned(group), lanes);
-        result.push_back(makeVarying(fromMemory(scalar, group == 1 ? all : builder.CreateShuffleVector(all, pattern))));
+        result.push_back(makeVarying(fromMemory(scalar, group == 1 ? loaded : builder.CreateShuffleVector(loaded, pattern))));
       }
     }
     module.setAlias(all, place.scope);

@@ -388,3 +388,25 @@ def test_sums_of_floats_are_the_same_for_any_number_of_threads(dtype):
 
         results.add((add_up(), total[None]))
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("count", [3, 8, 37])
+def test_an_element_read_before_it_is_overwritten_keeps_its_value_in_some_iterations(count):
+    x, chosen, y = (qd.field(qd.f32, shape=count) for _ in range(3))
+
+    @qd.kernel
+    def swap():
+        for i in x:
+            s = 1.0
+            if chosen[i] > 0:
+                old = x[i]
+                x[i] = 0.0
+                s = old
+            y[i] = s
+
+    x.from_numpy(np.arange(count, dtype=np.float32) + 5)
+    chosen.from_numpy(np.arange(count, dtype=np.float32) % 2)
+    swap()
+    is_chosen = np.arange(count) % 2 == 1
+    np.testing.assert_array_equal(y.to_numpy(), np.where(is_chosen, np.arange(count) + 5, 1))
+    np.testing.assert_array_equal(x.to_numpy(), np.where(is_chosen, 0, np.arange(count) + 5))
