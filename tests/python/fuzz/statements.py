@@ -22,7 +22,7 @@ class StatementGenerator(PythonGenerator):
         return out
 
     def statement(self, depth: int) -> list[Statement]:
-        simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.store, self.effect]
+        simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.exchange, self.effect]
         simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation, self.named_list]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
         nested += [self.match, self.items_loop, self.container_loop, self.local_function]
@@ -201,6 +201,18 @@ class StatementGenerator(PythonGenerator):
         if element.kind.shape:
             return [Statement(f"{element.text} = {self.assignable(self.vector(2, element.kind.shape), element.dtype).text}")]
         return [Statement(f"{element.text} = {self.assignable(self.scalar(3), element.dtype).text}")]
+
+    def exchange(self, depth: int) -> list[Statement]:
+        """An element is stored to after it was read, and what was read goes to a variable then."""
+        element = self.element(write=True)
+        if element is None:
+            return self.assign(depth)
+        name, shape = self.fresh("y"), element.kind.shape
+        value = self.assignable(self.vector(2, shape) if shape else self.scalar(2), element.dtype)
+        out = [Statement(f"{name} = {element.text}"), Statement(f"{element.text} = {value.text}")]
+        takers = [variable.name for variable in self.visible(writable=True) if variable.kind == element.kind]
+        self.scopes[-1].append(Variable(name, element.kind))
+        return [*out, Statement(f"{self.random.choice(takers)} = {name}")] if takers else out
 
     def augment(self, depth: int) -> list[Statement]:
         places = [(target, kind) for target, kind in self.targets() if not kind.is_struct]
