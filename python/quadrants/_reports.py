@@ -37,6 +37,26 @@ class Loop(NamedTuple):
         return f"loop {self.place}: {', '.join([found, *private, f'chunks of {self.chunk}'])}"
 
 
+class Trail(NamedTuple):
+    """What the gradient of a sequential loop keeps of the way forward; it goes back through the iterations and computes each again."""
+
+    place: str
+    """"file:line"."""
+    states: int
+    """Iterations whose variables are kept at most as they were at their start, by each iteration of a parallel loop around; 0: no
+    derivative asks for them."""
+    nbytes: int
+    """Memory that these take, in bytes."""
+    keeps_all: bool
+    """Whether these are all iterations. Else what lies between two of them is computed once more."""
+
+    def __str__(self) -> str:
+        size = f"{self.states} states in {self.nbytes} bytes"
+        some = f"keeps all {size}" if self.keeps_all else f"keeps at most {size}, computes again what lies between"
+        kept = some if self.states else "keeps nothing"
+        return f"back through loop {self.place}: {kept}"
+
+
 class Version(NamedTuple):
     """One compiled version of a kernel."""
 
@@ -56,6 +76,8 @@ class Version(NamedTuple):
     """Machine code with what the loader needs."""
     loops: tuple[Loop, ...]
     """The parallel loops."""
+    trails: tuple[Trail, ...]
+    """Of a gradient: the sequential loops that it goes back through."""
     reads: dict[str, str]
     """What the compiler read, by name, and what that was. Names of captured values begin with "global"."""
     definition: Any
@@ -67,7 +89,7 @@ class Version(NamedTuple):
         origin = f"compiled ({self.miss})" if self.miss else "from disk"
         head = f"{_head(self)}: {self.seconds * 1000:.1f} ms, {origin}; {self.operations} operations, {self.nbytes} bytes"
         stages = ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in self.stages)
-        return "\n    ".join([head, *([f"ms: {stages}"] if stages else []), *map(str, self.loops)])
+        return "\n    ".join([head, *([f"ms: {stages}"] if stages else []), *map(str, self.loops), *map(str, self.trails)])
 
 
 class Recompile(NamedTuple):
@@ -114,7 +136,8 @@ def compile_report() -> CompileReport:
     """What was compiled in this process, and what was taken from disk instead.
 
     Returns a tuple of `Version`s in the order in which they were made: stages with their times, why a version was not found on disk, its
-    size, and what became of each parallel loop. Printed, it is a table. The latest 10000 versions are kept, also beyond `qd.reset`.
+    size, what became of each parallel loop, and what gradients of sequential loops keep. Printed, it is a table. The latest 10000 versions
+    are kept, also beyond `qd.reset`.
 
     Example: `print(qd.compile_report())`
     """
@@ -166,6 +189,7 @@ def record(
     nbytes: int,
     operations: int,
     loops: Sequence[tuple[Any, ...]],
+    trails: Sequence[tuple[Any, ...]],
     reads: Sequence[tuple[str, str, Any, bytes]],
 ) -> Version:
     """Called by the launcher for each version that it makes; `stages` is None for one that was found on disk."""
@@ -173,8 +197,9 @@ def record(
     named = {_name(kernel, path): _describe(kind, value, digest) for path, kind, value, digest in reads}
     miss = "" if stages is None else _with_names(kernel, miss)
     made = [Loop(f"{file}:{line}", *rest) for file, line, *rest in loops]
+    kept = [Trail(f"{file}:{line}", *rest) for file, line, *rest in trails]
     place = f"{code.co_filename}:{code.co_firstlineno}"
-    version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), named,
+    version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), tuple(kept), named,
                       weakref.ref(kernel), runtime)  # fmt: skip
     _records.append(version)
     if kernel.specialisation_count == _MANY:

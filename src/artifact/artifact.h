@@ -134,6 +134,14 @@ struct LoopReport {
   int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread
 };
 
+/// What the gradient of a sequential loop keeps of the way forward, for reports.
+struct TrailReport {
+  std::vector<SourcePlace> frames;
+  uint32_t states = 0;  ///< variables at the start of iterations, kept by one thread at most; 0: no derivative asks for them
+  uint32_t bytes = 0;   ///< of all these states
+  bool keepsAll = true; ///< false: iterations in between are computed again
+};
+
 /// One kernel of a device that runs grids of blocks of threads, launched with QdGpuLaunch (runtime/kernel_abi.h) as its only parameter. Any
 /// grid of at least one block gives the right result: threads go on with further iterations until there are none.
 struct DeviceTask {
@@ -178,6 +186,7 @@ struct Artifact {
   bool drawsRandom = false; ///< devices with grids: the code looks at the seed and the number of the launch
   bool cacheable = true;    ///< false: something was read that no path describes
   std::vector<LoopReport> loops;
+  std::vector<TrailReport> trails;
   uint32_t operations = 0; ///< of the lowered IR, for reports
 };
 

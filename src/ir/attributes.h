@@ -19,6 +19,10 @@ inline constexpr llvm::StringLiteral kCompanion = "qd.companion";
 /// Of the qd.if that ends a loop's body with its only break.
 inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 
+/// Of a qd.for that goes back through a loop: its number, how many states of the loop are kept at most, and whether these are all of them.
+/// Of a qd.local that holds such states: the number.
+inline constexpr llvm::StringLiteral kTrail = "qd.trail";
+
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kLost = "qd.lost";
 

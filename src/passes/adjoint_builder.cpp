@@ -33,7 +33,7 @@ void Code::when(Value condition, llvm::function_ref<void()> body) {
   YieldOp::create(builder, loc);
 }
 
-void Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
+ForOp Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
   auto op = ForOp::create(builder, loc, ValueRange(lower), ValueRange(upper), ValueRange(), /*parallel=*/false, IntegerAttr(),
                           IntegerAttr(), StringAttr());
   OpBuilder::InsertionGuard guard(builder);
@@ -42,6 +42,7 @@ void Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) 
   builder.setInsertionPointToStart(&block);
   body(index);
   YieldOp::create(builder, loc);
+  return op;
 }
 
 //--- Derived functions ---

@@ -48,7 +48,7 @@ public:
   mlir::Value extract(mlir::Value vector, int64_t component);
   void when(mlir::Value condition, llvm::function_ref<void()> body);
   /// A sequential loop; `body` gets the index.
-  void loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
+  ir::ForOp loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -70,6 +70,7 @@ public:
   mlir::ModuleOp module;
   const Activity &activity;
   bool hasFailed = false;
+  int32_t trailCount = 0;
   bool isJoined = false; ///< the kernel's additions are done, too, and their adjoint is 1 (joined.h)
 
 private:
@@ -97,6 +98,7 @@ private:
     llvm::DenseMap<mlir::Value, mlir::Value> fixed; ///< of them: what iterations only read → a copy from before the loop
     llvm::DenseMap<mlir::Value, mlir::Value> slots; ///< carried → its values at the start of some iterations
     int64_t slotCount = 0;
+    int32_t number = 0;          ///< of the loop, for reports
     mlir::Value positions, used; ///< which iterations, and how many; null: all of them
     mlir::Value count;           ///< how many iterations ran; null where the bounds say so
   };

@@ -139,6 +139,7 @@ void AdjointBuilder::beginTrail(Operation *op, Run &run, Trail &trail) {
   bool isParallel = loop && loop.getParallel();
   Code code = at(op);
   trail.touched = traffic.touched;
+  trail.number = functions.trailCount++;
   int64_t bytes = 0;
   for (Value place : traffic.exposed) {
     if (traffic.modified.contains(place)) {
@@ -156,7 +157,10 @@ void AdjointBuilder::beginTrail(Operation *op, Run &run, Trail &trail) {
   std::optional<int64_t> count = mayEnd ? std::nullopt : findCount(loop);
   bool keepsAll = count && (*count <= kFewestSlots || *count * bytes <= kTrailBytes);
   trail.slotCount = keepsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kTrailBytes ? kSlots : kFewestSlots;
-  for (Value place : trail.carried) trail.slots[place] = makeLocal(getArrayType(getPointee(place), trail.slotCount), code.loc, run);
+  for (Value place : trail.carried) {
+    Value slots = trail.slots[place] = makeLocal(getArrayType(getPointee(place), trail.slotCount), code.loc, run);
+    slots.getDefiningOp()->setAttr(kTrail, builder.getI32IntegerAttr(trail.number));
+  }
   if (keepsAll) return;
   trail.positions = makeLocal(getArrayType(code.type(), trail.slotCount), code.loc, run);
   trail.used = makeLocal(code.type(), code.loc, run);
@@ -378,7 +382,7 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
   const Trail &trail = run.trails[op];
   Code code = at(op);
   Value count = trail.count ? code.load(trail.count) : countIterations(loop, run), last = code.sub(count, code.integer(1));
-  code.loop(code.integer(0), count, [&](Value done) {
+  ForOp back = code.loop(code.integer(0), count, [&](Value done) {
     Run inner;
     inner.outer = &run;
     inner.block = builder.getInsertionBlock();
@@ -390,6 +394,7 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
     for (Region &region : op->getRegions()) declareShadows(region.front(), inner);
     for (Region &region : llvm::reverse(op->getRegions())) sweepBackward(region.front(), inner);
   });
+  back->setAttr(kTrail, builder.getDenseI32ArrayAttr({trail.number, int32_t(trail.slotCount), !trail.positions}));
 }
 
 void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {

@@ -126,12 +126,7 @@ private:
       tangents[op] = AtomicOp::create(builder, code.loc, op.getType(), kind, place, change);
       return;
     }
-    // Value and tangent are two places: only where iterations do not meet do both change together.
-    for (auto loop = op->getParentOfType<ForOp>(); loop; loop = loop->getParentOfType<ForOp>())
-      if (loop.getParallel())
-        return refuse(op, "an atomic " + Twine(getRow(kind).name) +
-                              " of something that has a tangent cannot be differentiated in a parallel loop: compute it in a serial loop, "
-                              "on a local variable");
+    // Value and tangent are two places, which change together because loops around this one are serial (serialiseLoops).
     Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getRow(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
@@ -249,6 +244,54 @@ private:
   bool hasFailed = false;
 };
 
+/// Loops in which an atomic operation changes something active, other than by addition or exchange: its value and its tangent are two
+/// places, so that iterations have to take turns.
+class LoopsInTurns {
+public:
+  LoopsInTurns(ModuleOp module, const Activity &activity) : activity(activity) {
+    size_t before;
+    do {
+      before = functions.size();
+      for (FuncOp function : module.getOps<FuncOp>())
+        if (isConcerned(function)) functions.insert(function);
+    } while (functions.size() != before);
+  }
+
+  LogicalResult serialise(KernelOp kernel) {
+    SmallVector<ForOp> found;
+    kernel.walk([&](ForOp loop) {
+      if (loop.getParallel() && isConcerned(loop)) found.push_back(loop);
+    });
+    for (ForOp loop : found) loop.removeParallelAttr();
+    if (found.empty()) return success();
+    auto walked = kernel->getParentOp()->walk([](Operation *op) {
+      if (!isOfBlock(op)) return WalkResult::advance();
+      op->emitError("threads that work together cannot take turns, as extrema and products of something that has a tangent need");
+      return WalkResult::interrupt();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
+private:
+  bool isConcerned(Operation *around) {
+    return around
+        ->walk([&](Operation *op) {
+          bool isOne = false;
+          if (auto call = dyn_cast<CallOp>(op)) isOne = functions.contains(activity.lookup(call));
+          if (auto atomic = dyn_cast<AtomicOp>(op)) {
+            AtomicKind kind = atomic.getAtomicKind();
+            bool isLinear = kind == AtomicKind::add || kind == AtomicKind::sub || kind == AtomicKind::exchange;
+            isOne = !isLinear && activity.isActive(atomic.getRef());
+          }
+          return isOne ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  const Activity &activity;
+  DenseSet<Operation *> functions;
+};
+
 struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateForwardPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -267,7 +310,9 @@ struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateFo
     std::deque<TangentBuilder> builders;
     bool isGood = true;
     for (FuncOp function : concerned) isGood &= builders.emplace_back(functions).runOnFunction(function);
+    LoopsInTurns loops(module, activity);
     for (KernelOp kernel : kernels) {
+      if (failed(loops.serialise(kernel))) return signalPassFailure();
       isGood &= builders.emplace_back(functions).runOnKernel(kernel);
       kernel->removeAttr(kDerivative);
     }

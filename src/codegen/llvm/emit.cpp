@@ -2,6 +2,9 @@
 
 #include "codegen/llvm/module_emitter.h"
 
+#include "ir/attributes.h"
+#include "passes/source_places.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Verifier.h"
@@ -148,6 +151,26 @@ static void limitInlining(llvm::Module &module) {
   }
 }
 
+/// What gradients keep of the loops that they go back through.
+static void collectTrails(ModuleOp source, std::vector<artifact::TrailReport> &trails) {
+  std::map<int64_t, int64_t> bytes;
+  source.walk([&](ir::LocalOp local) {
+    if (auto number = local->getAttrOfType<IntegerAttr>(ir::kTrail)) {
+      Type states = cast<ir::RefType>(local.getType()).getPointee();
+      bytes[number.getInt()] += ir::getComponentCount(states) * int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(states))));
+    }
+  });
+  source.walk<WalkOrder::PreOrder>([&](ir::ForOp loop) {
+    auto trail = loop->getAttrOfType<DenseI32ArrayAttr>(ir::kTrail);
+    if (!trail) return;
+    artifact::TrailReport &report = trails.emplace_back();
+    passes::collectPlaces(loop.getLoc(), report.frames);
+    report.bytes = uint32_t(bytes[trail[0]]);
+    report.states = report.bytes ? uint32_t(trail[1]) : 0;
+    report.keepsAll = trail[2] != 0;
+  });
+}
+
 //--- The kernel ---
 
 void ModuleEmitter::emit() {
@@ -162,6 +185,7 @@ void ModuleEmitter::emit() {
   countCalls();
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitOwnTasks(kernel);
   limitInlining(*module);
+  collectTrails(source, artifact.trails);
   if (lines) lines->finish();
 }
 

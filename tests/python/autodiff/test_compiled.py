@@ -111,15 +111,37 @@ def test_variables_that_a_parallel_loop_reads_and_updates(compiled):
     refuses(run.grad, "a parallel loop both reads and updates")
 
 
-def test_tangents_of_extrema_over_iterations(compiled):
-    x, loss = compiled
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", ["max", "min", "mul"])
+def test_tangents_of_extrema_and_products_over_iterations(compiled, name, inside):
+    _, loss = compiled
+    atomic, start = getattr(qd, f"atomic_{name}"), 0.9
+    x = numbers(np.linspace(0.5, 1.4, 300))
+
+    @qd.func
+    def take(value):
+        atomic(loss[None], value)
 
     @qd.kernel
     def run():
+        loss[None] = start
         for i in x:
-            qd.atomic_max(loss[None], x[i])
+            if qd.static(inside):
+                take(qd.sin(3 * x[i]))
+            else:
+                atomic(loss[None], qd.sin(3 * x[i]))
 
-    refuses(run._tangent, "an atomic max of something that has a tangent")
+    values, direction = x.to_numpy(), np.random.default_rng(0).standard_normal(300)
+    with qd.ad.FwdMode(loss, x, seed=list(direction)):
+        run()
+    found = np.sin(3 * values)
+    changes = 3 * np.cos(3 * values) * direction
+    if name == "mul":
+        expected = start * found.prod() * (changes / found).sum()
+    else:
+        place = found.argmax() if name == "max" else found.argmin()
+        expected = changes[place]
+    np.testing.assert_allclose(loss.dual[None], expected, rtol=1e-9)
 
 
 def test_components_overwritten_in_a_loop(compiled):

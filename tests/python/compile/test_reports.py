@@ -78,6 +78,32 @@ def test_a_version_counts_private_reductions():
     assert (loop.registers, loop.copies) == (1, 1)
 
 
+def test_a_gradient_says_what_its_loops_keep():
+    x = qd.field(qd.f32, shape=100, needs_grad=True)
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def run(n: int):
+        for i in x:
+            a, s = x[i], 0.0
+            for k in range(8):
+                a = qd.sin(a)
+            for k in range(n):
+                s += a
+            for k in range(n):
+                a = a * a + s
+            loss[None] += a
+
+    run(1)
+    assert qd.compile_report()[-1].trails == ()
+    run.grad(1)
+    version = qd.compile_report()[-1]
+    line = int(version.place.rsplit(":", 1)[1])
+    found = {int(trail.place.rsplit(":", 1)[1]) - line: (trail.states, trail.nbytes, trail.keeps_all) for trail in version.trails}
+    assert found == {4: (8, 32, True), 6: (0, 0, False), 8: (64, 256, False)}
+    assert "keeps all 8 states in 32 bytes" in str(version) and "keeps nothing" in str(version)
+
+
 def test_versions_from_disk_say_so_and_know_their_loops():
     kernel, a = make_kernel(), np.zeros(4, np.int32)
     kernel(a, 1)

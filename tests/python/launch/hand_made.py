@@ -139,7 +139,7 @@ def _task(task: Task) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 12) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out = struct.pack("<II", 0x41445131, 13) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
     out += struct.pack("<Q", len(binary)) + binary + _text("")  # no folder for debuggers
     out += struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
     out += struct.pack("<Q", 0)  # no tasks are repeated
@@ -165,7 +165,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
     out += struct.pack("<Q", len(made.results))
     for scalar, shape, offset in made.results:
         out += _type(scalar, shape) + struct.pack("<I", offset)
-    return out + struct.pack("<I???QI", made.result_bytes, made.has_print, made.draws_random, made.cacheable, 0, 0)
+    return out + struct.pack("<I???QQI", made.result_bytes, made.has_print, made.draws_random, made.cacheable, 0, 0, 0)
 
 
 def build_driver(folder: Path, *options: str) -> str:
