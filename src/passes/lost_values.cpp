@@ -1,8 +1,9 @@
 // lost_values.cpp: reads of elements that are overwritten later in the same kernel
 //
-// Told for sure, by indices: a write after the read in the same iteration, to the same element. Between two loops of a kernel: any write to
-// the container, unless constant distances between the indices say that it is to another element. Iterations of one loop are not compared:
-// that they touch each other's elements in an order that matters is the program's own affair (spec 3 S16).
+// Told for sure, by indices: a write after the read in the same iteration, to the same element; in a serial loop any write to it, where no
+// index depends on the loop. Between two loops of a kernel: any write to the container, unless constant distances between the indices say
+// that it is to another element. Otherwise iterations are not compared: that they touch each other's elements in an order that matters is
+// the program's own affair (spec 3 S16).
 //
 // A tape keeps what a call overwrites, so its gradient may run on containers as they were before the call: on a whole container, or not.
 // Loads that no write of the kernel comes before are known then; here what cannot be told counts as a write before.
@@ -118,6 +119,64 @@ bool movesWith(ArrayRef<Index> indices, Operation *loop) {
          });
 }
 
+/// Values that an iteration of a serial loop may have for itself, because they follow from one of its indices.
+class FollowingValues {
+public:
+  explicit FollowingValues(const Activity &activity) : activity(activity) {}
+
+  /// Whether every iteration has other elements, as far as it can be told: each index of the loop decides about one of these.
+  bool mayMoveWith(ArrayRef<Index> indices, Operation *loop) {
+    auto counted = dyn_cast<ForOp>(loop);
+    if (!counted) return llvm::any_of(indices, [&](const Index &index) { return index.base && find(loop, {}).contains(index.base); });
+    return llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
+      return llvm::any_of(indices, [&](const Index &index) { return index.base && find(loop, argument).contains(index.base); });
+    });
+  }
+
+private:
+  using Values = DenseSet<Value>;
+
+  /// What follows from an index of a counted loop, or from the variables that a `while` assigns.
+  const Values &find(Operation *loop, Value argument) {
+    auto [entry, isNew] = known.try_emplace({loop, argument});
+    if (!isNew) return entry->second;
+    Values found;
+    if (argument)
+      found.insert(argument);
+    else
+      loop->walk([&](StoreOp store) { found.insert(findVariable(store.getRef())); });
+    for (size_t before = 0; before != found.size();) {
+      before = found.size();
+      DenseSet<Operation *> seen;
+      spread(loop, found, seen);
+    }
+    return known[{loop, argument}] = std::move(found);
+  }
+
+  void spread(Operation *top, Values &found, DenseSet<Operation *> &seen) {
+    top->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op == top || llvm::none_of(op->getOperands(), [&](Value operand) { return found.contains(operand); })) return;
+      found.insert(op->result_begin(), op->result_end());
+      if (auto store = dyn_cast<StoreOp>(op)) found.insert(findVariable(store.getRef()));
+      if (auto loop = dyn_cast<ForOp>(op)) found.insert(loop.getBody().args_begin(), loop.getBody().args_end());
+      auto call = dyn_cast<CallOp>(op);
+      FuncOp callee = call ? activity.lookup(call) : FuncOp();
+      if (!callee) return;
+      for (auto [given, parameter] : llvm::zip(call.getArguments(), callee.getBody().getArguments()))
+        if (found.contains(given)) found.insert(parameter);
+      if (seen.insert(callee).second) spread(callee, found, seen);
+    });
+  }
+
+  static Value findVariable(Value place) {
+    while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
+    return place;
+  }
+
+  const Activity &activity;
+  DenseMap<std::pair<Operation *, Value>, Values> known;
+};
+
 /// How two accesses of one statement of the kernel stand to each other.
 struct Relation {
   Relation(const Access &one, const Access &other) {
@@ -150,7 +209,7 @@ bool mayComeBefore(const Access &load, const Access &write) {
 
 class Finder {
 public:
-  explicit Finder(const Activity &activity) : activity(activity) {}
+  explicit Finder(const Activity &activity) : activity(activity), following(activity) {}
 
   void run(KernelOp kernel) {
     for (Operation &op : kernel.getBody().front()) {
@@ -214,15 +273,17 @@ private:
     list[container.getOffset()].push_back(std::move(access));
   }
 
-  static bool isOverwritten(const Access &load, const Access &write) {
+  bool isOverwritten(const Access &load, const Access &write) {
     if (write.step < load.step) return false;
     Relation relation(load, write);
     if (write.step > load.step) return !relation.isAnother;
     if (!relation.isSame || load.op == write.op) return false;
-    return relation.isCarried || (write.order > load.order && !relation.isExclusive);
+    auto meetsAgain = [&](Operation *loop) { return !following.mayMoveWith(load.indices, loop); };
+    return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, meetsAgain);
   }
 
   const Activity &activity;
+  FollowingValues following;
   DenseMap<uint32_t, SmallVector<Access>> reads, writes;
   DenseMap<uint32_t, std::string> names;
   DenseSet<Operation *> visiting;

@@ -179,6 +179,7 @@ def test_arrays_of_numpy_that_are_updated_in_place():
         "for k in range(2):\n        x[k + 1] = x[k] * x[k + 1]",
         "for k in range(3):\n        x[0] = 0.9 * x[0]\n        x[1] += x[0] * x[0]",
         "for k in range(3):\n        for i in range(2):\n            x[i] = x[i] * x[i + 1]",
+        "for k in range(3):\n        n = 1\n        n += 1\n        for i in range(n):\n            x[i] = x[i] * x[i + 1]",
     ],
 )
 def test_values_between_two_updates_are_right_or_refused(body: str):
@@ -208,3 +209,27 @@ def _agrees_or_is_refused(program: Callable[[], None], loss: Any, x: Any, slopes
     except qd.QuadrantsCompilationError as error:
         return "overwritten" in str(error)
     return bool(np.allclose(x.grad.to_numpy(), slopes, atol=1e-6))
+
+
+def test_rows_that_each_iteration_of_a_serial_loop_has_for_itself():
+    x, loss = numbers([[0.5, 0.7], [0.9, 1.1], [1.3, 1.5]]), scalar_loss()
+    squared = numbers(np.zeros((3, 2)))
+    first = qd.field(qd.i32, shape=3)
+    first.from_numpy(np.array([0, 1, 3], np.int32))
+
+    @qd.func
+    def add(i: int, column: int):
+        squared[i, column] = x[i, column] * x[i, column]
+        loss[None] += squared[i, column] * squared[i, column]
+
+    @qd.kernel
+    def run():
+        qd.loop_config(serialize=True)
+        for row, column in qd.ndrange(2, 2):
+            begin = first[row]
+            for i in range(begin, first[row + 1]):
+                add(i, column)
+
+    with qd.ad.Tape(loss):
+        run()
+    np.testing.assert_allclose(x.grad.to_numpy(), 4 * x.to_numpy() ** 3)
