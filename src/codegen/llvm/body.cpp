@@ -234,7 +234,16 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
   if (field == kAlone)
     return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(context, offsetof(QdKernelContext, alone)), llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
-  return loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
+  llvm::LoadInst *load = loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
+  if (field == kArguments && module.argumentBytes > 0) {
+    // So that strides, and what is computed of them, leave loops that use them under a condition.
+    auto note = [&](unsigned kind, uint64_t number) {
+      load->setMetadata(kind, llvm::MDNode::get(module.ctx, llvm::ConstantAsMetadata::get(builder.getInt64(number))));
+    };
+    note(llvm::LLVMContext::MD_dereferenceable, module.argumentBytes);
+    note(llvm::LLVMContext::MD_align, alignof(uint64_t));
+  }
+  return load;
 }
 
 llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
