@@ -7,6 +7,7 @@ import enum
 import inspect
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -178,10 +179,21 @@ _BARE: dict[Any, tuple[str, Any]] = {
 }
 
 
+_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _get_hints(cls: type) -> dict[str, Any]:
+    """`typing.get_type_hints`, evaluated once for each class; raises NameError where a name is not known yet."""
+    hints = _hints.get(cls)
+    if hints is None:
+        hints = _hints[cls] = typing.get_type_hints(cls)
+    return hints
+
+
 def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
     """Whether a dataclass has members that are compile-time constants; raises where one, or a class around it, cannot be."""
     try:
-        hints = typing.get_type_hints(cls)
+        hints = _get_hints(cls)
     except NameError:  # a name of a function's own: read at the launch
         return False
     has_constants = False
@@ -206,7 +218,7 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
 def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
     """The members of a dataclass argument, and of those in it, that are annotated as arrays or views: as parameters, with values."""
     try:
-        hints = typing.get_type_hints(type(owner))
+        hints = _get_hints(type(owner))
     except NameError:  # a name of a function's own
         return
     for field in dataclasses.fields(owner):

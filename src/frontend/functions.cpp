@@ -191,7 +191,8 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   nb::object source = getAttribute(func.object, names().source);
   Callee callee{func.object, makeObject(python, func.path ? func.path : session.reader.getFunctionRoot(python, nullptr)),
                 source.is_none() ? session.python.getSource(python) : source};
-  if (!callee.function.path) session.reader.refuseCache();
+  // Behind a method of matrices there may be a function of the package, which is part of every key.
+  if (!callee.function.path && !session.python.isOfPackage(func.object)) session.reader.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");

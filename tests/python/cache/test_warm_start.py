@@ -73,6 +73,13 @@ def test_second_process_does_not_load_the_compiler(run: Any) -> None:
     assert run() == [28 * 6, 0, False]
 
 
+def test_methods_of_matrices_need_no_compiler_either(run: Any) -> None:
+    scaled = KERNELS.replace("s += x[i]", "s += x[i] * (qd.Matrix([[0.5, 0.0], [0.0, 0.25]]).inverse() @ qd.Vector([1.0, 0.0]))[0]")
+    assert scaled != KERNELS
+    assert run(scaled) == [28 * 12, 2, True]
+    assert run(scaled) == [28 * 12, 0, False]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "result", "compiled"),
     [
