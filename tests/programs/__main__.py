@@ -1,12 +1,14 @@
-"""A large simulator on this package and on the reference, side by side: ./dev test --programs [scenes] [--ours-only]
+"""A large simulator on this package and on the reference, side by side: ./dev test --programs [scenes] [--ours-only] [--out FILE]
 
 The simulator is a consumer's program, installed as it is from PyPI into build-programs/, which takes minutes; the two packages are put in
 front of it in turn. For each scene:
 
 - every state at steps 1, 5, 20 and 100 is compared. The tolerance is what the reference itself makes of a displacement of 1e-6 m;
 - gradients are compared with central differences of the same package;
-- printed are seconds of start and build, cold and warm, steps per processor second, peak memory and exit status of both.
+- printed are seconds of start and build, cold and warm, steps per processor second, peak memory and exit status of both; --out FILE keeps
+  them, with what the reference takes in relation to ours.
 
+The simulator compiles functions of its own at their first use and keeps them beside its sources: a run that nobody measures comes first.
 Ends with status 1 where a state or a gradient is off, or a process failed or said something at its exit.
 """
 
@@ -119,11 +121,28 @@ def check_exit(name: str, scene: str, result: Result) -> list[str]:
     return [f"{scene} on {name} said: {result.output[-500:]}"] if result.output and name == "ours" else []
 
 
-def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str) -> list[str]:
-    """Runs a scene everywhere; gives what is off."""
+def collect(cold: Result, warm: Result) -> dict[str, float]:
+    """The figures that are kept of a package: processor seconds, steps per processor second, megabytes."""
+    kept = ("build_cpu", "steps_per_cpu_second", "gradient_cpu", "peak_mb")
+    return {name: round(cold.figures[name], 3) for name in kept if name in cold.figures} | {"warm_cpu": round(warm.figures["build_cpu"], 3)}
+
+
+def relate(figures: dict[str, dict[str, float]]) -> dict[str, float]:
+    """How many times better than the reference ours is."""
+    ours, reference = figures["ours"], figures["reference"]
+    more_is_better = {"steps_per_cpu_second"}
+    return {
+        name: round(ours[name] / reference[name] if name in more_is_better else reference[name] / ours[name], 2)
+        for name in ours.keys() & reference.keys()
+    }
+
+
+def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str, figures: dict[str, dict[str, float]]) -> list[str]:
+    """Runs a scene everywhere; gives what is off, and the figures by package."""
     problems: list[str] = []
     results: dict[str, Result] = {}
     print(scene, flush=True)
+    run(python, packages["ours"], caches / "unmeasured" / scene, scene, "--build-only")
     for name, package in packages.items():
         cold = results[name] = run(python, package, caches / name / scene, scene)
         problems += check_exit(name, scene, cold)
@@ -131,7 +150,10 @@ def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str)
             print(f"  {name} failed with status {cold.status}: {cold.output.splitlines()[-1] if cold.output else ''}", flush=True)
             continue
         warm = run(python, package, caches / name / scene, scene, "--build-only")
-        print(describe(name, cold, warm), flush=True)
+        problems += check_exit(name, scene, warm)
+        if warm.status == 0:
+            print(describe(name, cold, warm), flush=True)
+            figures[name] = collect(cold, warm)
         if scene in GRADIENTS:
             off = compare_gradients(scene, cold)
             problems += off if name == "ours" else []
@@ -148,15 +170,22 @@ def main() -> None:
     )
     parser.add_argument("scenes", nargs="*", metavar="scene", help=", ".join([*SCENES, *GRADIENTS]))
     parser.add_argument("--ours-only", action="store_true", help="leave the reference out")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures")
     chosen = parser.parse_args()
     python = make_environment()
     packages = {"ours": ROOT / "python"}
     if not chosen.ours_only:
         packages["reference"] = FOLDER / "reference"
     problems: list[str] = []
+    kept: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as caches:
         for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
-            problems += run_scene(python, packages, Path(caches), scene)
+            figures = kept[scene] = {}
+            problems += run_scene(python, packages, Path(caches), scene, figures)
+            if len(figures) == 2:
+                figures["times_better"] = relate(figures)
+            if chosen.out:
+                chosen.out.write_text(json.dumps({"packages": [*PACKAGES, REFERENCE], "scenes": kept}, indent=1, sort_keys=True) + "\n")
     print("\n".join(problems) or "all right")
     sys.exit(1 if problems else 0)
 
