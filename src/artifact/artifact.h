@@ -152,6 +152,7 @@ struct DeviceTask {
   uint32_t mostBlocks = 0; ///< grids may not be larger; 0: any size
   uint32_t branch = 0;     ///< 0: waits for all tasks before it; others that follow each other wait for those of their own number only
   bool waits = false;      ///< it waits itself for the tasks before it, and may be launched before they have ended
+  bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and none has a thread without an iteration
   HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMostSharedBytes
   static constexpr int64_t kMostSharedBytes = 32768;
   static constexpr uint32_t kMostBranches = 14;

@@ -205,6 +205,8 @@ private:
   nb::object findRepeat(nb::handle test);
   Value visitRepeatFlag(nb::handle call, nb::handle callee);
   void visitRepeat(nb::handle node, nb::handle callee);
+  /// Counts the rounds of a do_while, and fails the launch after too many.
+  void checkRounds(const Value &rounds, const Value &flag);
   void visitLoopControl(NodeKind kind);
   void unroll(nb::handle node, const Value &iterable);
   struct Box {

@@ -559,9 +559,26 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
   return flag;
 }
 
+void FunctionBuilder::checkRounds(const Value &rounds, const Value &flag) {
+  int64_t most = session.options.mostRounds;
+  Value count = binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
+  storeTyped(rounds, emit(count));
+  Value isLeft = binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
+        good = binary(BinaryKind::bit_or, isLeft, binary(BinaryKind::lt, load(rounds), makeObject(nb::int_(most)), "<"), "|");
+  Pieces pieces;
+  pieces.text(builder, "qd.graph.do_while() has run " + std::to_string(most) +
+                           " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
+  create<ir::AssertOp>(emit(good), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
+}
+
 void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {
   Value flag = visitRepeatFlag(getAttribute(at, names().test), callee);
   mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
+  Value rounds;
+  if (session.options.mostRounds > 0) {
+    rounds = makePlace(create<ir::LocalOp>(ir::RefType::get(session.types.i64)));
+    storeTyped(rounds, constant(0, session.types.i64));
+  }
   auto op = create<ir::RepeatOp>(again);
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -571,7 +588,9 @@ void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {
     visitBlock(getAttribute(at, names().body));
     --repeatDepth;
     loops = std::move(outerLoops);
-    create<ir::StoreOp>(nonZero(emit(load(subscriptTensor(flag, {})))), again);
+    Value left = load(subscriptTensor(flag, {}));
+    create<ir::StoreOp>(nonZero(emit(left)), again);
+    if (rounds.ir) checkRounds(rounds, left);
   }
   visitBlock(getAttribute(at, names().orelse));
 }

@@ -42,6 +42,7 @@ struct LanguageOptions {
   bool shortCircuit = true;
   bool raiseOnTemplatedFloats = false;
   int64_t unrollingLimit = 32;
+  int64_t mostRounds = 0; ///< of qd.graph.do_while; 0: any number
 };
 
 /// The scalar types, at hand.

@@ -74,12 +74,16 @@ Value FunctionBuilder::callSimt(llvm::StringRef name, Arguments &arguments) {
   if (name == "largest" || name == "smallest") return limitOf(bindTo("x")[0], name == "largest");
   if (!isInsideParallel && isInKernel()) fail(error::kSyntax, shown + "() is only valid within loops that run in parallel");
   if (name.ends_with(".sync")) {
-    create<ir::BarrierOp>(/*group=*/name.starts_with("subgroup"));
+    create<ir::BarrierOp>(/*group=*/name.starts_with("subgroup"), /*grid=*/name.starts_with("grid"));
     return nothing();
   }
   if (name.ends_with("thread_idx")) {
     bindTo("");
     return makeComputed(create<ir::ThreadOp>(session.types.i32, /*global=*/name.contains("global")));
+  }
+  if (name == "block.block_idx" || name == "block.block_dim" || name == "block.num_blocks") {
+    bindTo("");
+    return makeComputed(create<ir::BlockOp>(session.types.i32, /*size=*/name.ends_with("dim"), /*count=*/name.ends_with("blocks")));
   }
   if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, truth(bindTo("predicate")[0], shown)));
   if (name == "pin") return makeComputed(create<ir::PinOp>(emit(bindTo("value")[0])));

@@ -57,10 +57,16 @@ std::string describe(mlir::Type value);
 
 namespace qd::ir {
 
+/// Whether all threads of the loop wait for each other there.
+inline bool isGridBarrier(mlir::Operation *op) {
+  auto barrier = llvm::dyn_cast<BarrierOp>(op);
+  return barrier && barrier.getGrid();
+}
+
 /// Whether the operation has a meaning among the threads of a block only.
 inline bool isOfBlock(mlir::Operation *op) {
   auto isShared = [](mlir::Value operand) { return operand.getDefiningOp<SharedOp>() != nullptr; };
-  return llvm::isa<BarrierOp, ThreadOp, ShuffleOp, PinOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
+  return llvm::isa<BarrierOp, ThreadOp, BlockOp, ShuffleOp, PinOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);
 }
 
 } // namespace qd::ir

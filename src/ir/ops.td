@@ -314,10 +314,10 @@ def SharedOp : PureOp<"shared"> {
   let assemblyFormat = "$number attr-dict `:` type($result)";
 }
 
-// Waits for all threads of the block, or of the group of 32, and sees what they have written.
+// Waits for all threads of the block, of the group of 32, or of the grid, and sees what they have written.
 def BarrierOp : QdOp<"barrier"> {
-  let arguments = (ins UnitAttr:$group);
-  let assemblyFormat = "(`group` $group^)? attr-dict";
+  let arguments = (ins UnitAttr:$group, UnitAttr:$grid);
+  let assemblyFormat = "(`group` $group^)? (`grid` $grid^)? attr-dict";
 }
 
 // Orders the accesses before it and after it: for the threads of the block, or for everybody.
@@ -331,6 +331,13 @@ def ThreadOp : QdOp<"thread"> {
   let arguments = (ins UnitAttr:$global);
   let results = (outs IndexTypeConstraint:$result);
   let assemblyFormat = "(`global` $global^)? attr-dict `:` type($result)";
+}
+
+// The number of the block, the threads of a block, or the blocks of the loop.
+def BlockOp : QdOp<"block"> {
+  let arguments = (ins UnitAttr:$size, UnitAttr:$count);
+  let results = (outs IndexTypeConstraint:$result);
+  let assemblyFormat = "(`size` $size^)? (`count` $count^)? attr-dict `:` type($result)";
 }
 
 // The value that another thread of the group of 32 gives. All of the group take part.

@@ -89,6 +89,8 @@ namespace {
 
 constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
 constexpr int kGroup = 32;
+/// Each stack takes two mappings of the process, of which Linux allows 65,530.
+constexpr int64_t kMostThreads = 16384;
 
 /// Threads that wait for each other: a block, or a group of 32 neighbours.
 struct Team {
@@ -104,22 +106,24 @@ struct BlockThread;
 class Runner {
 public:
   ~Runner();
-  void run(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes);
+  void run(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
+           bool together);
   void arrive(BlockThread &thread, Team &team);
-  Team &getGroup(const BlockThread &thread);
-  BlockThread &getThread(int index) { return *threads[size_t(index)]; }
+  Team &getGrid() { return grid; }
+  /// The thread in another lane of the same group.
+  BlockThread &getNeighbour(const BlockThread &thread, int lane);
   [[noreturn]] void enter();
 
-  Team block;
-  std::vector<Team> groups;
-
 private:
+  void runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned char *shared, int64_t sharedBytes);
   void makeThreads(size_t count);
   static void release(Team &team);
   void start(BlockThread &thread, int index, int64_t iteration);
   /// Hands over to the next thread that is not done, or back to `run` when there is none.
   void switchFrom(BlockThread &thread);
 
+  Team grid;
+  std::vector<Team> blocks, groups;
   std::vector<std::unique_ptr<BlockThread>> threads;
   void *own = nullptr; ///< stack pointer of `run` while threads run
   BlockThread *current = nullptr;
@@ -131,7 +135,9 @@ private:
 };
 
 struct BlockThread {
-  QdThread shown{}; ///< first: compiled code has its address
+  QdThread shown{};                        ///< first: compiled code has its address
+  int number = 0;                          ///< among those that run in turn
+  Team *block = nullptr, *group = nullptr; ///< that it belongs to
   Runner *runner = nullptr;
   void *stack = nullptr; ///< the lowest address
   void *pointer = nullptr;
@@ -151,7 +157,9 @@ void enterThread() { running->enter(); }
 
 Runner::~Runner() = default;
 
-Team &Runner::getGroup(const BlockThread &thread) { return groups[size_t(thread.shown.index / kGroup)]; }
+BlockThread &Runner::getNeighbour(const BlockThread &thread, int lane) {
+  return *threads[size_t(thread.number - thread.shown.index % kGroup + lane)];
+}
 
 void Runner::makeThreads(size_t wanted) {
   while (threads.size() < wanted) {
@@ -183,8 +191,7 @@ void Runner::enter() {
   function(context, thread.shown.iteration, &thread.shown);
   thread.isDone = true;
   ++progress;
-  Team &group = getGroup(thread);
-  for (Team *team : {&group, &block})
+  for (Team *team : {thread.group, thread.block, &grid})
     if (--team->live > 0 && team->arrived == team->live) {
       release(*team); // the others have been waiting for this one
     }
@@ -201,7 +208,7 @@ void Runner::release(Team &team) {
 void Runner::switchFrom(BlockThread &thread) {
   BlockThread *next = nullptr;
   for (int step = 1; step <= count && !next; ++step) {
-    BlockThread *candidate = threads[size_t((thread.shown.index + step) % count)].get();
+    BlockThread *candidate = threads[size_t((thread.number + step) % count)].get();
     if (!candidate->isDone) next = candidate;
   }
   if (next == &thread) return;
@@ -224,68 +231,85 @@ void Runner::arrive(BlockThread &thread, Team &team) {
     if (progress == before && team.round == round && !isGivenUp) {
       isGivenUp = true;
       KernelRun::from(context).failBecause("threads of a block wait for each other at different barriers: all of them must reach the same "
-                                           "ones, and in qd.simt.subgroup all 32 of a group");
+                                           "ones, in qd.simt.subgroup all 32 of a group, and in qd.simt.grid those of all blocks");
     }
   }
 }
 
-void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes) {
-  context = launch, function = task;
-  makeThreads(size_t(std::min<int64_t>(blockSize, end - begin)));
-  std::unique_ptr<unsigned char, decltype(&free)> shared(
-      sharedBytes ? static_cast<unsigned char *>(aligned_alloc(64, (size_t(sharedBytes) + 63) / 64 * 64)) : nullptr, &free);
-  if (sharedBytes && !shared) throw std::bad_alloc();
-  for (int64_t first = begin; first < end && !context->failed; first += blockSize) {
-    count = int(std::min<int64_t>(blockSize, end - first));
-    block = {};
-    block.live = count;
-    groups.assign(size_t(count + kGroup - 1) / kGroup, {});
-    for (int index = 0; index < count; ++index) {
-      BlockThread &thread = *threads[size_t(index)];
-      start(thread, index, first + index);
-      thread.shown.shared = shared.get();
-      ++getGroup(thread).live;
-    }
-    isGivenUp = false;
-    current = threads[0].get();
-    qd_switch_stack(&own, current->pointer);
+/// The threads of the iterations [first, end), in turn, until all are done.
+void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned char *shared, int64_t sharedBytes) {
+  count = int(end - first);
+  int groupsOfBlock = (blockSize + kGroup - 1) / kGroup, blockCount = (count + blockSize - 1) / blockSize;
+  grid = {};
+  grid.live = count;
+  blocks.assign(size_t(blockCount), {});
+  groups.assign(size_t(blockCount) * size_t(groupsOfBlock), {});
+  for (int number = 0; number < count; ++number) {
+    BlockThread &thread = *threads[size_t(number)];
+    int block = number / blockSize, index = number % blockSize;
+    start(thread, index, first + number);
+    thread.number = number;
+    thread.shown.shared = shared + block * sharedBytes;
+    thread.block = &blocks[size_t(block)];
+    thread.group = &groups[size_t(block * groupsOfBlock + index / kGroup)];
+    ++thread.block->live;
+    ++thread.group->live;
   }
+  isGivenUp = false;
+  current = threads[0].get();
+  qd_switch_stack(&own, current->pointer);
+}
+
+void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
+                 bool together) {
+  context = launch, function = task;
+  if (begin >= end) return;
+  int64_t atOnce = together ? end - begin : std::min<int64_t>(blockSize, end - begin);
+  if (atOnce > kMostThreads)
+    return KernelRun::from(context).failBecause("qd.simt.grid.sync() of " + std::to_string(atOnce) + " threads: on the CPU at most " +
+                                                std::to_string(kMostThreads) + " can wait for each other; use a loop of fewer iterations");
+  makeThreads(size_t(atOnce));
+  sharedBytes = (sharedBytes + 63) / 64 * 64;
+  size_t bytes = size_t(sharedBytes) * size_t(together ? (atOnce + blockSize - 1) / blockSize : 1);
+  std::unique_ptr<unsigned char, decltype(&free)> shared(bytes ? static_cast<unsigned char *>(aligned_alloc(64, bytes)) : nullptr, &free);
+  if (bytes && !shared) throw std::bad_alloc();
+  int64_t step = together ? atOnce : blockSize;
+  for (int64_t first = begin; first < end && !context->failed; first += step)
+    runTogether(first, std::min(first + step, end), blockSize, shared.get(), sharedBytes);
 }
 
 } // namespace
 
-void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes) {
+void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
+               int32_t together) {
   thread_local Runner runner;
   Runner *outer = std::exchange(running, &runner);
   try {
-    runner.run(context, function, begin, end, blockSize, sharedBytes);
+    runner.run(context, function, begin, end, blockSize, sharedBytes, together != 0);
   } catch (const std::bad_alloc &) { KernelRun::from(context).failForMemory(); }
   running = outer;
 }
 
-void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t group) {
+void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t team) {
   BlockThread &thread = BlockThread::from(shown);
-  Runner &runner = *thread.runner;
-  runner.arrive(thread, group == 0 ? runner.block : runner.getGroup(thread));
+  thread.runner->arrive(thread, team == 0 ? *thread.block : team == 1 ? *thread.group : thread.runner->getGrid());
 }
 
 uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lane) {
   BlockThread &thread = BlockThread::from(shown);
-  Team &group = thread.runner->getGroup(thread);
   unsigned turn = thread.exchanges++ % 2;
   thread.exchanged[turn] = value;
-  group.nextPresent |= 1u << (shown->index % kGroup);
-  thread.runner->arrive(thread, group);
-  bool isThere = lane >= 0 && lane < kGroup && (group.present >> lane & 1);
-  return isThere ? thread.runner->getThread(shown->index / kGroup * kGroup + lane).exchanged[turn] : value;
+  thread.group->nextPresent |= 1u << (shown->index % kGroup);
+  thread.runner->arrive(thread, *thread.group);
+  bool isThere = lane >= 0 && lane < kGroup && (thread.group->present >> lane & 1);
+  return isThere ? thread.runner->getNeighbour(thread, lane).exchanged[turn] : value;
 }
 
 uint64_t ballot(QdKernelContext *, QdThread *shown, int32_t vote) {
   BlockThread &thread = BlockThread::from(shown);
-  Team &group = thread.runner->getGroup(thread);
-  if (vote) group.nextVotes |= 1u << (shown->index % kGroup);
-  thread.runner->arrive(thread, group);
-  return group.votes;
+  if (vote) thread.group->nextVotes |= 1u << (shown->index % kGroup);
+  thread.runner->arrive(thread, *thread.group);
+  return thread.group->votes;
 }
 
 } // namespace qd::runtime

@@ -9,11 +9,12 @@
 namespace qd::runtime {
 
 /// Runs `function` for the iterations [begin, end), in blocks of `blockSize` threads; `begin` is a multiple of it. Threads of a last block
-/// that is not full are not there, and nobody waits for them.
-void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes);
+/// that is not full are not there, and nobody waits for them. `together`: the threads of all blocks run in turn, not block after block.
+void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
+               int32_t together);
 
 /// What threads call while they run (see QdRuntimeApi).
-void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t group);
+void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t team);
 uint64_t shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
 uint64_t ballot(QdKernelContext *context, QdThread *thread, int32_t vote);
 

@@ -40,10 +40,12 @@ typedef struct QdRuntimeApi {
   void (*claim)(QdKernelContext *context, int32_t site, const uint64_t *values, uint64_t address, int32_t loop, uint64_t iteration);
   /* Releases all temporary memory: a round of repeated tasks is over. Lets other threads of the program run, and signals come through. */
   void (*finish_round)(QdKernelContext *context);
-  /* Runs task for the iterations [begin, end) in blocks of block_size threads; begin is a multiple of that. */
-  void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes);
-  /* Waits until all threads of the block (group 0), or of the group of 32 neighbours (group 1), are here. */
-  void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t group);
+  /* Runs task for the iterations [begin, end) in blocks of block_size threads; begin is a multiple of that. `together`: all blocks at the
+   * same time, as they wait for each other. */
+  void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes,
+                     int32_t together);
+  /* Waits until all threads of the block (team 0), of the group of 32 neighbours (team 1), or of all blocks (team 2) are here. */
+  void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team);
   /* All threads of the group of 32 give a value; each gets that of thread `lane` of the group, its own where there is no such thread. */
   uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
   /* All threads of the group of 32 give a number; a bit for each that gave another one than 0. */
@@ -83,6 +85,7 @@ typedef void (*QdKernelFunction)(QdKernelContext *context);
 typedef struct QdGpuState {
   uint32_t failed; /* a check failed: tasks that come after checks do nothing. The host clears it when it reports the failure */
   uint32_t finished_blocks[15]; /* for each branch: counts blocks that have stored their partial results; the last one sets it back to 0 */
+  uint32_t barriers[16];        /* for each branch: its highest bit changes whenever all blocks have come to a barrier of the grid */
 } QdGpuState;
 
 /* The first failed check; in memory that host and device see. The host clears `claimed` and `failed` when it has read it. */

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from quadrants import _options
+from quadrants._errors import QuadrantsAssertionError
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
 
@@ -28,7 +30,13 @@ class Loops(Accesses):
     def rounds(self, flag: Any) -> Iterator[None]:
         """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""
         yield
-        while not self.dry and self.tensor(flag).data[()]:  # type: ignore[union-attr]
+        most = _options.get("graph_max_iterations") if options.debug else 0
+        for number in itertools.count(1):
+            if self.dry or not self.tensor(flag).data[()]:  # type: ignore[union-attr]
+                return
+            if number == most:
+                advice = "set the option graph_max_iterations where it needs more"
+                raise QuadrantsAssertionError(f"qd.graph.do_while() has run {most} rounds, and its flag is not zero: {advice}")
             yield
 
     def iterate(self, items: Any, count: int) -> Iterator[Any]:

@@ -19,6 +19,9 @@ block_sync = _primitive("block.sync", "Waits for all threads of the block, and s
 block_mem_fence = _primitive("block.mem_fence", "Orders the accesses before it and after it, for the threads of the block.")
 thread_idx = _primitive("block.thread_idx", "The number of the thread in its block, i32.")
 global_thread_idx = _primitive("block.global_thread_idx", "The number of the thread in the launch of its loop, i32.")
+block_idx = _primitive("block.block_idx", "The number of the block in the launch of its loop, i32.")
+block_dim = _primitive("block.block_dim", "How many threads a block has, i32: what the loop's `block_dim` says.")
+num_blocks = _primitive("block.num_blocks", "How many blocks the launch of the loop has, i32.")
 SharedArray = _primitive(
     "block.SharedArray",
     "SharedArray(shape, dtype): an array that the threads of a block share, with anything in it at first. `shape`: an int or a tuple of "
@@ -30,6 +33,9 @@ shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value that a
 ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.")
 pin = _primitive("pin", "The value, computed here: what is made of shuffled values does not wait for its use.")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders the accesses before it and after it, for all threads.")
+grid_sync = _primitive(
+    "grid.sync", "Waits for all threads of all blocks, and sees what they have written. All blocks run at the same time."
+)
 largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.")
 smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.")
 

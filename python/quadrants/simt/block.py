@@ -14,10 +14,13 @@ from ._primitives import (
     GROUP_SIZE,
     LOG2_GROUP_SIZE,
     SharedArray,
+    block_dim,
+    block_idx,
     check_block,
     check_digits,
     global_thread_idx,
     largest,
+    num_blocks,
     shuffle,
     smallest,
     thread_idx,
@@ -28,8 +31,8 @@ from ._primitives import block_sync as sync
 from .subgroup import _scan, _zeros, ballot, invocation_id, lanemask_lt
 
 __all__ = [
-    "SharedArray", "global_thread_idx", "mem_fence", "mem_sync", "radix_rank_match_atomic_or", "sync", "sync_all_nonzero",
-    "sync_any_nonzero", "sync_count_nonzero", "thread_idx",
+    "SharedArray", "block_dim", "block_idx", "global_thread_idx", "mem_fence", "mem_sync", "num_blocks",
+    "radix_rank_match_atomic_or", "sync", "sync_all_nonzero", "sync_any_nonzero", "sync_count_nonzero", "thread_idx",
     *(f"{kind}{name}" for kind in ("reduce", "reduce_all") for name in ("", "_add", "_min", "_max")),
     *(f"{kind}_{name}" for kind in ("inclusive", "exclusive") for name in ("scan", "add", "min", "max")),
 ]  # fmt: skip

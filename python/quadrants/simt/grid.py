@@ -5,9 +5,10 @@ from __future__ import annotations
 import quadrants as qd
 
 from ._primitives import grid_mem_fence as mem_fence
+from ._primitives import grid_sync as sync
 from ._primitives import warn_deprecated
 
-__all__ = ["mem_fence", "memfence"]
+__all__ = ["mem_fence", "memfence", "sync"]
 
 
 @qd.func

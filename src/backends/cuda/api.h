@@ -101,14 +101,17 @@ struct GraphEdge {
                                               row(launch, "cuLaunchKernel",                                                                \
                                                   (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
                                                    void **, void **))                                                                      \
-                                                  row(beginLinking, "cuLinkCreate_v2", (unsigned, LinkOption *, void **, Linking *)) row(  \
-                                                      addToLinking, "cuLinkAddData_v2",                                                    \
-                                                      (Linking, LinkInput, void *, size_t, const char *, unsigned, LinkOption *, void **)) \
-                                                      row(completeLinking, "cuLinkComplete",                                               \
-                                                          (Linking, void **, size_t *)) row(endLinking, "cuLinkDestroy", (Linking))        \
-                                                          row(createStream, "cuStreamCreate",                                              \
-                                                              (Stream *, unsigned)) row(destroyStream, "cuStreamDestroy_v2", (Stream))     \
-                                                              row(synchronizeStream, "cuStreamSynchronize", (Stream))                      \
+                                                  row(launchTogether, "cuLaunchCooperativeKernel",                                         \
+                                                      (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
+                                                       Stream, void **)) row(beginLinking, "cuLinkCreate_v2",                              \
+                                                                             (unsigned, LinkOption *, void **, Linking *))                 \
+                                                      row(addToLinking, "cuLinkAddData_v2",                                                \
+                                                          (Linking, LinkInput, void *, size_t, const char *, unsigned, LinkOption *,       \
+                                                           void **)) row(completeLinking, "cuLinkComplete", (Linking, void **, size_t *))  \
+                                                          row(endLinking, "cuLinkDestroy",                                                 \
+                                                              (Linking)) row(createStream, "cuStreamCreate", (Stream *, unsigned))         \
+                                                              row(destroyStream, "cuStreamDestroy_v2",                                     \
+                                                                  (Stream)) row(synchronizeStream, "cuStreamSynchronize", (Stream))        \
                                                                   row(queryStream, "cuStreamQuery", (Stream))                              \
                                                                       row(waitForEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))    \
                                                                           row(createEvent, "cuEventCreate", (Event *, unsigned))           \

@@ -48,6 +48,7 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &ar
     int blocks = 1;
     memory->check(api.getOccupancy(&blocks, task.function, int(plan.blockSize), 0), "say how many blocks run at a time");
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
+    waitsForGrids |= plan.isTogether;
     tasks.push_back(std::move(task));
   }
   getLane(nullptr);
@@ -122,10 +123,25 @@ void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
     memcpy(lane.parameters.data() + sizeof *head, run.context.arguments, argumentBytes);
 }
 
+void GpuKernel::checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const {
+  int64_t iterations = task.plan.iterations.evaluate(arguments), size = task.plan.blockSize;
+  std::string what = "kernel " + name + ": qd.simt.grid.sync() waits for " + std::to_string(iterations) + " threads, ";
+  if (iterations % size != 0)
+    throw Error(ErrorKind::Runtime, what + "which are no whole blocks of " + std::to_string(size) + ": make them a multiple of block_dim");
+  if (blocks > task.residentBlocks)
+    throw Error(ErrorKind::Runtime, what + std::to_string(blocks) + " blocks; " + std::to_string(task.residentBlocks) +
+                                        " of them can run at the same time on this device: let each thread do more");
+}
+
 void GpuKernel::launchTask(Lane &lane, const Task &task, const uint8_t *arguments) {
   void *pointers[] = {lane.parameters.data()};
   KernelNode node = makeNode(task, arguments, pointers);
-  memory->check(memory->api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
+  const Api &api = memory->api;
+  if (task.plan.isTogether && task.plan.iterations.evaluate(arguments) <= 0) return;
+  if (task.plan.isTogether) checkTogether(task, node.gridX, arguments);
+  memory->check(task.plan.isTogether
+                    ? api.launchTogether(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers)
+                    : api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
                 "launch a kernel");
 }
 
@@ -210,7 +226,7 @@ void GpuKernel::run(runtime::KernelRun &run) {
   writeParameters(lane, run);
   memory->order.beginLaunch(lane.stream);
   // A graph is worth its making from the second launch on.
-  if (tasks.empty() || !repeats.empty() || !memory->api.hasGraphs() || ++lane.launches == 1) {
+  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->api.hasGraphs() || ++lane.launches == 1) {
     size_t repeat = 0;
     launchTasks(lane, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {

@@ -36,6 +36,8 @@ private:
   KernelNode makeNode(const Task &task, const uint8_t *arguments, void **parameters) const;
   void writeParameters(Lane &lane, runtime::KernelRun &run);
   void launchTask(Lane &lane, const Task &task, const uint8_t *arguments);
+  /// Fails unless all blocks of a task can run at the same time, each with an iteration for each thread.
+  void checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const;
   /// Tasks in their order; `repeat` counts the repeats that have been come across.
   void launchTasks(Lane &lane, const uint8_t *arguments, uint32_t first, uint32_t end, size_t &repeat);
   bool isRepeated(Lane &lane, const artifact::Repeat &repeat);
@@ -51,6 +53,7 @@ private:
   std::vector<artifact::Site> sites;
   std::vector<artifact::Repeat> repeats;
   bool hasPrint = false, drawsRandom = false;
+  bool waitsForGrids = false; ///< a task has blocks that wait for each other: graphs do not know such
   size_t argumentBytes, resultBytes, scratchBytes;
   Module module = nullptr;
   std::vector<Task> tasks;

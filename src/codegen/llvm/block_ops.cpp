@@ -55,7 +55,9 @@ Components BodyEmitter::emitThreadOp(Operation *op) {
   llvm::Type *i32 = builder.getInt32Ty();
   if (auto barrier = dyn_cast<ir::BarrierOp>(op)) {
     if (!module.traits.hasGrids)
-      callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGroup())});
+      callRuntime(kSynchronize, {thread, builder.getInt32(barrier.getGrid() ? 2 : barrier.getGroup() ? 1 : 0)});
+    else if (barrier.getGrid())
+      GridThreads(*this).synchronizeGrid(branch);
     else if (barrier.getGroup())
       GridThreads(*this).synchronizeWarp();
     else
@@ -72,6 +74,11 @@ Components BodyEmitter::emitThreadOp(Operation *op) {
     if (!number.getGlobal()) return {{threads.getThread()}};
     llvm::Value *size = builder.CreateIntrinsic(i32, llvm::Intrinsic::nvvm_read_ptx_sreg_ntid_x, {});
     return {{builder.CreateAdd(builder.CreateMul(threads.getBlock(), size), threads.getThread())}};
+  }
+  if (auto block = dyn_cast<ir::BlockOp>(op)) {
+    if (!module.traits.hasGrids) return {{block.getSize() ? blockSize : block.getCount() ? blockCount : blockIndex}};
+    GridThreads threads(*this);
+    return {{block.getSize() ? threads.getBlockSize() : block.getCount() ? threads.getBlockCount() : threads.getBlock()}};
   }
   if (auto shuffle = dyn_cast<ir::ShuffleOp>(op)) {
     Component value = getScalar(shuffle.getValue());

@@ -11,6 +11,8 @@ namespace qd::codegen {
 constexpr uint32_t kDefaultBlock = 128;
 constexpr uint64_t kMostChunks = 1024;
 
+uint32_t ParallelTask::getBlockSize() { return uint32_t(loop.getBlockDim().value_or(kDefaultBlock)); }
+
 /// `void thread(context, iteration, thread)`.
 llvm::Function *ParallelTask::emitThreadFunction() {
   llvm::Type *pointer = llvm::PointerType::get(module.ctx, 0), *i64 = llvm::Type::getInt64Ty(module.ctx);
@@ -28,6 +30,12 @@ llvm::Function *ParallelTask::emitThreadFunction() {
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
   llvm::SmallVector<llvm::Value *, 4> extents;
   for (const Axis &axis : axes) extents.push_back(axis.extent);
+  in.blockSize = at.getInt32(getBlockSize());
+  in.blockIndex = at.CreateTrunc(at.CreateUDiv(function->getArg(1), at.getInt64(getBlockSize())), at.getInt32Ty());
+  llvm::Value *total = at.getInt64(1);
+  for (llvm::Value *extent : extents) total = at.CreateMul(total, extent);
+  llvm::Value *upTo = at.CreateAdd(total, at.getInt64(getBlockSize() - 1));
+  in.blockCount = at.CreateTrunc(at.CreateUDiv(upTo, at.getInt64(getBlockSize())), at.getInt32Ty());
   for (auto [a, digit] : llvm::enumerate(unflatten(at, function->getArg(1), extents))) {
     llvm::Value *counter = at.CreateTrunc(digit, axes[a].lower.value->getType());
     in.setValue(loop.getBody().getArgument(unsigned(a)), {{at.CreateAdd(axes[a].lower.value, at.CreateMul(counter, axes[a].step.value))}});
@@ -42,14 +50,16 @@ llvm::Function *ParallelTask::emitThreadFunction() {
 void ParallelTask::emitBlocks(llvm::Value *total) {
   llvm::Function *thread = emitThreadFunction();
   std::unique_ptr<BodyEmitter> in = beginFunction(1, *facts, "_blocks");
-  llvm::Value *blockSize = builder.getInt64(uint64_t(loop.getBlockDim().value_or(kDefaultBlock)));
-  in->callRuntime(kRunBlocks, {thread, in->function->getArg(1), in->function->getArg(2),
-                               in->builder.CreateTrunc(blockSize, builder.getInt32Ty()), in->builder.getInt64(module.sharedBytes)});
+  llvm::Value *blockSize = builder.getInt64(getBlockSize());
+  bool isTogether = module.containsDeep(loop.getBody(), ir::isGridBarrier);
+  in->callRuntime(kRunBlocks, {thread, in->function->getArg(1), in->function->getArg(2), builder.getInt32(getBlockSize()),
+                               builder.getInt64(module.sharedBytes), builder.getInt32(isTogether)});
   in->builder.CreateRetVoid();
   storeCaptures();
   llvm::Value *blocks =
       builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMostChunks))), builder.getInt64(1));
-  callParallelFor(in->function, total, builder.CreateMul(blocks, blockSize));
+  llvm::Value *chunk = builder.CreateMul(blocks, blockSize);
+  callParallelFor(in->function, total, isTogether ? builder.CreateAdd(total, blockSize) : chunk);
   body.leaveIfFailed();
 }
 

@@ -92,7 +92,8 @@ void BodyEmitter::emitOp(Operation *op) {
         setTensor(argument, {cast<ir::TensorType>(argument.getType()), descriptor, data, module.getAliasScope(argument)});
       })
       .Case([&](ir::SharedOp shared) { emitShared(shared); })
-      .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::ShuffleOp, ir::PinOp, ir::BallotOp>([&](Operation *) { emitBlockOp(op); })
+      .Case<ir::BarrierOp, ir::FenceOp, ir::ThreadOp, ir::BlockOp, ir::ShuffleOp, ir::PinOp, ir::BallotOp>(
+          [&](Operation *) { emitBlockOp(op); })
       .Case([&](ir::ScratchOp scratch) {
         Place place;
         place.pointee = cast<ir::RefType>(scratch.getType()).getPointee();

@@ -142,6 +142,8 @@ public:
   int task = 0;
   llvm::Value *thread = nullptr; ///< QdThread, where threads of a block run on the processor
   bool isInBlock = false;        ///< the function is that of one thread of a block
+  llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
+  uint32_t branch = 0;                                                            ///< of a grid's task: see artifact::DeviceTask
   /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False: it does not know.
   std::function<bool(mlir::Value)> resolve;
   /// Ends the function early, after a failed check.

@@ -27,8 +27,10 @@ public:
   llvm::Value *shuffle(llvm::Value *value, llvm::Value *lane);
   /// Waits for the threads of the warp.
   void synchronizeWarp();
-  /// A bit for each thread of the warp; i32.
+  /// Waits for the threads of all blocks, which run at the same time; `branch` is that of the task.
+  void synchronizeGrid(uint32_t branch);
   llvm::Value *pin(llvm::Value *value); ///< computed here, not where it is used
+  /// A bit for each thread of the warp; i32.
   llvm::Value *ballot(llvm::Value *vote);
   void fence(bool ofBlock);
   /// Shared memory of one value, as a generic address.
@@ -39,6 +41,7 @@ public:
 
 private:
   llvm::Value *readRegister(unsigned intrinsic, uint64_t limit);
+  llvm::Function *getGridBarrier();
   llvm::Value *exchange(llvm::Value *value, llvm::function_ref<llvm::Value *(llvm::Value *word)> exchangeWord);
 
   BodyEmitter &in;

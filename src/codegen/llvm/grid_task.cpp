@@ -80,6 +80,7 @@ double GridTask::countKnownIterations() {
 void GridTask::beginEntry(const BodyFacts &facts) {
   body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
   body->task = index;
+  body->branch = plan.branch;
   plan.waits = module.traits.hasEarlyLaunch && (!loop || countKnownIterations() <= double(kFullGrid));
   if (!plan.waits) return;
   llvm::IRBuilder<> &at = body->builder;
@@ -205,6 +206,9 @@ void GridTask::emitParallel() {
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
   plan.iterations = countIterations(loop, rowAxis, lanes, columns);
   plan.perThread = rowAxis ? 1 : lanes;
+  plan.isTogether = isOfBlock && module.containsDeep(loop.getBody(), ir::isGridBarrier);
+  if (plan.isTogether && !plan.iterations.isKnown())
+    module.reportError(loop.getLoc()) << "qd.simt.grid.sync() needs a loop whose number of iterations is known before the launch";
 
   const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, getIndexKinds());
   beginEntry(facts);

@@ -1,8 +1,11 @@
 #include "codegen/llvm/grid.h"
+#include "runtime/kernel_abi.h"
 
 #include "llvm/IR/ConstantRange.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <cstddef>
 
 namespace qd::codegen {
 
@@ -47,6 +50,53 @@ llvm::Value *GridThreads::shuffle(llvm::Value *value, llvm::Value *lane) {
     return builder.CreateIntrinsic(builder.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
                                    {builder.getInt32(~0u), word, lane, builder.getInt32(kWarp - 1)});
   });
+}
+
+/// `void qd_grid_barrier(arrivals, failed, blocks)`. The first block adds what makes the sum of all arrivals the highest bit of the word,
+/// for whose change everybody waits: nothing has to be set back. A failed check may have kept others from coming.
+llvm::Function *GridThreads::getGridBarrier() {
+  constexpr char kName[] = "qd_grid_barrier";
+  if (llvm::Function *known = in.module.module->getFunction(kName)) return known;
+  llvm::Type *pointer = builder.getPtrTy(), *i32 = builder.getInt32Ty();
+  llvm::Function *function = in.module.makeFunction(builder.getVoidTy(), {pointer, pointer, i32}, kName);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::Convergent);
+  llvm::IRBuilder<>::InsertPointGuard guard(builder);
+  auto makeBlock = [&](const char *name) { return llvm::BasicBlock::Create(in.module.ctx, name, function); };
+  llvm::BasicBlock *start = makeBlock("start"), *first = makeBlock("first"), *wait = makeBlock("wait"), *end = makeBlock("end");
+  builder.SetInsertPoint(start);
+  builder.SetCurrentDebugLocation({});
+  synchronize();
+  builder.CreateCondBr(builder.CreateIsNull(getThread()), first, end);
+
+  builder.SetInsertPoint(first);
+  fence(/*ofBlock=*/false);
+  llvm::Value *others = builder.CreateSub(function->getArg(2), builder.getInt32(1));
+  llvm::Value *step =
+      builder.CreateSelect(builder.CreateIsNull(getBlock()), builder.CreateSub(builder.getInt32(1u << 31), others), builder.getInt32(1));
+  llvm::Value *before = builder.CreateAtomicRMW(llvm::AtomicRMWInst::Add, function->getArg(0), step, llvm::Align(4),
+                                                llvm::AtomicOrdering::Monotonic, in.module.atomicScope);
+  builder.CreateBr(wait);
+
+  builder.SetInsertPoint(wait);
+  auto look = [&](unsigned argument) {
+    return builder.CreateAlignedLoad(i32, function->getArg(argument), llvm::Align(4), /*isVolatile=*/true);
+  };
+  llvm::Value *isThere = builder.CreateICmpSLT(builder.CreateXor(before, look(0)), builder.getInt32(0));
+  llvm::Value *hasFailed = builder.CreateIsNotNull(look(1));
+  builder.CreateCondBr(builder.CreateOr(isThere, hasFailed), end, wait);
+
+  builder.SetInsertPoint(end);
+  fence(/*ofBlock=*/false);
+  synchronize();
+  builder.CreateRetVoid();
+  return function;
+}
+
+void GridThreads::synchronizeGrid(uint32_t branch) {
+  llvm::Value *state = in.loadAddress(in.offsetBy(in.context, offsetof(QdGpuLaunch, state)));
+  llvm::Value *arrivals = in.offsetBy(state, int64_t(offsetof(QdGpuState, barriers) + sizeof(uint32_t) * branch));
+  builder.CreateCall(getGridBarrier(), {arrivals, in.offsetBy(state, offsetof(QdGpuState, failed)), getBlockCount()});
 }
 
 llvm::Value *GridThreads::pin(llvm::Value *value) {

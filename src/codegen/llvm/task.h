@@ -106,6 +106,7 @@ private:
   // blocks.cpp
   void emitBlocks(llvm::Value *total);
   llvm::Function *emitThreadFunction();
+  uint32_t getBlockSize();
 
   // reductions.cpp
   void collectReductions();

@@ -1,13 +1,14 @@
 /* emulated_grid.c: a grid of threads, one thread after the other, on the processor.
  *
  * Blocks run in turn. A thread that waits for others (a barrier, a shuffle) hands over to the next one; when all threads of the block wait,
- * they go on, in order. What is in shared memory is a variable, since there is one block at a time. */
+ * they go on, in order. What is in shared memory is a variable, since there is one block at a time: blocks that wait for each other run
+ * together and have none. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <ucontext.h>
 
-enum { kMostThreads = 1024, kWarp = 32, kStack = 1 << 16 };
+enum { kMostThreads = 4096, kWarp = 32, kStack = 1 << 16 };
 
 typedef void Entry(const void *launch);
 
@@ -27,10 +28,23 @@ unsigned emulated_block_count(void) { return blocks; }
 unsigned emulated_block_size(void) { return block_size; }
 void emulated_fence(void) {}
 
+static unsigned first_block; /* of those that run */
+
+/* Of the thread among those that run. */
+static unsigned number(void) { return (block - first_block) * block_size + thread; }
+
 static void wait_for_all(void) {
-  unsigned me = thread;
-  swapcontext(&threads[me].context, &scheduler);
-  thread = me;
+  unsigned own_block = block, own_thread = thread;
+  swapcontext(&threads[number()].context, &scheduler);
+  block = own_block, thread = own_thread;
+}
+
+void emulated_grid_barrier(void *arrivals, void *failed, unsigned count) {
+  static unsigned arrived, round;
+  (void)arrivals, (void)failed, (void)count;
+  unsigned own_round = round;
+  if (++arrived == blocks * block_size) arrived = 0, ++round;
+  while (round == own_round) wait_for_all();
 }
 
 void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
@@ -41,9 +55,9 @@ unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned lane, unsigned
   if (mask == 1) return value; /* alone: see emulated_active */
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
-  exchanged[thread] = value;
+  exchanged[number()] = value;
   wait_for_all();
-  value = exchanged[thread / kWarp * kWarp + lane % kWarp];
+  value = exchanged[number() - thread % kWarp + lane % kWarp];
   wait_for_all();
   return value;
 }
@@ -58,9 +72,9 @@ unsigned emulated_ballot(unsigned mask, unsigned char vote) {
 unsigned emulated_shuffle_down(unsigned mask, unsigned value, unsigned distance, unsigned clamp) {
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
-  exchanged[thread] = value;
+  exchanged[number()] = value;
   wait_for_all();
-  if (thread % kWarp + distance < kWarp) value = exchanged[thread + distance];
+  if (thread % kWarp + distance < kWarp) value = exchanged[number() + distance];
   wait_for_all();
   return value;
 }
@@ -79,11 +93,15 @@ float emulated_reciprocal_root(float a) { return 1 / sqrtf(a); }
 
 static void run_thread(void) {
   entry(launch);
-  threads[thread].isDone = 1;
-  swapcontext(&threads[thread].context, &scheduler);
+  threads[number()].isDone = 1;
+  swapcontext(&threads[number()].context, &scheduler);
 }
 
-static void run_block(unsigned count) {
+/* The threads of some blocks, from the first on. */
+static void run_blocks(unsigned first, unsigned block_count) {
+  unsigned count = block_count * block_size;
+  if (count > kMostThreads) abort();
+  first_block = first;
   for (unsigned i = 0; i < count; ++i) {
     getcontext(&threads[i].context);
     if (!threads[i].stack) threads[i].stack = malloc(kStack);
@@ -93,21 +111,22 @@ static void run_block(unsigned count) {
     makecontext(&threads[i].context, run_thread, 0);
   }
   for (unsigned left = count; left > 0;)
-    for (thread = 0; thread < count; ++thread) {
-      unsigned me = thread;
-      if (threads[me].isDone) continue;
-      swapcontext(&scheduler, &threads[me].context);
-      thread = me;
-      left -= (unsigned)threads[me].isDone;
+    for (unsigned i = 0; i < count; ++i) {
+      if (threads[i].isDone) continue;
+      block = first + i / block_size, thread = i % block_size;
+      swapcontext(&scheduler, &threads[i].context);
+      left -= (unsigned)threads[i].isDone;
     }
 }
 
-/* `waits`: whether threads wait for each other. Without that none needs a stack of its own. */
+/* `waits`: 1 where threads wait for each other, 2 where blocks do. Without that none needs a stack of its own. */
 void emulate(Entry *task, int waits, const void *block_of_launch, unsigned block_count, unsigned thread_count) {
   entry = task, launch = block_of_launch, blocks = block_count, block_size = thread_count;
-  for (block = 0; block < block_count; ++block) {
+  if (waits == 2) return run_blocks(0, block_count);
+  for (unsigned next = 0; next < block_count; ++next) {
+    block = next;
     if (waits) {
-      run_block(thread_count);
+      run_blocks(next, 1);
     } else {
       for (thread = 0; thread < thread_count; ++thread) task(block_of_launch);
     }

@@ -50,6 +50,8 @@ def translate(text: str) -> str:
         text = text.replace(f"@llvm.nvvm.{theirs}(", f"@emulated_{ours}(")
     text = text.replace('asm sideeffect "", "=l,0"', 'asm sideeffect "", "=r,0"')
     text = re.sub(r'call void asm sideeffect "griddepcontrol[^\n]*', "", text)
+    text = re.sub(r"call ((?:fastcc )?)void @qd_grid_barrier\(", r"call void @emulated_grid_barrier(", text)
+    text += "declare void @emulated_grid_barrier(ptr, ptr, i32)\n"
     for count, name in ((2, "pair"), (4, "four")):
         text = re.sub(rf'asm sideeffect "red[^"]*\.v{count}\.f32[^"]*", "[^"]*"', f"@emulated_add_{name}", text)
         text += f"declare void @emulated_add_{name}(ptr{', float' * count})\n"
@@ -61,6 +63,7 @@ def build(text: str, folder: Path) -> Path:
     words = re.search(r"byval\(\[(\d+) x i64\]\)", text)
     text = translate(text)
     waits = int(any(f"@emulated_{name}(" in text for name in ("barrier", "warp_barrier", "shuffle_down", "shuffle", "ballot")))
+    waits += text.count("@emulated_grid_barrier(") > 1  # calls beside the declaration
     grid = [f'#include "{HERE / "emulated_grid.c"}"', f"const unsigned long parameter_bytes = 8 * {words[1] if words else 0};"]
     for name in re.findall(r"^define void @thread_of_(qd_task_\d+)\(", text, flags=re.MULTILINE):
         parameters = "const void *launch, unsigned blocks, unsigned threads, unsigned shared"

@@ -42,6 +42,16 @@ def test_body_runs_once_when_the_flag_is_zero_at_the_start():
     assert x.tolist() == [1, 1, 1, 1]
 
 
+def test_rounds_are_limited_in_debug_mode(on_every_backend):
+    on_every_backend(debug=True, graph_max_iterations=5)
+    x = np.zeros(4, np.int32)
+    count_down(x, make_flag(5))
+    assert x[1] == 5
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"do_while\(\) has run 5 rounds"):
+        count_down(x, make_flag(6))
+    count_down(x, make_flag(2))
+
+
 def test_another_flag_array_is_taken_without_compiling_again():
     x, first, second = np.zeros(4, np.int32), make_flag(2), make_flag(3)
     count_down(x, first)

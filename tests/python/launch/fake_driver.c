@@ -202,6 +202,10 @@ EXPORT int cuLaunchKernel(struct Function *function, unsigned gx, unsigned gy, u
                           void *stream, void **parameters, void **extra) {
   return ++fake.launches, run(function, parameters[0], gx, bx, shared);
 }
+EXPORT int cuLaunchCooperativeKernel(struct Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                     unsigned shared, void *stream, void **parameters) {
+  return ++fake.launches, run(function, parameters[0], gx, bx, shared);
+}
 
 static struct {
   char *code;

@@ -133,7 +133,7 @@ def _host_number(number: int | tuple[str, int] | None) -> bytes:
 
 
 def _task(task: Task) -> bytes:
-    sizes = struct.pack("<4I?", task.block_size, task.per_thread, task.most_blocks, task.branch, False)
+    sizes = struct.pack("<4I??", task.block_size, task.per_thread, task.most_blocks, task.branch, False, False)
     return _text(task.entry) + _host_number(task.iterations) + sizes + _host_number(None)
 
 

@@ -224,6 +224,78 @@ def test_a_last_block_that_is_not_full_waits_for_its_own_threads():
     assert out.tolist() == [64] * 64 + [36] * 36
 
 
+def test_blocks_know_their_numbers():
+    @qd.func
+    def note(out, i):
+        out[0, i] = block.block_idx()
+        out[1, i] = block.block_dim()
+        out[2, i] = block.num_blocks()
+
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=64)
+        for i, j in qd.ndrange(4, out.shape[1] // 4):
+            note(out, i * (out.shape[1] // 4) + j)
+
+    out = np.zeros((3, 256), np.int32)
+    work(out)
+    np.testing.assert_array_equal(out, [np.arange(256) // 64, np.full(256, 64), np.full(256, 4)])
+
+
+@pytest.mark.parametrize(("block_dim", "blocks"), [(64, 1), (32, 7), (128, 8)])
+def test_all_blocks_wait_for_each_other(block_dim, blocks):
+    @qd.kernel
+    def sums(x: qd.types.ndarray(), rounds: qd.i32):
+        qd.loop_config(block_dim=block_dim)
+        for i in range(x.shape[0]):
+            own = x[i]
+            for _ in range(rounds):
+                left = x[(i + x.shape[0] - 1) % x.shape[0]]
+                qd.simt.grid.sync()
+                own += left
+                x[i] = own
+                qd.simt.grid.sync()
+
+    x = np.arange(block_dim * blocks, dtype=np.int64)
+    expected = x.copy()
+    for _ in range(3):
+        expected += np.roll(expected, 1)
+    for rounds in (0, 1, 2):  # launches follow each other
+        sums(x, rounds)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.host_memory  # shared arrays of blocks that run together are not emulated
+def test_blocks_that_wait_for_each_other_have_shared_arrays_of_their_own():
+    @qd.kernel
+    def work(out: qd.types.ndarray()):
+        qd.loop_config(block_dim=32)
+        for i in range(out.shape[0]):
+            own = block.SharedArray((32,), qd.i32)
+            own[block.thread_idx()] = i
+            total = qd.simt.subgroup.reduce_all_add(i)
+            qd.simt.grid.sync()
+            out[i] = own[31 - block.thread_idx()] + total
+
+    out = np.zeros(40, np.int32)
+    work(out)
+    first = np.arange(31, -1, -1) + 496
+    # Lanes that are not there give a thread its own value.
+    assert out[:32].tolist() == first.tolist()
+
+
+@pytest.mark.host_memory
+def test_too_many_threads_for_the_grid_are_an_error():
+    @qd.kernel
+    def work():
+        qd.loop_config(block_dim=32)
+        for _ in range(1 << 20):
+            qd.simt.grid.sync()
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="at most 16384 can wait for each other"):
+        work()
+
+
 @pytest.mark.host_memory  # a GPU waits for ever
 def test_threads_at_different_barriers_are_an_error():
     @qd.kernel
