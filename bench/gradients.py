@@ -1,6 +1,6 @@
 """What gradients cost: (forward + gradient) / forward of loops of several kinds, launches, and compilation.
 
-    python bench/gradients.py [--scale 1.0] [--rounds 15]
+    python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
 Each line has the figure and what it must reach. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient take turns, and
 the best times count, so that a machine whose speed drifts favours neither. `compile` is the time of the first call of a gradient kernel
@@ -10,6 +10,7 @@ to that of its kernel, without the disk cache, of the pointwise kernel and of th
 from __future__ import annotations
 
 import argparse
+import ctypes
 import time
 from collections.abc import Callable
 from typing import Any
@@ -132,6 +133,30 @@ def measure_launches(rounds: int) -> None:
         show(name, f"{1e6 * min(measure(function, 500) for _ in range(rounds)):.2f}", f"<= {most}")
 
 
+def read_free_memory() -> int:
+    """Bytes of the first CUDA device that nobody has."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    qd.sync()
+    failed = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    if failed:
+        raise RuntimeError(f"cuMemGetInfo failed with {failed}")
+    return free.value
+
+
+def measure_memory(elements: int) -> None:
+    """Device memory that tapes around the loops take beyond containers and code: that of the kernels' own threads."""
+    x = qd.field(qd.f32, shape=elements, needs_grad=True)
+    loss, steps = qd.field(qd.f32, shape=(), needs_grad=True), qd.field(qd.i32, shape=())
+    steps[None] = STEPS
+    x.grad.fill(0)
+    before = read_free_memory()
+    for kernel, arguments, _ in make_kernels(x, loss, steps).values():
+        for _ in range(2):  # the last call of a second tape may run together with its gradient
+            with qd.ad.Tape(loss):
+                kernel(*arguments)
+    show(f"memory of tapes on {elements / 1e6:.1f} M, MB", f"{(before - read_free_memory()) / 1e6:.1f}", "<= 2000")
+
+
 def main() -> None:
     """Prints all figures."""
     parser = argparse.ArgumentParser(description="What gradients cost.")
@@ -142,6 +167,8 @@ def main() -> None:
     qd.init(arch=getattr(qd, given.arch), offline_cache=False, log_level="error")
     measure_launches(given.rounds)
     compare_loops(int(2**20 * given.scale), given.rounds)
+    if given.arch == "cuda":
+        measure_memory(2**23)
 
 
 if __name__ == "__main__":
