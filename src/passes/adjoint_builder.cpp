@@ -25,12 +25,16 @@ Value Code::extract(Value vector, int64_t component) {
   return ExtractOp::create(builder, loc, getScalar(vector.getType()), vector, uint32_t(component));
 }
 
-void Code::when(Value condition, llvm::function_ref<void()> body) {
+void Code::when(Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise) {
   auto op = IfOp::create(builder, loc, condition);
   OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(&op.getThenRegion().emplaceBlock());
-  body();
-  YieldOp::create(builder, loc);
+  auto fill = [&](Region &region, llvm::function_ref<void()> with) {
+    builder.setInsertionPointToStart(&region.emplaceBlock());
+    with();
+    YieldOp::create(builder, loc);
+  };
+  fill(op.getThenRegion(), body);
+  if (otherwise) fill(op.getElseRegion(), otherwise);
 }
 
 ForOp Code::loop(Value lower, Value upper, llvm::function_ref<void(Value)> body) {

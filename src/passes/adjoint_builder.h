@@ -46,7 +46,7 @@ public:
   void store(mlir::Value value, mlir::Value place) { ir::StoreOp::create(builder, loc, value, place); }
   mlir::Value component(mlir::Value place, mlir::ValueRange indices);
   mlir::Value extract(mlir::Value vector, int64_t component);
-  void when(mlir::Value condition, llvm::function_ref<void()> body);
+  void when(mlir::Value condition, llvm::function_ref<void()> body, llvm::function_ref<void()> otherwise = nullptr);
   /// A sequential loop; `body` gets the index.
   ir::ForOp loop(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
 
@@ -100,6 +100,7 @@ private:
     int64_t slotCount = 0;
     int32_t number = 0;          ///< of the loop, for reports
     mlir::Value positions, used; ///< which iterations, and how many; null: all of them
+    mlir::Value keepsAll;        ///< where the bounds say whether these are all of them, after all: then they stand by number
     mlir::Value count;           ///< how many iterations ran; null where the bounds say so
   };
   /// One pass through a body.
@@ -167,12 +168,13 @@ private:
   void beginTrail(mlir::Operation *op, Run &run, Trail &trail);
   void enterIteration(mlir::Operation *op, const Trail &trail, Run &inner);
   llvm::SmallVector<mlir::Value> readState(Code code, const Trail &trail, Run &run);
-  void keepState(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value slot, mlir::Value number);
+  void keepState(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
   void keepSometimes(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
                      mlir::Value stride, bool thins);
   void thinOut(Code code, const Trail &trail, mlir::Value stride);
   void restore(Code code, const Trail &trail, mlir::Value slot, Run &inner);
   void returnTo(mlir::Operation *op, const Trail &trail, mlir::Value number, Run &inner);
+  void goForwardTo(mlir::Operation *op, const Trail &trail, mlir::Value number, Run &inner);
   void setIndices(ir::ForOp op, mlir::Value number, Run &run);
   mlir::Value countIterations(ir::ForOp op, Run &run);
   llvm::SmallVector<mlir::Value> countAxes(ir::ForOp op, Run &run);

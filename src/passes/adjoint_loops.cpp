@@ -164,15 +164,15 @@ void AdjointBuilder::beginTrail(Operation *op, Run &run, Trail &trail) {
   if (keepsAll) return;
   trail.positions = makeLocal(getArrayType(code.type(), trail.slotCount), code.loc, run);
   trail.used = makeLocal(code.type(), code.loc, run);
+  if (!mayEnd) trail.keepsAll = makeLocal(builder.getI1Type(), code.loc, run);
 }
 
 SmallVector<Value> AdjointBuilder::readState(Code code, const Trail &trail, Run &run) {
   return llvm::map_to_vector(trail.carried, [&](Value place) { return code.load(use(place, run)); });
 }
 
-void AdjointBuilder::keepState(Code code, const Trail &trail, ArrayRef<Value> state, Value slot, Value number) {
+void AdjointBuilder::keepState(Code code, const Trail &trail, ArrayRef<Value> state, Value slot) {
   for (auto [place, value] : llvm::zip(trail.carried, state)) storeSlot(code, trail.slots.lookup(place), slot, value);
-  if (trail.positions) code.store(number, code.component(trail.positions, slot));
 }
 
 /// Keeps a state whose turn it is.
@@ -181,7 +181,8 @@ void AdjointBuilder::keepSometimes(Code code, const Trail &trail, ArrayRef<Value
   code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
     if (thins) thinOut(code, trail, stride);
     Value slot = code.load(trail.used);
-    keepState(code, trail, state, slot, number);
+    keepState(code, trail, state, slot);
+    code.store(number, code.component(trail.positions, slot));
     code.store(code.add(slot, code.integer(1)), trail.used);
     code.store(code.add(number, code.load(stride)), next);
   });
@@ -304,6 +305,7 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
     Value fits = code.binary(BinaryKind::le, upper, code.integer(trail.slotCount));
     Value sparse = code.divideUp(upper, code.integer(trail.slotCount / 2));
     code.store(trail.count ? one : code.select(fits, one, sparse), stride);
+    if (trail.keepsAll) code.store(fits, trail.keepsAll);
   }
   code.loop(zero, upper, [&](Value number) {
     Run inner;
@@ -322,10 +324,12 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
       BreakOp::create(builder, code.loc);
     }
     if (trail.count) code.store(code.add(number, one), trail.count);
-    if (trail.positions)
-      keepSometimes(code, trail, state, number, next, stride, /*thins=*/bool(trail.count));
+    auto keep = [&] { keepState(code, trail, state, number); };
+    auto keepSome = [&] { keepSometimes(code, trail, state, number, next, stride, /*thins=*/bool(trail.count)); };
+    if (trail.keepsAll)
+      code.when(code.load(trail.keepsAll), keep, keepSome);
     else
-      keepState(code, trail, state, number, number);
+      trail.positions ? keepSome() : keep();
     sweepForward(op->getRegions().back().front(), inner, false);
   });
 }
@@ -351,6 +355,14 @@ void AdjointBuilder::returnTo(Operation *op, const Trail &trail, Value number, R
   if (trail.carried.empty()) return;
   Code code = at(op);
   if (!trail.positions) return restore(code, trail, number, inner);
+  auto restoreOwn = [&] { restore(code, trail, number, inner); };
+  auto goForward = [&] { goForwardTo(op, trail, number, inner); };
+  trail.keepsAll ? code.when(code.load(trail.keepsAll), restoreOwn, goForward) : goForward();
+}
+
+/// Starts from the last state that was kept.
+void AdjointBuilder::goForwardTo(Operation *op, const Trail &trail, Value number, Run &inner) {
+  Code code = at(op);
   Value one = code.integer(1), slot = code.sub(code.load(trail.used), one), from = code.load(code.component(trail.positions, slot));
   restore(code, trail, slot, inner);
   code.when(code.binary(BinaryKind::lt, from, number), [&] {
