@@ -26,7 +26,7 @@ CAPABILITIES = {
     r"|(frontend|launch)/companions|launch/(journal|joined_launch|taped_launch)|frontend/stopped_gradients|support/autodiff_mode|ad/.*"
     r"|interpreter/(derivatives|recorder|tracking)",
     "library": r"devlib/.*|runtime/block_threads|codegen/llvm/block(s|_ops)|frontend/simt|simt/.*|algorithms/.*|lang/.*|linalg|math|graph"
-    r"|tools|sparse|_linalg_basics|_factorisations|_math_functions|_fold_operators|_perf_dispatch|_coverage|_kernels|experimental|pytest_plugin",
+    r"|tools|sparse|_linalg_basics|_eigenvalues|_factorisations|_math_functions|_fold_operators|_perf_dispatch|_coverage|_kernels|experimental|pytest_plugin",
 }
 # (lines of code in src/, in python/quadrants/): what the language may hold, and the whole product.
 BUDGETS = {LANGUAGE: (20_000, 6_500), "product": (31_000, 8_000)}

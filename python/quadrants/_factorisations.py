@@ -9,7 +9,7 @@ from . import _linalg_basics as _basics
 
 @qd.pyfunc
 def cholesky(A, dt: qd.template() = None):
-    """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 12x12; not finite for others."""
+    """The lower triangular L with L transposed(L) = A, of a symmetric positive definite matrix up to 16x16; not finite for others."""
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
@@ -31,7 +31,7 @@ def cholesky(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def solve_spd(A, b, dt: qd.template() = None):
-    """The vector x with A x = b, for a symmetric positive definite matrix up to 12x12, by Cholesky; not finite for others."""
+    """The vector x with A x = b, for a symmetric positive definite matrix up to 16x16, by Cholesky; not finite for others."""
     qd.static(_basics.require(A.m == b.n, "Matrix and Vector dimension dismatch"))
     L = cholesky(A, dt)
     x = qd.cast(b, qd.static(_basics.compute_type(A.dtype, dt)))
@@ -52,12 +52,12 @@ def solve_spd(A, b, dt: qd.template() = None):
 
 @qd.pyfunc
 def qr(A, dt: qd.template() = None):
-    """(Q, R) with A = Q R for a matrix up to 12x12: Q square and orthogonal, R upper triangular, its diagonal not below 0.
+    """(Q, R) with A = Q R for a matrix up to 16x16: Q square and orthogonal, R upper triangular, its diagonal not below 0.
 
     By Householder reflections (Golub, Van Loan, "Matrix Computations", algorithm 5.2.1). Full column rank makes Q's columns unique; one
     that depends on those before it has 0 on the diagonal of R.
     """
-    qd.static(_basics.require(A.n <= 12 and A.m <= 12, "QR decomposition supports sizes up to 12×12."))
+    qd.static(_basics.require(A.n <= 16 and A.m <= 16, "QR decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     rows, columns = qd.static(A.n, A.m)
     R = qd.cast(A, T)
@@ -103,12 +103,12 @@ def qr(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def lu(A, dt: qd.template() = None):
-    """(P, L, U) with A = P L U for a square matrix up to 12x12: P a permutation, L unit lower triangular, U upper triangular.
+    """(P, L, U) with A = P L U for a square matrix up to 16x16: P a permutation, L unit lower triangular, U upper triangular.
 
     Elimination with row pivots, so no entry of L is larger than 1; U has a 0 on its diagonal where A is singular.
     """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
-    qd.static(_basics.require(A.n <= 12, "LU decomposition supports sizes up to 12×12."))
+    qd.static(_basics.require(A.n <= 16, "LU decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
     U = qd.cast(A, T)

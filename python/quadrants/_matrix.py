@@ -283,8 +283,8 @@ class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc
     def inverse(self) -> Matrix:
         """Inverse of a square matrix; infinite or NaN where it is singular."""
         self._check_square("Inverse")
-        if self.n > 12:
-            raise QuadrantsTypeError(f"Inverse: only dimension < 13 is supported, got shape {self.shape}")
+        if self.n > 16:
+            raise QuadrantsTypeError(f"Inverse: only dimension < 17 is supported, got shape {self.shape}")
         try:
             return wrap(np.linalg.inv(self._array.astype(np.result_type(self._array, np.float32))), self)
         except np.linalg.LinAlgError:

@@ -12,6 +12,7 @@ import quadrants as qd
 
 from . import _linalg_basics as _basics
 from ._builtins import TABLE
+from ._eigenvalues import eig as eig
 from ._factorisations import cholesky as cholesky
 from ._factorisations import lu as lu
 from ._factorisations import qr as qr
@@ -114,30 +115,56 @@ def _pairs(n: int) -> list[tuple[int, int]]:
 
 
 @qd.pyfunc
+def _separate(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template()):
+    """Make two columns orthogonal by a rotation, which V collects."""
+    a, b = _column(B, p), _column(B, q)
+    c, s = _rotation(a.dot(b), b.norm_sqr() - a.norm_sqr())
+    _turn_columns(B, p, q, c, s)
+    _turn_columns(V, p, q, c, s)
+
+
+@qd.pyfunc
+def _order(B: qd.template(), V: qd.template(), p: qd.template(), q: qd.template()):
+    """The longer column first: (a, b) becomes (b, -a), which is a rotation too."""
+    swap = _column(B, p).norm_sqr() < _column(B, q).norm_sqr()
+    c, s = qd.select(swap, 0.0, 1.0), qd.select(swap, -1.0, 0.0)
+    _turn_columns(B, p, q, c, s)
+    _turn_columns(V, p, q, c, s)
+
+
+@qd.pyfunc
+def _clear_below(B: qd.template(), U: qd.template(), p: qd.template(), q: qd.template()):
+    """Make B[q, p] zero by a rotation of rows, which U collects."""
+    c, s = _givens(B[p, p], B[q, p])
+    for j in qd.static(range(B.n)):
+        x, y = B[p, j], B[q, j]
+        B[p, j], B[q, j] = c * x + s * y, c * y - s * x
+    _turn_columns(U, p, q, c, -s)
+
+
+@qd.pyfunc
+def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
+    """`step(M, N, p, q)` for all columns p < q: unrolled for small matrices, else in loops, as code would grow with the fourth power."""
+    if qd.static(M.n <= 3):
+        for p, q in qd.static(_pairs(M.n)):
+            step(M, N, p, q)
+    else:
+        qd.loop_config(serialize=True)
+        for p in range(qd.static(M.n)):
+            for q in range(p + 1, qd.static(M.n)):
+                step(M, N, p, q)
+
+
+@qd.pyfunc
 def _svd_of(A):
     n = qd.static(A.n)
     k = _scale(A)
     B, U, V = A / k, _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
-        for p, q in qd.static(_pairs(A.n)):
-            a, b = _column(B, p), _column(B, q)
-            c, s = _rotation(a.dot(b), b.norm_sqr() - a.norm_sqr())
-            _turn_columns(B, p, q, c, s)
-            _turn_columns(V, p, q, c, s)
-    # The longer column first: (a, b) becomes (b, -a), which is a rotation too.
-    for p, q in qd.static(_pairs(A.n)):
-        swap = _column(B, p).norm_sqr() < _column(B, q).norm_sqr()
-        c, s = qd.select(swap, 0.0, 1.0), qd.select(swap, -1.0, 0.0)
-        _turn_columns(B, p, q, c, s)
-        _turn_columns(V, p, q, c, s)
-    # QR of B by rotations of rows; U is their product.
-    for p, q in qd.static(_pairs(A.n)):
-        c, s = _givens(B[p, p], B[q, p])
-        for j in qd.static(range(n)):
-            x, y = B[p, j], B[q, j]
-            B[p, j], B[q, j] = c * x + s * y, c * y - s * x
-        _turn_columns(U, p, q, c, -s)
+        _for_pairs(_separate, B, V)
+    _for_pairs(_order, B, V)
+    _for_pairs(_clear_below, B, U)  # QR of B: U is the product of the rotations
     S = qd.Matrix([[B[i, j] * k if i == j else 0.0 for j in qd.static(range(n))] for i in qd.static(range(n))], qd.static(A.dtype))
     if qd.static(A.n == 2):  # singular values are not negative: U takes the sign
         flip = qd.select(S[1, 1] < 0, -1.0, 1.0)
@@ -148,11 +175,11 @@ def _svd_of(A):
 
 @qd.pyfunc
 def svd(A, dt: qd.template() = None):
-    """Singular value decomposition of a 2x2 or 3x3 matrix: (U, S, V) with A = U S V^T, S diagonal and descending.
+    """Singular value decomposition of a square matrix up to 6x6: (U, S, V) with A = U S V^T, S diagonal and descending.
 
-    3x3: U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
+    U and V are rotations, the last entry of S has the sign of det A. 2x2: S is not negative, U may be a reflection.
     """
-    qd.static(_basics.require(A.n == A.m and A.n in (2, 3), "SVD only supports 2×2 and 3×3 matrices."))
+    qd.static(_basics.require(A.n == A.m and A.n <= 6, "SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
@@ -173,8 +200,10 @@ def svd(A, dt: qd.template() = None):
 
 @qd.pyfunc
 def polar_decompose(A, dt: qd.template() = None):
-    """Polar decomposition of a 2x2 or 3x3 matrix: (R, P) with A = R P, R orthogonal (3x3: a rotation), P symmetric."""
-    qd.static(_basics.require(A.n == A.m and A.n in (2, 3), "Polar decomposition only supports 2×2 and 3×3 matrices."))
+    """Polar decomposition of a square matrix up to 6x6: (R, P) with A = R P, R orthogonal (from 3x3 on: a rotation), P symmetric."""
+    qd.static(
+        _basics.require(A.n == A.m and A.n <= 6, "Polar decomposition only supports 2×2 and 3×3 matrices, and as an extension up to 6×6.")
+    )
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
     U, S, V = _svd_of(_detached(M))
     if qd.static(_is_differentiated()):
@@ -298,49 +327,22 @@ def _clamp_eigenvalues(values, Q):
     return scaled @ Q.transpose()
 
 
-@qd.pyfunc
-def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
-    """Unit vector (re0, im0, re1, im1) in the kernel of [[a, b], [c, d]] - (re + i im); the axis itself for a multiple of the identity."""
-    first, second = b * b + (re - a) * (re - a) + im * im, c * c + (re - d) * (re - d) + im * im
-    take = first >= second
-    v = qd.Vector([qd.select(take, b, re - d), qd.select(take, 0.0, im), qd.select(take, re - a, c), qd.select(take, im, 0.0)])
-    length = v.norm()
-    axes = qd.Vector([1.0 - axis, 0.0, axis * 1.0, 0.0])
-    return qd.select(length > 0, v / qd.max(length, _TINY), axes)
-
-
-@qd.pyfunc
-def eig(A, dt: qd.template() = None):
-    """Eigenvalues and eigenvectors of a 2x2 matrix: rows (Re, Im) of the first result, columns (re0, im0, re1, im1) of the second."""
-    qd.static(_basics.require(A.n == 2 and A.m == 2, "Eigen solver only supports 2×2 matrices."))
-    T = qd.static(_basics.compute_type(A.dtype, dt))
-    M = qd.cast(A, T)
-    a, b, c, d = M[0, 0], M[0, 1], M[1, 0], M[1, 1]
-    middle, half = 0.5 * (a + d), 0.5 * (a - d)
-    square = half * half + b * c
-    root = qd.sqrt(qd.abs(square))
-    if qd.static(_is_differentiated()):  # equal eigenvalues have no derivative
-        root = qd.select(square == 0, 0.0, qd.sqrt(qd.select(square == 0, 1.0, qd.abs(square))))
-    real = square >= 0
-    spread, im = qd.select(real, root, 0.0), qd.select(real, 0.0, root)
-    v = _eigenvector(a, b, c, d, middle + spread, im, 0)
-    w = _eigenvector(a, b, c, d, middle - spread, -im, 1)
-    values = qd.Matrix([[middle + spread, im], [middle - spread, -im]])
-    return values, qd.Matrix([[v[0], w[0]], [v[1], w[1]], [v[2], w[2]], [v[3], w[3]]])
-
-
 # --- Linear systems
 
 
 @qd.pyfunc
-def solve(A, b, dt: qd.template() = None):
-    """The vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite where A is singular."""
+def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
+    """The vector (or matrix) x with A x = b, by elimination with row pivots; A is at most 6x6. Not finite where A is singular.
+
+    With `check` it is (x, whether all pivots differ from zero), and debug mode does not stop at one that is zero.
+    """
     qd.static(_basics.require(A.n == A.m, "Only square matrix is supported"))
     qd.static(_basics.require(A.n <= 6, "Only 2×2 and 3×3 matrices are supported, and as an extension up to 6×6"))
     qd.static(_basics.require(A.m == b.n, "Matrix and Vector dimension dismatch"))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     n, columns = qd.static(A.n, b.m)
     M = qd.cast(A, T)
+    is_regular = True
     X = qd.Matrix([[b[i] if qd.static(b.ndim == 1) else b[i, j] for j in qd.static(range(columns))] for i in qd.static(range(n))], T)
     for k in qd.static(range(n)):
         for r in qd.static(range(k + 1, n)):
@@ -351,7 +353,10 @@ def solve(A, b, dt: qd.template() = None):
             for j in qd.static(range(columns)):
                 x, y = X[k, j], X[r, j]
                 X[k, j], X[r, j] = qd.select(swap, y, x), qd.select(swap, x, y)
-        assert M[k, k] != 0, "Matrix is singular in linear solve."
+        if qd.static(check):
+            is_regular = is_regular and M[k, k] != 0
+        else:
+            assert M[k, k] != 0, "Matrix is singular in linear solve."
         for r in qd.static(range(n)):
             if qd.static(r != k):
                 f = M[r, k] / M[k, k]
@@ -362,10 +367,14 @@ def solve(A, b, dt: qd.template() = None):
     for k in qd.static(range(n)):
         for j in qd.static(range(columns)):
             X[k, j] /= M[k, k]
-    if qd.static(b.ndim == 1):
-        return qd.Vector([X[i, 0] for i in qd.static(range(n))])
-    else:
+    if qd.static(b.ndim > 1 and check):
+        return X, is_regular
+    elif qd.static(b.ndim > 1):
         return X
+    elif qd.static(check):
+        return qd.Vector([X[i, 0] for i in qd.static(range(n))]), is_regular
+    else:
+        return qd.Vector([X[i, 0] for i in qd.static(range(n))])
 
 
 @qd.pyfunc
@@ -408,7 +417,7 @@ def _cofactors(A, i: qd.template()):
 
 @qd.pyfunc
 def determinant(A):
-    """Determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots up to 12x12."""
+    """Determinant of a square matrix: in closed form up to 4x4, by elimination with row pivots beyond."""
     if qd.static(A.n == 1):
         return A[0, 0]
     elif qd.static(A.n == 2):
@@ -440,7 +449,7 @@ def _product_of_pivots(A):
 
 @qd.pyfunc
 def inverse(A):
-    """Inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 12x12; not finite where A is singular."""
+    """Inverse of a square matrix: by cofactors up to 4x4, by elimination with row pivots up to 16x16; not finite where A is singular."""
     T = qd.static(_basics.compute_type(A.dtype, None))
     M = qd.cast(A, T)
     if qd.static(A.n == 1):

@@ -87,7 +87,7 @@ const llvm::StringMap<FunctionBuilder::MatrixMethod> &FunctionBuilder::getMatrix
         diagonal.push_back(b.extract(b.emit(call.receiver), index * (call.type.getDimSize(0) + 1)));
       return makeComputed(b.reduce(BinaryKind::add, b.makeVectorOf(diagonal, {int64_t(diagonal.size())})));
     }
-    if (call.type.getDimSize(0) > 12) b.fail(error::kCompilation, "only dimension < 13 is supported, got shape " + shapeText(call.type));
+    if (call.type.getDimSize(0) > 16) b.fail(error::kCompilation, "only dimension < 17 is supported, got shape " + shapeText(call.type));
     Arguments operand;
     operand.positional.push_back(makeComputed(b.emit(call.receiver)));
     return b.callFunc(makeObject(nb::module_::import_("quadrants.linalg").attr(call.name.str().c_str())), nullptr, operand);

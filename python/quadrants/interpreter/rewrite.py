@@ -57,7 +57,8 @@ class Rewriter(ExpressionRewriter):
         return place(ast.Expr(helper(name, *arguments, at=at)), at)
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
-        static = self.is_static_call(node.value)
+        parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        static = all(map(self.is_static_call, parts))
         value = self.visit(node.value)
         if len(node.targets) == 1:
             return self.store(node.targets[0], value, static)

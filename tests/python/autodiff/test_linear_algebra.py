@@ -39,14 +39,14 @@ def test_inverse_and_determinant(function: str, n: int):
     check(*_run(_dot("A.inverse()") if function == "inverse" else "f = A.determinant()", _random(n)))
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, 3, 4])
 def test_singular_values_and_vectors(n: int):
     start = _random(n) + np.diag(np.arange(n))
     for result in ("S", "U", "V", "U @ S @ S @ V.transpose()"):
         check(*_run("U, S, V = qd.svd(A)\n" + _dot(result), start))
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, 3, 4])
 def test_polar_decomposition(n: int):
     for result in ("R", "P", "R @ P @ P"):
         check(*_run("R, P = qd.polar_decompose(A)\n" + _dot(result), _random(n)))

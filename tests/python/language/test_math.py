@@ -72,3 +72,18 @@ def test_matrices_of_transforms():
     )
     assert got == pytest.approx([2.7, 5.0, 3.7, 1.0], abs=1e-6)
     assert got[3] == 1.0
+
+
+def test_reciprocal_square_root_of_single_numbers():
+    x, y = qd.field(qd.f32, shape=5000), qd.field(qd.f32, shape=5000)
+    x.from_numpy(np.linspace(1, 4, 5000, dtype=np.float32))
+
+    @qd.kernel
+    def run():
+        qd.loop_config(serialize=True)
+        for i in x:
+            y[i] = qd.rsqrt(x[i])
+
+    run()
+    expected = 1 / np.sqrt(x.to_numpy().astype(np.float64))
+    assert (abs(y.to_numpy() - expected) / np.spacing(expected.astype(np.float32))).max() < 1.6 and y[0] == 1

@@ -138,3 +138,16 @@ def test_components_of_static_vectors_index_lists():
     assert run(f"w = [qd.Vector([n, 2]), qd.Vector([3, 5 * n])]\ns = 0\n{loop}", n=("qd.i32", 1)) == 11
     loop = "for I in qd.static(qd.grouped(qd.ndrange(2))):\n    s += t[I[0]]\nreturn s"
     assert run(f"t = [4, 6]\ns = n\n{loop}", n=("qd.i32", 1)) == 11
+
+
+def test_several_static_values_at_once():
+    @qd.kernel
+    def first_of_second() -> qd.f64:
+        a = qd.Matrix([[1.0, 2.0], [3.0, 4.0]], qd.f64)
+        n, dtype = qd.static(a.n), qd.static(a.dtype)
+        b = qd.Matrix.zero(dtype, n, 3)
+        for k in qd.static(range(n)):
+            b[k, 2] = a[k, 0]
+        return b[1, 2]
+
+    assert first_of_second() == 3.0

@@ -27,7 +27,7 @@ def transposed(A):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(qd.f32, 1e-5), (qd.f64, 1e-12)], ids=str)
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
 def test_svd_of_every_element(count, n, dtype, tolerance):
     F, U, S, V = (qd.Matrix.field(n, n, dtype, shape=count) for _ in range(4))
     A = matrices(n, count, dtype)
@@ -45,9 +45,10 @@ def test_svd_of_every_element(count, n, dtype, tolerance):
     assert abs(abs(np.diagonal(s, axis1=1, axis2=2)) - np.linalg.svd(A.astype(np.float64))[1]).max() < 5 * tolerance
 
 
-def test_polar_decomposition_of_every_element(count):
-    F, R, P = (qd.Matrix.field(3, 3, qd.f64, shape=count) for _ in range(3))
-    A = matrices(3, count, qd.f64)
+@pytest.mark.parametrize("n", [3, 5])
+def test_polar_decomposition_of_every_element(count, n):
+    F, R, P = (qd.Matrix.field(n, n, qd.f64, shape=count) for _ in range(3))
+    A = matrices(n, count, qd.f64)
     F.from_numpy(A)
 
     @qd.kernel
@@ -105,7 +106,47 @@ def test_eigenvalues_of_two_by_two(count):
     assert np.allclose(np.asarray(real_parts(1, 0, 0, 2)), [2, 1]) and np.allclose(np.asarray(real_parts(0, -1, 1, 0)), 0)
 
 
-@pytest.mark.parametrize("n", [4, 5, 8])
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64], ids=str)
+@pytest.mark.parametrize("n", [3, 4, 6])
+def test_eigenvalues_of_general_matrices(count, n, dtype):
+    count = min(count, 200)
+    A = matrices(n, max(count, 9), dtype)
+    A[3] = np.triu(np.ones((n, n)))  # defective
+    A[4] = np.roll(np.eye(n), 1, axis=0)  # the roots of one
+    A[5] = np.diag(np.arange(n) + 1.0)
+    A[6], A[7] = A[6] * 1e-6, A[7] * 1e6
+    F, w, V = (qd.Matrix.field(*shape, dtype, shape=len(A)) for shape in ((n, n), (n, 2), (2 * n, n)))
+    F.from_numpy(A)
+
+    @qd.kernel
+    def run():
+        for i in F:
+            w[i], V[i] = qd.eig(F[i])
+
+    run()
+    parts, components = w.to_numpy().astype(np.float64), V.to_numpy().astype(np.float64)
+    values, vectors = parts[..., 0] + 1j * parts[..., 1], components[:, ::2] + 1j * components[:, 1::2]
+    A = A.astype(np.float64)
+    size, epsilon = np.maximum(abs(A).max(axis=(1, 2)), 1e-30), np.finfo(dtype.to_string().replace("f", "float")).eps
+    assert (abs(A @ vectors - vectors * values[:, None]).max(axis=(1, 2)) / size).max() < 50 * epsilon
+    assert abs(np.linalg.norm(vectors, axis=1) - 1).max() < 10 * epsilon
+    assert (np.diff(values.real, axis=1) <= 100 * epsilon * size[:, None]).all()
+    for k in range(8, len(A)):  # the others have values that rounding changes much
+        expected = np.linalg.eigvals(A[k])
+        assert max(abs(expected - value).min() for value in values[k]) < 5000 * epsilon * size[k]
+    assert (values[2].imag == 0).all() and (components[5][1::2] == 0).all()
+
+
+def test_solving_says_whether_it_could(count):
+    @qd.kernel
+    def run(a: float) -> qd.types.vector(3, float):
+        x, is_regular = qd.solve(qd.Matrix([[a, 2.0], [2.0, 4.0]]), qd.Vector([1.0, 0.0]), check=True)
+        return qd.Vector([x[0], x[1], is_regular])
+
+    assert np.allclose(np.asarray(run(2.0)), [1, -0.5, 1]) and run(1.0)[2] == 0
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 16])
 def test_determinants_and_inverses(count, n):
     count = min(count, 50)
     F, G, d = qd.Matrix.field(n, n, qd.f64, shape=count), qd.Matrix.field(n, n, qd.f64, shape=count), qd.field(qd.f64, shape=count)
@@ -126,9 +167,9 @@ def test_determinants_and_inverses(count, n):
 def test_unsupported_sizes_are_compile_errors(count):
     @qd.kernel
     def run():
-        U, S, V = qd.svd(qd.Matrix([[1.0] * 4] * 4))
+        U, S, V = qd.svd(qd.Matrix([[1.0] * 7] * 7))
 
-    with pytest.raises(qd.QuadrantsCompilationError, match="SVD only supports 2×2 and 3×3 matrices."):
+    with pytest.raises(qd.QuadrantsCompilationError, match="SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."):
         run()
 
 
