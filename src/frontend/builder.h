@@ -456,7 +456,7 @@ private:
   //--- simt.cpp ---
   Value callSimt(llvm::StringRef name, Arguments &arguments);
   Value makeSharedArray(const Value &shape, const Value &dtype);
-  Value shuffle(const Value &value, const Value &lane);
+  Value shuffle(const Value &value, const Value &lane, bool again);
   Value limitOf(const Value &value, bool isLargest);
 
   //--- tiles.cpp ---

@@ -34,12 +34,12 @@ Value FunctionBuilder::makeSharedArray(const Value &shape, const Value &dtype) {
   return array;
 }
 
-Value FunctionBuilder::shuffle(const Value &value, const Value &lane) {
+Value FunctionBuilder::shuffle(const Value &value, const Value &lane, bool again) {
   mlir::Value given = emit(value), from = convert(lane, session.types.i32);
   auto vector = dyn_cast<VectorType>(given.getType());
-  if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from));
+  if (!vector) return makeComputed(create<ir::ShuffleOp>(given, from, again));
   SmallVector<mlir::Value> components;
-  for (int64_t i = 0; i < ir::getComponentCount(vector); ++i) components.push_back(create<ir::ShuffleOp>(extract(given, i), from));
+  for (int64_t i = 0; i < ir::getComponentCount(vector); ++i) components.push_back(create<ir::ShuffleOp>(extract(given, i), from, again));
   return makeComputed(makeVector(components, vector));
 }
 
@@ -88,7 +88,7 @@ Value FunctionBuilder::callSimt(llvm::StringRef name, Arguments &arguments) {
   if (name == "subgroup.ballot") return makeComputed(create<ir::BallotOp>(session.types.u64, truth(bindTo("predicate")[0], shown)));
   if (name == "pin") return makeComputed(create<ir::PinOp>(emit(bindTo("value")[0])));
   std::vector<Value> given = bindTo("value lane");
-  return shuffle(given[0], given[1]);
+  return shuffle(given[0], given[1], /*again=*/name == "reshuffle");
 }
 
 } // namespace qd::frontend

@@ -340,11 +340,12 @@ def BlockOp : QdOp<"block"> {
   let assemblyFormat = "(`size` $size^)? (`count` $count^)? attr-dict `:` type($result)";
 }
 
-// The value that another thread of the group of 32 gives. All of the group take part.
+// The value that another thread of the group of 32 gives. All of the group take part. `again`: the value is that of the shuffle before, for
+// which nobody has to wait any more.
 def ShuffleOp : QdOp<"shuffle", [AllTypesMatch<["value", "result"]>]> {
-  let arguments = (ins ScalarTypeConstraint:$value, IndexTypeConstraint:$lane);
+  let arguments = (ins ScalarTypeConstraint:$value, IndexTypeConstraint:$lane, UnitAttr:$again);
   let results = (outs ScalarTypeConstraint:$result);
-  let assemblyFormat = "$value `from` $lane attr-dict `:` type($value) `,` type($lane)";
+  let assemblyFormat = "(`again` $again^)? $value `from` $lane attr-dict `:` type($value) `,` type($lane)";
 }
 
 // The value, computed where the op stands: arithmetic that sinks below what it shuffles would keep the registers of all its operands.

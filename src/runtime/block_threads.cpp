@@ -297,10 +297,14 @@ void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t team) {
 
 uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lane) {
   BlockThread &thread = BlockThread::from(shown);
-  unsigned turn = thread.exchanges++ % 2;
-  thread.exchanged[turn] = value;
-  thread.group->nextPresent |= 1u << (shown->index % kGroup);
-  thread.runner->arrive(thread, *thread.group);
+  if (lane < QD_SHUFFLE_AGAIN) {
+    thread.exchanged[++thread.exchanges % 2] = value;
+    thread.group->nextPresent |= 1u << (shown->index % kGroup);
+    thread.runner->arrive(thread, *thread.group);
+  } else {
+    lane -= QD_SHUFFLE_AGAIN;
+  }
+  unsigned turn = thread.exchanges % 2;
   bool isThere = lane >= 0 && lane < kGroup && (thread.group->present >> lane & 1);
   return isThere ? thread.runner->getNeighbour(thread, lane).exchanged[turn] : value;
 }

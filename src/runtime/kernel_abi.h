@@ -25,6 +25,8 @@ typedef struct QdThread {
 
 typedef void (*QdThreadFunction)(QdKernelContext *context, int64_t iteration, QdThread *thread);
 
+enum { QD_SHUFFLE_AGAIN = 64 };
+
 typedef struct QdRuntimeApi {
   /* Runs task over [0, iterations) in chunks of chunk_size, on at most max_threads threads (0: all), and returns when all are done.
    * Stops handing out chunks once context->failed is set. */
@@ -46,7 +48,8 @@ typedef struct QdRuntimeApi {
                      int32_t together);
   /* Waits until all threads of the block (team 0), of the group of 32 neighbours (team 1), or of all blocks (team 2) are here. */
   void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team);
-  /* All threads of the group of 32 give a value; each gets that of thread `lane` of the group, its own where there is no such thread. */
+  /* All threads of the group of 32 give a value; each gets that of thread `lane` of the group, its own where there is no such thread.
+   * With QD_SHUFFLE_AGAIN more than `lane`, that which the thread gave to the shuffle before; nobody waits. */
   uint64_t (*shuffle)(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
   /* All threads of the group of 32 give a number; a bit for each that gave another one than 0. */
   uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);

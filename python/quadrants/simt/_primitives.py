@@ -30,6 +30,7 @@ SharedArray = _primitive(
 group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup, and sees what they have written.")
 group_mem_fence = _primitive("subgroup.mem_fence", "Orders the accesses before it and after it, for the threads of the subgroup.")
 shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value that another lane of the subgroup gives; all lanes take part.")
+reshuffle = _primitive("reshuffle", "What `shuffle` gives, of the value that the shuffle before it was called with: nobody waits again.")
 ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.")
 pin = _primitive("pin", "The value, computed here: what is made of shuffled values does not wait for its use.")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders the accesses before it and after it, for all threads.")

@@ -17,7 +17,7 @@ from .._dtypes import find_dtype
 from .._errors import QuadrantsTypeError
 from .._func import specialise
 from .._struct import StructType
-from ._primitives import GROUP_SIZE, group_sync, pin, shuffle, thread_idx
+from ._primitives import GROUP_SIZE, group_sync, pin, reshuffle, shuffle, thread_idx
 
 outer = Builtin(
     "outer",
@@ -90,7 +90,8 @@ def _read(tile: qd.template(), part, size: qd.template()):
 def _add_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.template()):
     first, own, other = _first_lane(size), qd.cast(a, dtype), qd.cast(b, dtype)
     for column in qd.static(range(size)):
-        tile.r[column] = pin(tile.r[column] + own * shuffle(other, first + column))
+        factor = reshuffle(other, first + column) if qd.static(column) else shuffle(other, first)
+        tile.r[column] = pin(tile.r[column] + own * factor)
 
 
 @qd.func
@@ -102,9 +103,10 @@ def _subtract_outer(tile: qd.template(), a, b, size: qd.template(), dtype: qd.te
 def _multiply(tile: qd.template(), a: qd.template(), b: qd.template(), size: qd.template(), dtype: qd.template()):
     first = _first_lane(size)
     result = qd.static(_make_tile(size, dtype))()
-    for k in qd.static(range(size)):
-        for column in qd.static(range(size)):
-            result.r[column] = pin(result.r[column] + a.r[k] * shuffle(b.r[column], first + k))
+    for column in qd.static(range(size)):
+        for k in qd.static(range(size)):
+            factor = reshuffle(b.r[column], first + k) if qd.static(k) else shuffle(b.r[column], first)
+            result.r[column] = pin(result.r[column] + a.r[k] * factor)
     for column in qd.static(range(size)):
         tile.r[column] = result.r[column]
 
@@ -129,9 +131,11 @@ def _cholesky(tile: qd.template(), eps, size: qd.template(), dtype: qd.template(
     row, first, floor = _row(size), _first_lane(size), qd.cast(eps, dtype)
     for k in qd.static(range(size)):
         pivot = shuffle(qd.sqrt(qd.max(tile.r[k], floor)), first + k)
-        tile.r[k] = qd.select(row == k, pivot, tile.r[k] / pivot)
+        own = qd.select(row == k, pivot, tile.r[k] / pivot)
+        tile.r[k] = own
         for column in qd.static(range(k + 1, size)):
-            tile.r[column] -= tile.r[k] * shuffle(tile.r[k], first + column)
+            factor = reshuffle(own, first + column) if qd.static(column > k + 1) else shuffle(own, first + column)
+            tile.r[column] -= own * factor
 
 
 @qd.func
@@ -141,7 +145,7 @@ def _ldlt(tile: qd.template(), size: qd.template()):
         scaled = tile.r[k]
         own = scaled / shuffle(scaled, first + k)
         for column in qd.static(range(k + 1, size)):
-            tile.r[column] -= own * shuffle(scaled, first + column)
+            tile.r[column] -= own * reshuffle(scaled, first + column)
         tile.r[k] = qd.select(row == k, scaled, own)
 
 
@@ -154,7 +158,7 @@ def _solve_triangular(
         k = qd.static(step if lower != trans else size - 1 - step)
         other.r[k] /= shuffle(tile.r[k], first + k)
         for j in qd.static(range(k + 1, size) if lower != trans else range(k)):
-            factor = shuffle(tile.r[j], first + k) if qd.static(trans) else shuffle(tile.r[k], first + j)
+            factor = shuffle(tile.r[j], first + k) if qd.static(trans) else reshuffle(tile.r[k], first + j)
             other.r[j] = pin(other.r[j] - other.r[k] * factor)
 
 

@@ -44,10 +44,11 @@ void BodyEmitter::emitShared(ir::SharedOp op) {
   setTensor(op, {type, nullptr, data});
 }
 
-llvm::Value *BodyEmitter::emitShuffle(llvm::Value *value, llvm::Value *lane) {
+llvm::Value *BodyEmitter::emitShuffle(llvm::Value *value, llvm::Value *lane, bool again) {
   if (module.traits.hasGrids) return GridThreads(*this).shuffle(value, lane);
   llvm::Type *type = value->getType(), *bits = builder.getIntNTy(unsigned(type->getPrimitiveSizeInBits()));
   llvm::Value *sent = builder.CreateZExt(builder.CreateBitCast(value, bits), builder.getInt64Ty());
+  if (again) lane = builder.CreateAdd(lane, builder.getInt32(QD_SHUFFLE_AGAIN));
   return builder.CreateBitCast(builder.CreateTrunc(callRuntime(kShuffle, {thread, sent, lane}), bits), type);
 }
 
@@ -82,7 +83,7 @@ Components BodyEmitter::emitThreadOp(Operation *op) {
   }
   if (auto shuffle = dyn_cast<ir::ShuffleOp>(op)) {
     Component value = getScalar(shuffle.getValue());
-    return {{emitShuffle(value.value, getUniform(shuffle.getLane()))}};
+    return {{emitShuffle(value.value, getUniform(shuffle.getLane()), shuffle.getAgain())}};
   }
   if (auto pin = dyn_cast<ir::PinOp>(op)) {
     llvm::Value *value = getScalar(pin.getValue()).value;

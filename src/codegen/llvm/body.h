@@ -235,7 +235,7 @@ private:
   // block_ops.cpp
   void emitBlockOp(mlir::Operation *op);
   Components emitThreadOp(mlir::Operation *op);
-  llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane);
+  llvm::Value *emitShuffle(llvm::Value *value, llvm::Value *lane, bool again);
   void emitShared(ir::SharedOp op);
 
   // sites.cpp
