@@ -11,7 +11,6 @@ from ._builtins import TABLE
 
 _is_differentiated = TABLE["is_differentiated"]
 
-_TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
 _STEPS = 30  # for each eigenvalue; two or three are usual
 
 
@@ -44,7 +43,7 @@ def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
     v = qd.Vector([qd.select(take, b, re - d), qd.select(take, 0.0, im), qd.select(take, re - a, c), qd.select(take, im, 0.0)])
     length = v.norm()
     axes = qd.Vector([1.0 - axis, 0.0, axis * 1.0, 0.0])
-    return qd.select(length > 0, v / qd.max(length, _TINY), axes)
+    return qd.select(length > 0, v / qd.max(length, _basics.TINY), axes)
 
 
 @qd.pyfunc
@@ -86,7 +85,7 @@ def _root(z):
     """A square root, by halves that do not cancel."""
     size = z.norm()
     large = qd.sqrt(0.5 * (size + qd.abs(z[0])))
-    small = 0.5 * z[1] / qd.max(large, _TINY)
+    small = 0.5 * z[1] / qd.max(large, _basics.TINY)
     flipped = z[0] < 0
     return qd.Vector([qd.select(flipped, small, large), qd.select(flipped, large, small)])
 
@@ -104,7 +103,7 @@ def _make_hessenberg(M: qd.template(), Z: qd.template()):
     for k in range(n - 2):
         for i in range(k + 2, n):
             length = qd.sqrt(M[k + 1, k] * M[k + 1, k] + M[i, k] * M[i, k])
-            c, s = qd.select(length > 0, M[k + 1, k] / qd.max(length, _TINY), 1.0), M[i, k] / qd.max(length, _TINY)
+            c, s = qd.select(length > 0, M[k + 1, k] / qd.max(length, _basics.TINY), 1.0), M[i, k] / qd.max(length, _basics.TINY)
             for j in range(n):
                 x, y = M[k + 1, j], M[i, j]
                 M[k + 1, j], M[i, j] = c * x + s * y, c * y - s * x
@@ -132,7 +131,7 @@ def _shift(R: qd.template(), I: qd.template(), hi):  # noqa: E741
     root = _root(_product(half, half) + product)
     divisor = half + qd.select(half.dot(root) < 0, -root, root)
     square = divisor.norm_sqr()
-    return d - qd.select(square > 0, _conjugate_product(product, divisor) / qd.max(square, _TINY), product)
+    return d - qd.select(square > 0, _conjugate_product(product, divisor) / qd.max(square, _basics.TINY), product)
 
 
 @qd.pyfunc
@@ -147,8 +146,8 @@ def _step(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd.template()
     for k in range(lo, hi):
         x, y = _at(R, I, k, k), _at(R, I, k + 1, k)
         size = x.norm()
-        length = qd.max(qd.sqrt(size * size + y.norm_sqr()), _TINY)
-        unit = qd.select(size > 0, x / qd.max(size, _TINY), qd.Vector([1.0, 0.0]))
+        length = qd.max(qd.sqrt(size * size + y.norm_sqr()), _basics.TINY)
+        unit = qd.select(size > 0, x / qd.max(size, _basics.TINY), qd.Vector([1.0, 0.0]))
         cosines[k] = size / length
         s = _conjugate_product(unit, y) / length
         sines[k, 0], sines[k, 1] = s[0], s[1]
@@ -175,7 +174,7 @@ def _make_triangular(R: qd.template(), I: qd.template(), X: qd.template(), Y: qd
         lo = hi
         while lo > 0:
             size = _at(R, I, lo, lo - 1).norm()
-            if size <= epsilon * (_at(R, I, lo, lo).norm() + _at(R, I, lo - 1, lo - 1).norm()) or size < _TINY:
+            if size <= epsilon * (_at(R, I, lo, lo).norm() + _at(R, I, lo - 1, lo - 1).norm()) or size < _basics.TINY:
                 R[lo, lo - 1], I[lo, lo - 1] = 0.0, 0.0
                 break
             lo -= 1
@@ -249,8 +248,7 @@ def _sort(values: qd.template(), V: qd.template(), tolerance):
 @qd.pyfunc
 def _eig_of_general(A):
     n, T = qd.static(A.n), qd.static(A.dtype)
-    largest = qd.abs(A).max()
-    scale = qd.select(largest > 0, largest, 1.0)
+    scale = _basics.scale(A)
     R, X = A / scale, _basics.identity(n, T)
     I, Y = R * 0.0, R * 0.0  # noqa: E741
     _make_hessenberg(R, X)

@@ -9,6 +9,8 @@ import quadrants as qd
 from ._dtypes import find_dtype
 from ._errors import QuadrantsCompilationError
 
+TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
+
 
 def compute_type(dtype: Any, dt: Any) -> Any:
     """Data type to compute in: `dt`, else the operand's own, else default_fp."""
@@ -27,6 +29,13 @@ def require(condition: bool, text: str) -> None:
 def identity(n: qd.template(), dt: qd.template()):
     """The n x n identity matrix."""
     return qd.Matrix([[float(i == j) for j in qd.static(range(n))] for i in qd.static(range(n))], dt)
+
+
+@qd.pyfunc
+def scale(A):
+    """Largest magnitude of the entries, 1 for a zero matrix: dividing by it keeps squares in range."""
+    largest = qd.abs(A).max()
+    return qd.select(largest > 0, largest, 1.0)
 
 
 @qd.pyfunc

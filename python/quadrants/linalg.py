@@ -20,8 +20,6 @@ from ._factorisations import solve_spd as solve_spd
 
 _is_differentiated = TABLE["is_differentiated"]
 
-_TINY = 1e-30  # below it a divisor counts as zero; matrices are scaled to entries of size one first
-
 
 def _sweeps(dtype: Any, size: int) -> int:
     """Sweeps of Jacobi rotations until rounding errors remain: convergence is quadratic, so doubled precision costs one or two more."""
@@ -83,7 +81,7 @@ def _turn_columns(M: qd.template(), p: qd.template(), q: qd.template(), c, s):
 @qd.pyfunc
 def _rotation(f, d):
     """Cosine and sine of the rotation by less than a right angle that makes a product f zero; d is the difference of the squares."""
-    t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _TINY)
+    t = qd.select(d < 0, -2.0, 2.0) * f / qd.max(qd.abs(d) + qd.sqrt(d * d + 4.0 * f * f), _basics.TINY)
     c = qd.rsqrt(1.0 + t * t)
     return c, t * c
 
@@ -92,16 +90,9 @@ def _rotation(f, d):
 def _givens(x, y):
     """Cosine and sine of the rotation that takes (x, y) to (r, 0); the identity where both are zero."""
     r2 = x * x + y * y
-    inv = qd.rsqrt(qd.max(r2, _TINY))
-    zero = r2 < _TINY
+    inv = qd.rsqrt(qd.max(r2, _basics.TINY))
+    zero = r2 < _basics.TINY
     return qd.select(zero, 1.0, x * inv), qd.select(zero, 0.0, y * inv)
-
-
-@qd.pyfunc
-def _scale(A):
-    """Largest magnitude of the entries, 1 for a zero matrix: dividing by it keeps squares in range."""
-    largest = qd.abs(A).max()
-    return qd.select(largest > 0, largest, 1.0)
 
 
 @qd.pyfunc
@@ -158,7 +149,7 @@ def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
 @qd.pyfunc
 def _svd_of(A):
     n = qd.static(A.n)
-    k = _scale(A)
+    k = _basics.scale(A)
     B, U, V = A / k, _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
@@ -274,18 +265,12 @@ def _sym_eig_of(A):
     T = qd.static(A.dtype)
     n = qd.static(A.n)
     M = A * 1.0
-    scale = _scale(M)
+    scale = _basics.scale(M)
     M = M / scale
     Q = _basics.identity(n, T)
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
-        if qd.static(n <= 3):
-            for p, q in qd.static(_pairs(n)):
-                _rotate(M, Q, p, q)
-        else:
-            for p in range(n):
-                for q in range(p + 1, n):
-                    _rotate(M, Q, p, q)
+        _for_pairs(_rotate, M, Q)
     values = qd.Vector([M[i, i] for i in qd.static(range(n))])
     for i in qd.static(range(n)):  # compare-exchange of neighbours: n passes sort
         for j in qd.static(range(i % 2, n - 1, 2)):
@@ -367,14 +352,11 @@ def solve(A, b, dt: qd.template() = None, check: qd.template() = False):
     for k in qd.static(range(n)):
         for j in qd.static(range(columns)):
             X[k, j] /= M[k, k]
-    if qd.static(b.ndim > 1 and check):
-        return X, is_regular
-    elif qd.static(b.ndim > 1):
-        return X
-    elif qd.static(check):
-        return qd.Vector([X[i, 0] for i in qd.static(range(n))]), is_regular
+    x = X if qd.static(b.ndim > 1) else qd.Vector([X[i, 0] for i in qd.static(range(n))])
+    if qd.static(check):
+        return x, is_regular
     else:
-        return qd.Vector([X[i, 0] for i in qd.static(range(n))])
+        return x
 
 
 @qd.pyfunc

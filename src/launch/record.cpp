@@ -53,10 +53,14 @@ static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
   return list;
 }
 
+static artifact::SourcePlace findPlace(const std::vector<artifact::SourcePlace> &frames) {
+  return frames.empty() ? artifact::SourcePlace() : frames.back();
+}
+
 static Ref listLoops(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::LoopReport &loop : artifact.loops) {
-    artifact::SourcePlace place = loop.frames.empty() ? artifact::SourcePlace() : loop.frames.back();
+    artifact::SourcePlace place = findPlace(loop.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", place.file.c_str(), place.line, loop.lanes, loop.whyScalar.c_str(), loop.registers,
                                           loop.copies, (long long)loop.chunk)));
   }
@@ -66,7 +70,7 @@ static Ref listLoops(const artifact::Artifact &artifact) {
 static Ref listTrails(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::TrailReport &trail : artifact.trails) {
-    artifact::SourcePlace place = trail.frames.empty() ? artifact::SourcePlace() : trail.frames.back();
+    artifact::SourcePlace place = findPlace(trail.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIIO)", place.file.c_str(), place.line, trail.states, trail.bytes,
                                           trail.keepsAll ? Py_True : Py_False)));
   }
