@@ -196,3 +196,27 @@ def test_many_versions_for_values_of_a_template_are_warned_of_once(capfd):
         add(1, n)
     lines = [line for line in capfd.readouterr().err.splitlines() if "is compiled for the" in line]
     assert len(lines) == 1 and "65th time: argument n had 65 values" in lines[0]
+
+
+def test_a_gradient_comes_from_disk_with_its_trails():
+    def make():
+        @qd.kernel
+        def power(x: qd.types.ndarray(), y: qd.types.ndarray()):
+            for i in range(8):
+                a = x[i]
+                for _ in range(3):
+                    a = a * a
+                y[i] = a
+
+        return power
+
+    x, y = (qd.ndarray(qd.f32, 8, needs_grad=True) for _ in range(2))
+    x.fill(1.0)
+    for _ in range(2):
+        y.grad.fill(1.0)
+        x.grad.fill(0.0)
+        make().grad(x, y)
+        assert (x.grad.to_numpy() == 8).all()
+    compiled, found = qd.compile_report()[-2:]
+    assert compiled.miss and found.miss == "" and found.stages == ()
+    assert len(found.trails) == 1 and found.trails == compiled.trails
