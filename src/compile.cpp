@@ -5,6 +5,7 @@
 #include "backends/target.h"
 #include "ir/dialect.h"
 #include "passes/accessed_regions.h"
+#include "passes/assumptions.h"
 #include "passes/pipeline.h"
 #include "passes/source_places.h"
 #include "support/large_stack.h"
@@ -76,6 +77,8 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkNans = options.getBool(Option::check_nan);
   result.checkRaces = options.getBool(Option::check_races);
   result.privatise = options.getBool(Option::make_thread_local);
+  // A failed check names the iteration that fails first.
+  result.widen = options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.verify = options.getBool(Option::verify);
   return result;
 }
@@ -147,6 +150,7 @@ public:
     bool isFound = false;
     cache.find(key, [&](artifact::Artifact &&found) {
       std::swap(artifact.kernel, found.kernel);
+      takeAssumptions(found.inputs, artifact.inputs);
       std::swap(artifact.inputs, found.inputs);
       std::swap(artifact.dependencies, found.dependencies);
       artifact = std::move(found);
@@ -155,6 +159,16 @@ public:
     return isFound;
   }
   void publish(const artifact::Artifact &artifact) { cache.publish(key, artifact); }
+
+private:
+  /// What the code rests on.
+  static void takeAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
+    for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      to[i].isAlone = from[i].isAlone;
+      to[i].manyAxes = from[i].manyAxes;
+      to[i].fewAxes = from[i].fewAxes;
+    }
+  }
 
 private:
   artifact::DiskCache cache;
@@ -254,6 +268,7 @@ private:
     if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), makePipelineOptions(options)))) return false;
     if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
     passes::findReplacedRegions(*module, artifact);
+    passes::collectAssumptions(*module, artifact);
     // From here on every outermost loop is a task, and what crosses tasks has a slot.
     module->walk([&](mlir::Operation *) { ++artifact.operations; });
 

@@ -59,6 +59,9 @@ struct Region {
   std::vector<Axis> axes; ///< none: any elements
 };
 
+/// Below this many iterations a vector would be half empty.
+inline constexpr int64_t kManyElements = 8;
+
 /// A value that the compiled code reads at each launch.
 struct Input {
   enum class Kind : uint8_t {
@@ -77,6 +80,9 @@ struct Input {
   /// Another input reaches the same memory, and the code knows. Without this, a field overlaps no other input of the launch, and an array
   /// that is updated none other that is.
   bool mayAlias = false;
+  /// Tensor: an array that overlaps no other input. Iterations of a serial loop that write it run at once.
+  bool isAlone = false;
+  uint32_t manyAxes = 0, fewAxes = 0; ///< tensor: axes (bits) that have kManyElements or more, and those that may not
   Region read, written; ///< tensor: for tapes; additions read nothing. Derived: `read` as it was before, `written` without a look
 };
 

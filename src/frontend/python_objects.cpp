@@ -42,6 +42,7 @@ PythonObjects::PythonObjects() {
   numpyGeneric = findMember("numpy", "generic");
   numpyArray = findMember("numpy", "ndarray");
   mayOverlap = findMember("quadrants._runtime", "may_overlap");
+  listShared = findMember("quadrants._runtime", "list_shared");
   standIn = findMember("quadrants._parameters", "RuntimeValue");
   bind = findMember("quadrants._parameters", "bind");
   getSource = findMember("quadrants._source", "get_source");

@@ -66,7 +66,7 @@ struct PythonObjects {
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
       snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
-      mayOverlap, plainClasses, bufferView, standIn, bind, getSource, findDtype, localFunc, freeNames;
+      mayOverlap, listShared, plainClasses, bufferView, standIn, bind, getSource, findDtype, localFunc, freeNames;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;

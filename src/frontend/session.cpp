@@ -69,6 +69,7 @@ OwningOpRef<ModuleOp> Session::run() {
   builder.buildKernel();
   addCompanions();
   markWrittenInputs();
+  describeContainers();
   return std::move(module);
 }
 

@@ -1,5 +1,6 @@
 // written_inputs.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those, and which it
-// updates atomically, so that updates through two arrays on one memory stay atomic
+// updates atomically, so that updates through two arrays on one memory stay atomic; how long containers are and which share memory at the
+// launch for which a kernel with serial loops is compiled
 #include "frontend/session.h"
 #include "ir/attributes.h"
 
@@ -51,6 +52,34 @@ void Session::markWrittenInputs() {
   reader.markOverlaps();
   for (auto [op, input] : tensorArguments)
     if (artifact.inputs[input].mayAlias && !artifact.inputs[input].isField) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
+}
+
+void Session::describeContainers() {
+  bool hasSerialLoops = false;
+  for (auto kernel : module->getOps<ir::KernelOp>())
+    for (auto loop : kernel.getBody().front().getOps<ir::ForOp>()) hasSerialLoops |= !loop.getParallel();
+  if (!hasSerialLoops) return;
+  nb::list objects;
+  llvm::DenseMap<uint32_t, uint32_t> manyAxes;
+  llvm::DenseSet<uint32_t> shared;
+  for (const Reader::Container &container : reader.getContainers()) {
+    nb::handle object = unwrapTensor(container.object);
+    objects.append(object);
+    const layout::TensorLayout &layout = reader.getInput(container.input).layout;
+    bool isOfLanguage = python.isTensor(object);
+    auto extents = isOfLanguage ? readLayout(object).extents : nb::cast<std::vector<int64_t>>(findAttribute(object, python.names.shape));
+    uint32_t &axes = manyAxes[container.input];
+    for (size_t axis = 0; axis < std::min<size_t>(layout.extents.size(), 32); ++axis)
+      axes |= uint32_t(extents[axis] >= artifact::kManyElements) << axis;
+    // Strides of another library may lead to one element from several places.
+    if (!isOfLanguage && !layout.strides.empty()) shared.insert(container.input);
+  }
+  for (nb::handle number : python.listShared(objects)) shared.insert(reader.getContainers()[nb::cast<size_t>(number)].input);
+  Builder builder(&ctx);
+  for (auto [op, input] : tensorArguments) {
+    op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));
+    if (shared.contains(input)) op->setAttr(ir::kShares, UnitAttr::get(&ctx));
+  }
 }
 
 } // namespace qd::frontend

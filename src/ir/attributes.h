@@ -10,6 +10,13 @@ inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
 /// Of a qd.tensor_argument: an array that shares memory with another one, both of which are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 
+/// What the launch for which a kernel is compiled hands over, of a qd.tensor_argument: the axes with artifact::kManyElements and more
+/// (bits), and that an array shares memory with another input, or may share its own elements with each other.
+inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.shares";
+/// What launches of a qd.kernel have to be like: offsets of arrays that share memory with no other input; triples of an argument's offset,
+/// an axis, and whether it has artifact::kManyElements and more.
+inline constexpr llvm::StringLiteral kAlone = "qd.alone", kExtents = "qd.extents";
+
 /// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "joined".
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 

@@ -208,7 +208,7 @@ bool Plan::findOverlap(PyObject *const *slots) {
   }
   if (areApart) return false;
   auto excludes = [](const TensorInput &one, const TensorInput &other) {
-    return one.isExclusive && (one.input->isField || other.input->isUpdated);
+    return one.isExclusive && (one.input->isField || one.input->isAlone || other.input->isUpdated);
   };
   for (size_t i = 0; i < tensors.size(); ++i)
     for (size_t k = i + 1; k < tensors.size(); ++k) {
@@ -247,6 +247,13 @@ void Plan::store(TensorInput &input, QdTensorArgument &argument, void *data, con
   if (input.hasStrides) memcpy(out, strides, size_t(input.rank) * sizeof(int64_t));
 }
 
+/// Whether there are as many elements along the axes as the code is made for.
+static bool fitsLimits(const artifact::Input &input, const int64_t *extents) {
+  for (uint32_t axis = 0, axes = input.manyAxes | input.fewAxes; axes >> axis; ++axis)
+    if (axes >> axis & 1 && (input.manyAxes >> axis & 1) != (extents[axis] >= artifact::kManyElements)) return false;
+  return true;
+}
+
 Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != input.type.get()) {
     object = unwrap(object);
@@ -265,6 +272,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     tensor.buffer->noteLaunch(getState().launches + 1);
   }
   if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return Fit::No;
+  if (input.hasExtentLimits && !fitsLimits(*input.input, tensor.layout.extents.data())) return Fit::No;
   QdTensorArgument &argument = getArgument(input, frame);
   runtime::DeviceMemory *memory = getState().memory.get();
   if (tensor.buffer->getMemory() != memory) [[unlikely]] {
@@ -297,7 +305,9 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   if (element.rank == 2 &&
       (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
     return Fit::No;
-  if (!fitsExtents(layout, extents)) return Fit::No;
+  if (!fitsExtents(layout, extents) || (input.hasExtentLimits && !fitsLimits(*input.input, extents))) return Fit::No;
+  // Strides of another library may lead to one element from several places.
+  if (input.input->isAlone && input.hasStrides) return Fit::No;
   if (input.isWritten && !array.isWritable) return Fit::ReadOnly;
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;

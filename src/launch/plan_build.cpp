@@ -183,8 +183,9 @@ void Plan::Builder::input(const Input &input) {
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
-  tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated);
-  plan.hasExclusive |= tensor.isExclusive && (input.isField || ++plan.updatedArrays > 1);
+  tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isAlone);
+  plan.hasExclusive |= tensor.isExclusive && (input.isField || input.isAlone || ++plan.updatedArrays > 1);
+  tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
   plan.tensors.push_back(std::move(tensor));
   plan.tensorSlots.push_back(node->slot);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <set>
 #include <string>
 #include <structmember.h>
 
@@ -449,6 +450,38 @@ static PyObject *overlap(PyObject *, PyObject *args) {
   });
 }
 
+static PyObject *listShared(PyObject *, PyObject *sequence) {
+  return guard([&]() -> PyObject * {
+    Ref objects = Ref::adopt(PySequence_Fast(sequence, "list_shared takes a list"));
+    struct Entry {
+      MemoryRange range;
+      PyObject *object;
+      Py_ssize_t number;
+    };
+    std::vector<Entry> entries;
+    std::set<Py_ssize_t> shared;
+    if (!objects) return nullptr;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(objects.get()); ++i) {
+      PyObject *object = PySequence_Fast_GET_ITEM(objects.get(), i);
+      ExternalArray array;
+      if (isTensor(object) || readExternal(object, array))
+        entries.push_back({getMemoryRange(object), object, i});
+      else
+        shared.insert(i); // its memory is not known yet
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.range < b.range; });
+    for (size_t i = 0; i < entries.size(); ++i)
+      for (size_t k = i + 1; k < entries.size() && entries[k].range.first < entries[i].range.second; ++k)
+        if (mayOverlap(entries[i].object, entries[k].object)) shared.insert({entries[i].number, entries[k].number});
+    Ref numbers = Ref::adopt(PyList_New(0));
+    for (Py_ssize_t number : shared) {
+      Ref value = Ref::adopt(PyLong_FromSsize_t(number));
+      if (PyList_Append(numbers.get(), value.get()) != 0) return nullptr;
+    }
+    return numbers.release();
+  });
+}
+
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors.first; object; object = object->next)
@@ -553,6 +586,7 @@ void addTensorTypes(PyObject *module) {
       addType(module, {"quadrants._runtime.TensorBase", sizeof(WrapperObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, wrapperSlots});
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
+      {"list_shared", listShared, METH_O, "Numbers of the containers and arrays of a list that may share memory with another one of it."},
       {"clear_companions", clearCompanions, METH_O, "Set all gradients (1) or tangents (2) to zero; those that are zero cost nothing."},
       {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each one that has memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},

@@ -7,9 +7,6 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-/// Fields that are known to overlap others are one memory.
-constexpr uint64_t kOverlappingFields = ~uint64_t(0);
-
 static uint64_t getTensorId(TensorArgumentOp argument) {
   auto type = cast<ir::TensorType>(argument.getType());
   bool isArray = llvm::is_contained(type.getExtents(), layout::kDynamic);

@@ -35,6 +35,9 @@ template <> struct llvm::DenseMapInfo<qd::passes::Root> {
 
 namespace qd::passes {
 
+/// The id of fields that are known to overlap others: they are one memory.
+inline constexpr uint64_t kOverlappingFields = ~uint64_t(0);
+
 /// The memory of a place or container.
 Root findRoot(mlir::Value place);
 

@@ -30,6 +30,14 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
   let description = "Outside debug mode an assertion of the user has no effect at all.";
 }
 
+def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
+  let summary = "for => for parallel, on one thread, where every iteration has what is written for itself.";
+  let description = [{
+    An element that is written has all indices of the loop among its own, each at the same place wherever the container is accessed.
+    Loops with few iterations stay serial.
+  }];
+}
+
 def CheckBounds : QdPass<"qd-check-bounds"> {
   let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components.";
   let description = [{

@@ -37,6 +37,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
 
   // Before tasks: what an assertion computes for its text alone would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
+  if (options.widen && !traits.hasGrids) pipeline.addPass(createWidenSerialLoops());
   // After the user's assertions are gone, before loops and bounds come apart.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());

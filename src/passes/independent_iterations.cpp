@@ -1,0 +1,176 @@
+#include "passes/independent_iterations.h"
+
+#include "ir/attributes.h"
+#include "passes/accesses.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+namespace {
+
+/// Among the indices of an element: for each index of the loop, the positions at which it stands. Bit n is position n.
+using Positions = SmallVector<uint32_t, 4>;
+
+/// What a function is given: for each parameter the loop's index that it is, or -1, and the memory that it is a place of.
+struct Frame {
+  Block *body = nullptr; ///< of the function; null: the loop's own
+  std::vector<int> indices;
+  std::vector<std::pair<uint32_t, uint64_t>> roots;
+
+  auto getKey() const { return std::tuple(body, indices, roots); }
+};
+
+/// One loop and what it calls.
+class LoopScan {
+public:
+  LoopScan(ForOp loop, const DenseMap<StringAttr, FuncOp> &functions) : loop(loop), functions(functions) {}
+
+  bool run(DenseSet<uint64_t> &writtenTensors) {
+    if (!scan(loop.getBody(), {})) return false;
+    for (Root root : written) {
+      auto found = positions.find(root);
+      if (found == positions.end() || llvm::is_contained(found->second, 0u)) return false;
+      writtenTensors.insert(root.id);
+    }
+    return true;
+  }
+
+private:
+  bool scan(Region &region, const Frame &frame) {
+    return !region.walk([&](Operation *op) { return look(op, frame) ? WalkResult::advance() : WalkResult::interrupt(); }).wasInterrupted();
+  }
+
+  bool look(Operation *op, const Frame &frame) {
+    if (op->hasAttr(kVolatile)) return false;
+    if (auto element = dyn_cast<ElementOp>(op)) return note(element, frame);
+    if (auto load = dyn_cast<LoadOp>(op)) return isKnown(findMemory(load.getRef(), frame));
+    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), frame);
+    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), frame);
+    if (auto call = dyn_cast<CallOp>(op)) return enter(call, frame);
+    if (isa<BreakOp>(op)) return findLoopAround(op) != loop;
+    if (isa<ReturnOp>(op)) return frame.body != nullptr;
+    // Checks are stripped where they do not count, and where they do nobody asks for independent iterations.
+    return isa<LocalOp, IfOp, ForOp, WhileOp, YieldOp, ContinueOp, ConditionOp, AssertOp>(op) || isPure(op);
+  }
+
+  static Operation *findLoopAround(Operation *op) {
+    do op = op->getParentOp();
+    while (!isa<ForOp, WhileOp>(op));
+    return op;
+  }
+
+  /// The memory of a place, in the terms of the loop.
+  static Root findMemory(Value place, const Frame &frame) {
+    while (Operation *definition = place.getDefiningOp()) {
+      if (!isa<ComponentOp, ElementOp>(definition)) return findRoot(place);
+      place = definition->getOperand(0);
+    }
+    auto parameter = cast<BlockArgument>(place);
+    if (!frame.body || parameter.getOwner() != frame.body) return {};
+    auto [kind, id] = frame.roots[parameter.getArgNumber()];
+    return {Root::Kind(kind), id};
+  }
+
+  static bool isKnown(Root root) { return root.kind == Root::Kind::Local || root.kind == Root::Kind::Tensor; }
+
+  /// The number of the loop's index that a value is, or -1.
+  int findOwnIndex(Value value, const Frame &frame) {
+    for (;;) {
+      if (auto argument = dyn_cast<BlockArgument>(value)) {
+        if (argument.getOwner() != (frame.body ? frame.body : &loop.getBody().front())) return -1;
+        return frame.body ? frame.indices[argument.getArgNumber()] : int(argument.getArgNumber());
+      }
+      Operation *definition = value.getDefiningOp();
+      if (auto cast = dyn_cast<CastOp>(definition)) {
+        auto from = dyn_cast<IntegerType>(cast.getOperand().getType()), to = dyn_cast<IntegerType>(cast.getType());
+        if (!from || !to || to.getWidth() < from.getWidth()) return -1;
+        value = cast.getOperand();
+      } else if (auto load = dyn_cast<LoadOp>(definition)) {
+        value = findOnlyValue(load.getRef().getDefiningOp<LocalOp>());
+        if (!value) return -1;
+      } else {
+        return -1;
+      }
+    }
+  }
+
+  /// What a variable is assigned in one place only, where nothing else is done with it than to read it.
+  static Value findOnlyValue(LocalOp local) {
+    Value only;
+    if (!local) return only;
+    for (Operation *user : local->getUsers()) {
+      if (isa<LoadOp>(user)) continue;
+      auto store = dyn_cast<StoreOp>(user);
+      if (!store || only) return Value();
+      only = store.getValue();
+    }
+    return only;
+  }
+
+  bool note(ElementOp element, const Frame &frame) {
+    Root root = findMemory(element.getTensor(), frame);
+    if (!isKnown(root)) return false;
+    Positions here(loop.getRank(), 0);
+    for (auto [position, index] : llvm::enumerate(element.getIndices()))
+      if (int own = findOwnIndex(index, frame); own >= 0 && position < 32) here[size_t(own)] |= 1u << position;
+    auto [known, isNew] = positions.try_emplace(root, here);
+    if (!isNew)
+      for (auto [all, one] : llvm::zip(known->second, here)) all &= one;
+    return true;
+  }
+
+  bool write(Value place, const Frame &frame) {
+    Root root = findMemory(place, frame);
+    if (root.kind == Root::Kind::Local) {
+      auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
+      return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local);
+    }
+    if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
+    written.insert(root);
+    return true;
+  }
+
+  bool enter(CallOp call, const Frame &frame) {
+    FuncOp function = functions.lookup(call.getCalleeAttr().getAttr());
+    if (!function) return false;
+    Frame inner{&function.getBody().front(), {}, {}};
+    for (Value operand : call.getArguments()) {
+      bool isPlace = isa<RefType, ir::TensorType>(operand.getType());
+      inner.indices.push_back(isPlace ? -1 : findOwnIndex(operand, frame));
+      Root root = isPlace ? findMemory(operand, frame) : Root();
+      inner.roots.emplace_back(uint32_t(root.kind), root.id);
+    }
+    return !entered.insert(inner.getKey()).second || scan(function.getBody(), inner);
+  }
+
+  ForOp loop;
+  const DenseMap<StringAttr, FuncOp> &functions;
+  DenseMap<Root, Positions> positions;
+  DenseSet<Root> written;
+  std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
+};
+
+/// Whether the loop counts up from a constant that is not negative, so that no index stands for another one.
+bool countsUp(ForOp loop) {
+  return loop.getStep().empty() && llvm::all_of(loop.getLower(), [](Value lower) {
+           std::optional<int64_t> known = findInteger(lower);
+           return known && *known >= 0;
+         });
+}
+
+} // namespace
+
+IndependentIterations::IndependentIterations(ModuleOp module) {
+  for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymNameAttr()] = function;
+}
+
+bool IndependentIterations::areIndependent(ForOp loop, DenseSet<uint64_t> &written) const {
+  return countsUp(loop) && LoopScan(loop, functions).run(written);
+}
+
+} // namespace qd::passes

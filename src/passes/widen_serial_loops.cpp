@@ -1,0 +1,105 @@
+// widen_serial_loops.cpp: serial loops whose order shows nowhere run several iterations at once
+//
+// In:   a kernel whose loops stand at its top; tensor arguments that say how they are at the launch for which the kernel is compiled.
+// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread. The kernel says what this rests on.
+// Here: before tasks are split, which tells parallel loops from the rest.
+#include "artifact/artifact.h"
+#include "ir/attributes.h"
+#include "passes/assumptions.h"
+#include "passes/independent_iterations.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Pass/Pass.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+#define GEN_PASS_DEF_WIDENSERIALLOOPS
+#include "passes/passes.h.inc"
+
+namespace {
+
+/// What the code is made for, in the order of `kExtents`: an argument's offset, an axis, and whether it has many elements.
+using Extent = std::tuple<int32_t, int32_t, int32_t>;
+
+class Widener {
+public:
+  Widener(ModuleOp module, KernelOp kernel) : iterations(module), kernel(kernel) {
+    module.walk([&](TensorArgumentOp argument) {
+      if (argument->hasAttr(kShares)) shared.insert(argument.getOffset());
+      if (!argument.getField()) arrays.insert(argument.getOffset());
+    });
+  }
+
+  void run() {
+    for (ForOp loop : kernel.getBody().front().getOps<ForOp>())
+      if (!loop.getParallel()) look(loop);
+    Builder builder(kernel.getContext());
+    if (!alone.empty()) kernel->setAttr(kAlone, builder.getDenseI32ArrayAttr(llvm::to_vector(alone)));
+    SmallVector<int32_t> numbers;
+    for (auto [offset, axis, isMany] : extents) numbers.append({offset, axis, isMany});
+    if (!numbers.empty()) kernel->setAttr(kExtents, builder.getDenseI32ArrayAttr(numbers));
+  }
+
+private:
+  void look(ForOp loop) {
+    llvm::DenseSet<uint64_t> written;
+    if (!iterations.areIndependent(loop, written)) return;
+    if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
+    Value end = loop.getUpper().back();
+    while (auto cast = end.getDefiningOp<CastOp>()) end = cast.getOperand();
+    bool isMany;
+    if (std::optional<int64_t> known = findInteger(end)) {
+      isMany = *known >= artifact::kManyElements;
+    } else if (auto extent = end.getDefiningOp<ExtentOp>()) {
+      auto argument = extent.getTensor().getDefiningOp<TensorArgumentOp>();
+      auto many = argument ? argument->getAttrOfType<IntegerAttr>(kManyAxes) : IntegerAttr();
+      if (!many) return;
+      auto axis = int32_t(extent.getAxis());
+      isMany = many.getInt() >> axis & 1;
+      extents.emplace(int32_t(argument.getOffset()), axis, isMany);
+    } else {
+      return;
+    }
+    if (!isMany) return;
+    loop.setParallel(true);
+    loop.setMaxThreads(1);
+    for (uint64_t offset : written)
+      if (arrays.contains(offset)) alone.insert(int32_t(offset));
+  }
+
+  IndependentIterations iterations;
+  KernelOp kernel;
+  llvm::DenseSet<uint64_t> shared, arrays;
+  std::set<int32_t> alone;
+  std::set<Extent> extents;
+};
+
+struct WidenSerialLoopsPass : impl::WidenSerialLoopsBase<WidenSerialLoopsPass> {
+  void runOnOperation() override {
+    for (KernelOp kernel : getOperation().getOps<KernelOp>())
+      if (!kernel->hasAttr(kDerivative)) Widener(getOperation(), kernel).run();
+  }
+};
+
+} // namespace
+
+void collectAssumptions(ModuleOp module, artifact::Artifact &artifact) {
+  llvm::DenseMap<int32_t, artifact::Input *> inputs;
+  for (artifact::Input &input : artifact.inputs) inputs[int32_t(input.offset)] = &input;
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    if (auto alone = kernel->getAttrOfType<DenseI32ArrayAttr>(kAlone))
+      for (int32_t offset : alone.asArrayRef()) inputs.at(offset)->isAlone = true;
+    auto extents = kernel->getAttrOfType<DenseI32ArrayAttr>(kExtents);
+    for (ArrayRef<int32_t> rest = extents ? extents.asArrayRef() : ArrayRef<int32_t>(); !rest.empty(); rest = rest.drop_front(3)) {
+      artifact::Input &input = *inputs.at(rest[0]);
+      (rest[2] ? input.manyAxes : input.fewAxes) |= 1u << rest[1];
+    }
+  }
+}
+
+} // namespace qd::passes
