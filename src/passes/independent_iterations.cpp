@@ -30,17 +30,27 @@ class LoopScan {
 public:
   LoopScan(ForOp loop, const DenseMap<StringAttr, FuncOp> &functions) : loop(loop), functions(functions) {}
 
-  bool run(DenseSet<uint64_t> &writtenTensors) {
-    if (!scan(loop.getBody(), {})) return false;
-    for (Root root : written) {
-      auto found = positions.find(root);
-      if (found == positions.end() || llvm::is_contained(found->second, 0u)) return false;
-      writtenTensors.insert(root.id);
+  uint32_t run(DenseSet<uint64_t> &writtenTensors) {
+    if (!scan(loop.getBody(), {})) return 0;
+    uint32_t axes = 0;
+    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+      bool hasPlace = llvm::all_of(written, [&](Root root) {
+        auto found = positions.find(root);
+        return found != positions.end() && found->second[axis] != 0;
+      });
+      if (hasPlace && countsUp(axis)) axes |= 1u << axis;
     }
-    return true;
+    for (Root root : written) writtenTensors.insert(root.id);
+    return axes;
   }
 
 private:
+  /// Whether the axis counts up from a constant that is not negative, so that no index stands for another one.
+  bool countsUp(unsigned axis) {
+    std::optional<int64_t> lower = findInteger(loop.getLower()[axis]);
+    return loop.getStep().empty() && lower && *lower >= 0;
+  }
+
   bool scan(Region &region, const Frame &frame) {
     return !region.walk([&](Operation *op) { return look(op, frame) ? WalkResult::advance() : WalkResult::interrupt(); }).wasInterrupted();
   }
@@ -155,22 +165,12 @@ private:
   std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
 };
 
-/// Whether the loop counts up from a constant that is not negative, so that no index stands for another one.
-bool countsUp(ForOp loop) {
-  return loop.getStep().empty() && llvm::all_of(loop.getLower(), [](Value lower) {
-           std::optional<int64_t> known = findInteger(lower);
-           return known && *known >= 0;
-         });
-}
-
 } // namespace
 
 IndependentIterations::IndependentIterations(ModuleOp module) {
   for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymNameAttr()] = function;
 }
 
-bool IndependentIterations::areIndependent(ForOp loop, DenseSet<uint64_t> &written) const {
-  return countsUp(loop) && LoopScan(loop, functions).run(written);
-}
+uint32_t IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written) const { return LoopScan(loop, functions).run(written); }
 
 } // namespace qd::passes

@@ -36,7 +36,7 @@ public:
   }
 
   void run() {
-    for (ForOp loop : kernel.getBody().front().getOps<ForOp>())
+    for (ForOp loop : llvm::to_vector(kernel.getBody().front().getOps<ForOp>()))
       if (!loop.getParallel()) look(loop);
     Builder builder(kernel.getContext());
     if (!alone.empty()) kernel->setAttr(kAlone, builder.getDenseI32ArrayAttr(llvm::to_vector(alone)));
@@ -48,28 +48,57 @@ public:
 private:
   void look(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
-    if (!iterations.areIndependent(loop, written)) return;
+    uint32_t axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
-    Value end = loop.getUpper().back();
-    while (auto cast = end.getDefiningOp<CastOp>()) end = cast.getOperand();
-    bool isMany;
-    if (std::optional<int64_t> known = findInteger(end)) {
-      isMany = *known >= artifact::kManyElements;
-    } else if (auto extent = end.getDefiningOp<ExtentOp>()) {
-      auto argument = extent.getTensor().getDefiningOp<TensorArgumentOp>();
-      auto many = argument ? argument->getAttrOfType<IntegerAttr>(kManyAxes) : IntegerAttr();
-      if (!many) return;
-      auto axis = int32_t(extent.getAxis());
-      isMany = many.getInt() >> axis & 1;
-      extents.emplace(int32_t(argument.getOffset()), axis, isMany);
-    } else {
+    for (unsigned axis = loop.getRank(); axis-- > 0;) {
+      if (!(axes >> axis & 1) || !isLong(loop.getUpper()[axis])) continue;
+      bool isWhole = axes == (1u << loop.getRank()) - 1 && axis + 1 == loop.getRank();
+      ForOp outer = isWhole ? loop : interchange(loop, axis);
+      outer.setParallel(true);
+      outer.setMaxThreads(1);
+      for (uint64_t offset : written)
+        if (arrays.contains(offset)) alone.insert(int32_t(offset));
       return;
     }
-    if (!isMany) return;
-    loop.setParallel(true);
-    loop.setMaxThreads(1);
-    for (uint64_t offset : written)
-      if (arrays.contains(offset)) alone.insert(int32_t(offset));
+  }
+
+  /// Whether a loop that ends there takes enough iterations; notes what that depends on.
+  bool isLong(Value end) {
+    while (auto cast = end.getDefiningOp<CastOp>()) end = cast.getOperand();
+    if (std::optional<int64_t> known = findInteger(end)) return *known >= artifact::kManyElements;
+    auto extent = end.getDefiningOp<ExtentOp>();
+    auto argument = extent ? extent.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+    auto many = argument ? argument->getAttrOfType<IntegerAttr>(kManyAxes) : IntegerAttr();
+    if (!many) return false;
+    auto axis = int32_t(extent.getAxis());
+    bool isMany = many.getInt() >> axis & 1;
+    extents.emplace(int32_t(argument.getOffset()), axis, isMany);
+    return isMany;
+  }
+
+  /// A loop over this axis around one over the others.
+  static ForOp interchange(ForOp loop, unsigned axis) {
+    OpBuilder builder(loop);
+    auto outer = ForOp::create(builder, loop.getLoc(), loop.getLower()[axis], loop.getUpper()[axis], ValueRange(), /*parallel=*/false,
+                               loop.getBlockDimAttr(), IntegerAttr(), loop.getNameAttr());
+    outer->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    Block &around = outer.getBody().emplaceBlock();
+    Value index = around.addArgument(loop.getLower()[axis].getType(), loop.getLoc());
+    Block &body = loop.getBody().front();
+    body.getArgument(axis).replaceAllUsesWith(index);
+    body.eraseArgument(axis);
+    builder.setInsertionPointToStart(&around);
+    auto without = [&](OperandRange bounds) {
+      SmallVector<Value> rest(bounds);
+      rest.erase(rest.begin() + axis);
+      return rest;
+    };
+    auto inner = ForOp::create(builder, loop.getLoc(), without(loop.getLower()), without(loop.getUpper()), ValueRange(),
+                               /*parallel=*/false, IntegerAttr(), IntegerAttr(), StringAttr());
+    inner.getBody().takeBody(loop.getBody());
+    YieldOp::create(builder, loop.getLoc());
+    loop.erase();
+    return outer;
   }
 
   IndependentIterations iterations;
