@@ -318,6 +318,12 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), begin, end, input.isWritten});
   }
   store(input, argument, array.data, extents, strides);
+  // A view may begin where the last one did and reach further.
+  if (hasExclusive) {
+    const void *end = array.getRange().second;
+    hasMoved |= input.end != end;
+    input.end = end;
+  }
   return Fit::Yes;
 }
 

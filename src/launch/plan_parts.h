@@ -22,6 +22,7 @@ struct Plan::TensorInput {
   bool hasKnownExtents = false;  ///< an array whose annotation says some extents
   bool hasExtentLimits = false;  ///< the code is made for many or few elements along some axes
   const void *address = nullptr; ///< at the last launch
+  const void *end = nullptr;     ///< of an array of another library, at the last launch
 };
 
 struct Plan::ValueInput {

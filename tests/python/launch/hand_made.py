@@ -151,7 +151,9 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
     for item in made.inputs:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
         out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
-        out += struct.pack("<qQQ?????II", item.component_stride, 0, 0, item.is_field, item.is_written, item.is_updated, item.may_alias, item.is_alone, item.many_axes, item.few_axes)
+        out += struct.pack("<qQQ", item.component_stride, 0, 0)
+        out += struct.pack("<?????", item.is_field, item.is_written, item.is_updated, item.may_alias, item.is_alone)
+        out += struct.pack("<II", item.many_axes, item.few_axes)
         out += struct.pack("<?Q", False, 0) * 2  # any elements are read and written
     out += struct.pack("<Q", len(made.dependencies))
     for kind, path in made.dependencies:

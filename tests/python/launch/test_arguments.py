@@ -153,6 +153,57 @@ def test_two_fields_of_one_layout_share_code_and_one_field_twice_does_not(compil
     assert (compiler.calls, x[0], y[0]) == (2, 3, 1)
 
 
+def test_code_for_many_elements_and_code_for_few_are_apart(compiler: Any) -> None:
+    @qd.kernel
+    def f(x: qd.types.NDArray[qd.f32, 2]) -> None:
+        pass
+
+    def make(arguments: tuple[Any, ...]) -> HandMade:
+        is_many = arguments[0].shape[1] >= 8
+        limits = {"many_axes": 2 * is_many, "few_axes": 2 * (not is_many)}
+        inputs = [Input((0,), 0, "f32", extents=(DYNAMIC, DYNAMIC), component_stride=4, **limits)]
+        return HandMade(f"void qd_kernel(QdKernelContext *c) {{ **(float **)c->arguments += {1 + 9 * is_many}; }}", inputs)
+
+    compiler.attach(f, make)
+    shapes = [(9, 3), (9, 7), (2, 8), (2, 20), (2, 7)]
+    for make_array in (lambda shape: np.zeros(shape, np.float32), lambda shape: qd.ndarray(qd.f32, shape)):
+        arrays = [make_array(shape) for shape in shapes]
+        for array in arrays:
+            f(array)
+        assert [array[0, 0] for array in arrays] == [1, 1, 10, 10, 1]
+    assert compiler.calls == 2
+
+
+def test_an_array_that_has_to_be_alone_is(compiler: Any) -> None:
+    @qd.kernel
+    def f(x: qd.types.NDArray[qd.f32, 1], y: qd.types.NDArray[qd.f32, 1]) -> None:
+        pass
+
+    def make(arguments: tuple[Any, ...]) -> HandMade:
+        shared = bool(_runtime.list_shared(list(arguments)))
+        inputs = [Input((i,), 16 * i, "f32", extents=(DYNAMIC,), component_stride=4, is_alone=i == 0 and not shared) for i in (0, 1)]
+        return HandMade(f"void qd_kernel(QdKernelContext *c) {{ **(float **)c->arguments += {100 if shared else 1}; }}", inputs)
+
+    compiler.attach(f, make)
+    x, y = np.zeros(40, np.float32), np.zeros(40, np.float32)
+    f(x, y)
+    assert (compiler.calls, x[0]) == (1, 1)
+    f(x[:20], x[20:])
+    assert (compiler.calls, x[0]) == (1, 2)
+    f(x[:21], x[20:])  # from where the last ones were
+    assert (compiler.calls, x[0]) == (2, 102)
+    f(x, y)
+    assert (compiler.calls, x[0]) == (2, 103)
+
+
+def test_containers_that_share_memory_are_listed(compiler: Any) -> None:
+    x, y = np.zeros(40, np.float32), qd.ndarray(qd.f32, 8)
+    assert _runtime.list_shared([x[:20], y, x[20:]]) == []
+    assert _runtime.list_shared([x[:20], y, x[19:], y, x[39:]]) == [0, 1, 2, 3, 4]
+    with pytest.raises(TypeError):
+        _runtime.list_shared(3)
+
+
 def test_members_of_one_buffer_that_interleave_do_not_overlap() -> None:
     qd.init(offline_cache=False)
     point = qd.types.struct(a=qd.f32, b=qd.types.vector(3, qd.f32))

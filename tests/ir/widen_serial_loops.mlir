@@ -1,0 +1,155 @@
+// RUN: qd-opt %s --qd-widen-serial-loops --split-input-file | FileCheck %s
+
+// Each iteration has the elements that it writes for itself. The kernel says how long and how alone the arrays are.
+// CHECK-LABEL: qd.kernel @own
+// CHECK-SAME: qd.alone = array<i32: 0>
+// CHECK-SAME: qd.extents = array<i32: 0, 0, 1>
+// CHECK: qd.for parallel {{.*}} attributes {max_threads = 1 : i32, name = "fill"}
+qd.kernel @own [] attributes {argument_bytes = 32 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32} : !qd.tensor<f32, [?], [], 4>
+  %y = qd.tensor_argument "y" at 16 position 1 {qd.many_axes = 1 : i32} : !qd.tensor<f32, [?], [], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.extent %x 0 : !qd.tensor<f32, [?], [], 4> -> si32
+  qd.for (%zero) to (%end) : (si32) to (si32) attributes {name = "fill"} {
+  ^body(%i: si32):
+    %copy = qd.local : !qd.ref<si32>
+    qd.store %i, %copy : !qd.ref<si32>
+    %j = qd.load %copy : !qd.ref<si32>
+    %from = qd.element %y[%zero] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    %to = qd.element %x[%j] : !qd.tensor<f32, [?], [], 4>, si32 -> !qd.ref<f32>
+    %value = qd.load %from : !qd.ref<f32>
+    qd.store %value, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A short array at this launch: code for others is made when one comes.
+// CHECK-LABEL: qd.kernel @short
+// CHECK-NOT: qd.alone
+// CHECK-SAME: qd.extents = array<i32: 0, 0, 0>
+// CHECK-NOT: qd.for parallel
+qd.kernel @short [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 0 : i32} : !qd.tensor<si32, [?], [], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.extent %x 0 : !qd.tensor<si32, [?], [], 4> -> si32
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Memory that two arguments share at this launch.
+// CHECK-LABEL: qd.kernel @shared
+// CHECK-NOT: qd.for parallel
+qd.kernel @shared [] attributes {argument_bytes = 16 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32, qd.shares} : !qd.tensor<si32, [?], [], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.extent %x 0 : !qd.tensor<si32, [?], [], 4> -> si32
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// What the last iteration wrote is read, a variable is carried on, one element is everybody's, and a loop is left: in order.
+// CHECK-LABEL: qd.kernel @in_order
+// CHECK-NOT: qd.for parallel
+qd.kernel @in_order [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %sum = qd.local : !qd.ref<si32>
+  %zero = qd.constant 0 : si32
+  %one = qd.constant 1 : si32
+  %end = qd.constant 60 : si32
+  qd.for (%one) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %before = qd.binary sub %i, %one : si32, si32 -> si32
+    %from = qd.element %x[%before] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %to = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %value = qd.load %from : !qd.ref<si32>
+    qd.store %value, %to : !qd.ref<si32>
+    qd.yield
+  }
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.store %i, %sum : !qd.ref<si32>
+    qd.yield
+  }
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%one] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    %old = qd.atomic add %to, %i : !qd.ref<si32>
+    qd.yield
+  }
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    %to = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    %stop = qd.constant true
+    qd.if %stop {
+      qd.break
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// One of two axes is enough: the loop over it goes around the other.
+// CHECK-LABEL: qd.kernel @columns
+// CHECK-DAG: %[[ROWS:.*]] = qd.constant 3 : si32
+// CHECK-DAG: %[[COLUMNS:.*]] = qd.constant 40 : si32
+// CHECK: qd.for parallel (%{{.*}}) to (%[[COLUMNS]])
+// CHECK-NEXT: ^bb0(%[[J:.*]]: si32):
+// CHECK: qd.for (%{{.*}}) to (%[[ROWS]])
+// CHECK-NEXT: ^bb0(%[[I:.*]]: si32):
+// CHECK: qd.element %{{.*}}[%[[J]]]
+// CHECK: qd.store %[[I]]
+qd.kernel @columns [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [40], [4], 4>
+  %zero = qd.constant 0 : si32
+  %rows = qd.constant 3 : si32
+  %columns = qd.constant 40 : si32
+  qd.for (%zero, %zero) to (%rows, %columns) : (si32, si32) to (si32, si32) {
+  ^body(%i: si32, %j: si32):
+    %to = qd.element %x[%j] : !qd.tensor<si32, [40], [4], 4>, si32 -> !qd.ref<si32>
+    qd.store %i, %to : !qd.ref<si32>
+    qd.yield
+  }
+}
+
+// -----
+
+// A function is looked at with what it is called with.
+// CHECK-LABEL: qd.kernel @calls
+// CHECK: qd.for parallel
+// CHECK-NOT: qd.for parallel
+qd.kernel @calls [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 64 : si32
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.call @put(%i, %x) : (si32, !qd.tensor<si32, [64], [4], 4>) -> ()
+    qd.yield
+  }
+  qd.for (%zero) to (%end) : (si32) to (si32) {
+  ^body(%i: si32):
+    qd.call @put(%zero, %x) : (si32, !qd.tensor<si32, [64], [4], 4>) -> ()
+    qd.yield
+  }
+}
+qd.func @put(%i: si32, %x: !qd.tensor<si32, [64], [4], 4>) {
+  %to = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>
+  qd.store %i, %to : !qd.ref<si32>
+  qd.return
+}
