@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <set>
 
@@ -50,16 +51,16 @@ private:
     llvm::DenseSet<uint64_t> written;
     uint32_t axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
-    for (unsigned axis = loop.getRank(); axis-- > 0;) {
-      if (!(axes >> axis & 1) || !isLong(loop.getUpper()[axis])) continue;
-      bool isWhole = axes == (1u << loop.getRank()) - 1 && axis + 1 == loop.getRank();
-      ForOp outer = isWhole ? loop : interchange(loop, axis);
-      outer.setParallel(true);
-      outer.setMaxThreads(1);
-      for (uint64_t offset : written)
-        if (arrays.contains(offset)) alone.insert(int32_t(offset));
-      return;
-    }
+    if (axes == 0) return;
+    // The last one: there neighbours in memory are neighbours in the loop.
+    unsigned axis = llvm::Log2_32(axes);
+    if (!isLong(loop.getUpper()[axis])) return;
+    bool isWhole = axes == (1u << loop.getRank()) - 1;
+    ForOp outer = isWhole ? loop : interchange(loop, axis);
+    outer.setParallel(true);
+    outer.setMaxThreads(1);
+    for (uint64_t offset : written)
+      if (arrays.contains(offset)) alone.insert(int32_t(offset));
   }
 
   /// Whether a loop that ends there takes enough iterations; notes what that depends on.
