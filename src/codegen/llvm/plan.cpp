@@ -17,6 +17,8 @@ constexpr double kUnknownRounds = 16;
 constexpr double kChunkCycles = 60000;
 /// Beyond this size the code of a loop body is emitted once, always under a mask.
 constexpr int64_t kSeparateTailSize = 1500;
+/// The same for loops on one thread, of which large programs have many: twice the code would take longer than it saves.
+constexpr int64_t kSeparateTailSizeOfOneThread = 64;
 
 /// Constant bounds: what lies between them.
 std::optional<int64_t> getLength(ir::ForOp loop, unsigned axis) {
@@ -151,7 +153,7 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(plan.lanes);
   plan.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
-  plan.separateTail = plan.lanes > 1 && module.getSize(body) <= kSeparateTailSize;
+  plan.separateTail = plan.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   plan.perLaneIndices = plan.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(plan.lanes);
   // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.
