@@ -16,7 +16,7 @@ _MAX_RECORDS = 10000
 
 
 class Loop(NamedTuple):
-    """What became of a parallel loop."""
+    """What became of a parallel loop, or of a serial one that runs several iterations at once."""
 
     place: str
     """"file:line"."""
@@ -29,12 +29,12 @@ class Loop(NamedTuple):
     copies: int
     """Containers that chunks of iterations update private copies of."""
     chunk: int
-    """Iterations that are enough work to hand to a thread."""
+    """Iterations that are enough work to hand to a thread; 0 where one thread runs all."""
 
     def __str__(self) -> str:
         found = f"{self.lanes} lanes" if self.lanes > 1 else f"scalar: {self.why_scalar or 'one lane'}"
         private = [f"{count} {what}" for count, what in ((self.registers, "sums in registers"), (self.copies, "private copies")) if count]
-        return f"loop {self.place}: {', '.join([found, *private, f'chunks of {self.chunk}'])}"
+        return f"loop {self.place}: {', '.join([found, *private, f'chunks of {self.chunk}' if self.chunk else 'one thread'])}"
 
 
 class Trail(NamedTuple):

@@ -130,14 +130,14 @@ struct Site {
   }
 };
 
-/// What became of a parallel loop, for reports.
+/// What became of a parallel loop, or of a serial one that runs several iterations at once, for reports.
 struct LoopReport {
   std::vector<SourcePlace> frames;
   uint32_t lanes = 1;     ///< iterations that run side by side in one vector
   std::string whyScalar;  ///< why there is one lane only; empty when there are more
   uint32_t registers = 0; ///< reductions kept in registers
   uint32_t copies = 0;    ///< containers that chunks may update private copies of
-  int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread
+  int64_t chunk = 0;      ///< iterations that are enough work to hand to a thread; 0: one thread runs all
 };
 
 /// What the gradient of a sequential loop keeps of the way forward, for reports.

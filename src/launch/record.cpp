@@ -25,16 +25,31 @@ static std::string describeNumbers(const std::vector<int64_t> &numbers) {
   return "(" + text + (numbers.size() == 1 ? ",)" : ")");
 }
 
+/// Extents as numbers, or as what is known of them.
+static std::string describeExtents(const Input &input) {
+  std::string text;
+  for (size_t axis = 0; axis < input.layout.extents.size(); ++axis) {
+    bool isMany = axis < 32 && input.manyAxes >> axis & 1, isFew = axis < 32 && input.fewAxes >> axis & 1;
+    int64_t extent = input.layout.extents[axis];
+    std::string number = extent == layout::kDynamic ? "any" : std::to_string(extent);
+    if (isMany) number = std::to_string(artifact::kManyElements) + " or more";
+    if (isFew) number = "fewer than " + std::to_string(artifact::kManyElements);
+    text += (text.empty() ? "" : ", ") + number;
+  }
+  return "(" + text + (input.layout.extents.size() == 1 ? ",)" : ")");
+}
+
 /// What of an input the code was made for.
 static std::string describeInput(const Input &input) {
   const layout::TensorLayout &layout = input.layout;
   if (input.kind == Input::Kind::Value) return layout::describe(input.type);
-  std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " + describeNumbers(layout.extents);
+  std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " + describeExtents(input);
   if (!layout.origin.empty()) text += " from " + describeNumbers(layout.origin);
   // Extents of arrays are not known, and strides of packed arrays are none.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
   if (!isPacked) text += input.isField ? " with strides " + describeNumbers(layout.strides) : ", strided";
   if (!layout.tilings.empty()) text += ", in tiles";
+  if (input.isAlone) text += ", sharing memory with no other input";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");
 }
 

@@ -97,7 +97,7 @@ void ParallelTask::emit() {
   passes::collectPlaces(loop.getLoc(), report.frames);
   report.lanes = plan.lanes;
   report.whyScalar = plan.whyScalar;
-  report.chunk = plan.grain;
+  report.chunk = loop.getMaxThreads() == 1 ? 0 : plan.grain;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   // The loop's functions come first: they find out what crosses.
