@@ -19,7 +19,7 @@ LONG_FILE = 600
 LANGUAGE = "language and containers"
 # What files belong to beside the language, its containers and the processor. Names without their suffix, from src/ or python/quadrants/.
 CAPABILITIES = {
-    "long kernels": r"codegen/llvm/pieces|backends/cpu/parts",
+    "large programs": r"codegen/llvm/pieces|backends/cpu/parts|passes/(widen_serial_loops|independent_iterations|assumptions)",
     "devices": r"backends/(cuda/.*|link_device_library)|codegen/llvm/(grid.*|merged_tasks|host_numbers)|artifact/host_number"
     r"|frontend/with_statements|passes/host_numbers|_device_arrays|_streams|_program",
     "derivatives": r"passes/(adjoint.*|differentiate.*|derivatives|activity|lost_values|companions|normalise_exits|accessed_regions|joined)"

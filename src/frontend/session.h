@@ -115,9 +115,9 @@ public:
 private:
   std::vector<Diagnostic> mistakes;
   artifact::SourcePlace currentPlace() const;
-  void markWrittenInputs(); ///< written_inputs.cpp
+  void markWrittenInputs();  ///< written_inputs.cpp
   void describeContainers(); ///< written_inputs.cpp
-  void addCompanions();     ///< companions.cpp
+  void addCompanions();      ///< companions.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };
 

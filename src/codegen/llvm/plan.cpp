@@ -153,7 +153,8 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
   double iterations = kChunkCycles / perVector * double(plan.lanes);
   plan.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
-  plan.separateTail = plan.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
+  plan.separateTail =
+      plan.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
   plan.perLaneIndices = plan.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(plan.lanes);
   // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.

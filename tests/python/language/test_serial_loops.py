@@ -27,9 +27,10 @@ def indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def compile_loop(loop: str, names: str, preamble: str = "") -> Callable[..., None]:
+def compile_loop(loop: str, names: str, preamble: str = "", head: str = "") -> Callable[..., None]:
     parameters = ", ".join(f"{name}: {ANY}" for name in names)
-    return define(f"{preamble}\n@qd.kernel\ndef k({parameters}):\n    qd.loop_config(serialize=True)\n{indent(loop)}")["k"]
+    body = indent(f"{head}\nqd.loop_config(serialize=True)\n{loop}")
+    return define(f"{preamble}\n@qd.kernel\ndef k({parameters}):\n{body}")["k"]
 
 
 def run_in_python(loop: str, names: str, arrays: list[np.ndarray]) -> None:
@@ -77,7 +78,7 @@ DEPENDENT = [
 def test_iterations_that_meet_run_in_order(loop):
     x, y, expected = integers(20), integers(20), integers(20)
     head, _, rest = loop.rpartition("for i")
-    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}):\n{indent(head)}    qd.loop_config(serialize=True)\n{indent('for i' + rest)}")["k"]
+    kernel = compile_loop("for i" + rest, "xy", head=head)
     assert count_lanes(kernel, x, y) == 1
     run_in_python(loop, "xy", [expected, y])
     np.testing.assert_array_equal(x, expected)
@@ -245,9 +246,7 @@ def test_random_loops_give_what_python_gives(first):
         for n, m in ((4, 19), (11, 3)):
             arrays = [integers(n, m), integers(m, n), integers(m), integers(n)]
             expected = [array.copy() for array in arrays]
-            kernel = define(
-                f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}, z: {ANY}, w: {ANY}):\n{indent(head)}    qd.loop_config(serialize=True)\n{indent(loop)}"
-            )["k"]
+            kernel = compile_loop(loop, "xyzw", head=head)
             wide += count_lanes(kernel, *arrays) > 1
             run_in_python(head + loop, "xyzw", expected)
             for ours, theirs in zip(arrays, expected, strict=True):
