@@ -6,7 +6,8 @@ front of it in turn. For each scene:
 - every state at steps 1, 5, 20 and 100 is compared. The tolerance is what the reference itself makes of a displacement of 1e-6 m;
 - gradients are compared with central differences of the same package;
 - printed are seconds of start and build, cold and warm, steps per processor second, peak memory and exit status of both; --out FILE keeps
-  them, with what the reference takes in relation to ours.
+  them, with what the reference takes in relation to ours. Warm builds and steps are timed by turns, in two processes at once of which one
+  waits, and the middle one of the ratios counts: other users of a machine slow down either by half.
 
 The simulator compiles functions of its own at their first use and keeps them beside its sources: a run that nobody measures comes first.
 Ends with status 1 where a state or a gradient is off, or a process failed or said something at its exit.
@@ -17,11 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scenes import GRADIENTS, SCENES
@@ -34,6 +37,8 @@ REFERENCE = "quadrants==1.3.3"
 DISPLACEMENT = 1e-6
 # States that two correct programs may differ by where the reference did not move at all, in their own units.
 LEAST_TOLERANCE = 1e-5
+WARM_BUILDS = 3
+TURNS = 11
 
 
 @dataclass
@@ -60,21 +65,45 @@ def make_environment() -> Path:
     return python
 
 
+def make_call(python: Path, package: Path, caches: Path, scene: str, folder: str, *options: str) -> dict[str, Any]:
+    """A scene in a process of its own, as arguments of `subprocess`."""
+    variables = {
+        "PYTHONPATH": str(package),
+        "QD_OFFLINE_CACHE_FILE_PATH": str(caches / "kernels"),
+        "GS_CACHE_FILE_PATH": str(caches.parent / "meshes"),
+    }
+    return {"args": [python, HERE / "run_scene.py", scene, folder, *options], "env": {**os.environ, **variables}, "text": True}
+
+
 def run(python: Path, package: Path, caches: Path, scene: str, *options: str) -> Result:
-    """Runs a scene in a process of its own."""
+    """Runs a scene."""
     with tempfile.TemporaryDirectory() as folder:
-        variables = {
-            "PYTHONPATH": str(package),
-            "QD_OFFLINE_CACHE_FILE_PATH": str(caches / "kernels"),
-            "GS_CACHE_FILE_PATH": str(caches.parent / "meshes"),
-        }
-        command = [python, HERE / "run_scene.py", scene, folder, *options]
-        done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
+        done = subprocess.run(**make_call(python, package, caches, scene, folder, *options), capture_output=True)
         result = Result(done.returncode, (done.stdout + done.stderr).strip())
         if done.returncode == 0:
             result.figures = json.loads((Path(folder) / "figures.json").read_text())
             result.states = dict(np.load(Path(folder) / "states.npz"))
         return result
+
+
+def time_steps(python: Path, packages: dict[str, Path], caches: Path, scene: str) -> dict[str, list[float]]:
+    """Steps per processor second of each package, measured by turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes = {}
+        for name, package in packages.items():
+            call = make_call(python, package, caches / name / scene, scene, folder, "--turns")
+            processes[name] = subprocess.Popen(**call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            while processes[name].stdout.readline().strip() not in ("ready", ""):
+                pass
+        rates: dict[str, list[float]] = {name: [] for name in processes}
+        for _ in range(TURNS):
+            for name, process in processes.items():
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                rates[name].append(float(process.stdout.readline()))
+        for process in processes.values():
+            process.communicate()
+        return rates
 
 
 def compare_states(scene: str, ours: Result, reference: Result, moved: Result) -> list[str]:
@@ -104,12 +133,11 @@ def compare_gradients(scene: str, result: Result) -> list[str]:
     return [] if error < 2e-2 else [f"{scene}: the gradient is off by {error:.1e} of its size"]
 
 
-def describe(name: str, cold: Result, warm: Result) -> str:
+def describe(name: str, cold: Result, figures: dict[str, float]) -> str:
     """A line of figures."""
-    figures = cold.figures
     rate = f"{figures['steps_per_cpu_second']:9.1f} steps/s" if "steps_per_cpu_second" in figures else f"{figures['gradient_cpu']:9.3f} s"
     return (
-        f"  {name:9} start {figures['start_cpu']:5.1f}  build cold {figures['build_cpu']:6.1f}  warm {warm.figures['build_cpu']:5.1f}  "
+        f"  {name:9} start {cold.figures['start_cpu']:5.1f}  build cold {figures['build_cpu']:6.1f}  warm {figures['warm_cpu']:5.1f}  "
         f"{rate}  peak {figures['peak_mb']:5.0f} MB  status {cold.status}"
     )
 
@@ -121,20 +149,35 @@ def check_exit(name: str, scene: str, result: Result) -> list[str]:
     return [f"{scene} on {name} said: {result.output[-500:]}"] if result.output and name == "ours" else []
 
 
-def collect(cold: Result, warm: Result) -> dict[str, float]:
-    """The figures that are kept of a package: processor seconds, steps per processor second, megabytes."""
-    kept = ("build_cpu", "steps_per_cpu_second", "gradient_cpu", "peak_mb")
-    return {name: round(cold.figures[name], 3) for name in kept if name in cold.figures} | {"warm_cpu": round(warm.figures["build_cpu"], 3)}
-
-
-def relate(figures: dict[str, dict[str, float]]) -> dict[str, float]:
+def relate(figures: dict[str, dict[str, float]], by_turns: dict[str, dict[str, list[float]]]) -> dict[str, float]:
     """How many times better than the reference ours is."""
     ours, reference = figures["ours"], figures["reference"]
-    more_is_better = {"steps_per_cpu_second"}
-    return {
-        name: round(ours[name] / reference[name] if name in more_is_better else reference[name] / ours[name], 2)
-        for name in ours.keys() & reference.keys()
-    }
+    found = {name: reference[name] / ours[name] for name in ours.keys() & reference.keys()}
+    for name, lists in by_turns.items():
+        ratios = [one / other for one, other in zip(lists["ours"], lists["reference"], strict=True)]
+        found[name] = statistics.median(ratios) if name == "steps_per_cpu_second" else 1 / statistics.median(ratios)
+    return {name: round(value, 2) for name, value in sorted(found.items())}
+
+
+def measure(python: Path, packages: dict[str, Path], caches: Path, scene: str, cold: dict[str, Result]) -> dict[str, dict[str, float]]:
+    """The figures that are kept: processor seconds, steps per processor second, megabytes, and how they relate; prints them."""
+    by_turns: dict[str, dict[str, list[float]]] = {"warm_cpu": {name: [] for name in packages}}
+    for _ in range(WARM_BUILDS):
+        for name, package in packages.items():
+            warm = run(python, package, caches / name / scene, scene, "--build-only")
+            by_turns["warm_cpu"][name].append(warm.figures["build_cpu"])
+    if scene in SCENES:
+        by_turns["steps_per_cpu_second"] = time_steps(python, packages, caches, scene)
+    figures: dict[str, dict[str, float]] = {}
+    for name, result in cold.items():
+        once = {figure: result.figures[figure] for figure in ("build_cpu", "gradient_cpu", "peak_mb") if figure in result.figures}
+        middle = {figure: statistics.median(lists[name]) for figure, lists in by_turns.items()}
+        figures[name] = {figure: round(value, 3) for figure, value in (once | middle).items()}
+        print(describe(name, result, figures[name]), flush=True)
+    if len(figures) == 2:
+        figures["times_better"] = relate(figures, by_turns)
+        print(f"  {figures['times_better']}", flush=True)
+    return figures
 
 
 def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str, figures: dict[str, dict[str, float]]) -> list[str]:
@@ -144,21 +187,15 @@ def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str,
     print(scene, flush=True)
     run(python, packages["ours"], caches / "unmeasured" / scene, scene, "--build-only")
     for name, package in packages.items():
-        cold = results[name] = run(python, package, caches / name / scene, scene)
-        problems += check_exit(name, scene, cold)
-        if cold.status != 0:
-            print(f"  {name} failed with status {cold.status}: {cold.output.splitlines()[-1] if cold.output else ''}", flush=True)
-            continue
-        warm = run(python, package, caches / name / scene, scene, "--build-only")
-        problems += check_exit(name, scene, warm)
-        if warm.status == 0:
-            print(describe(name, cold, warm), flush=True)
-            figures[name] = collect(cold, warm)
-        if scene in GRADIENTS:
-            off = compare_gradients(scene, cold)
+        result = results[name] = run(python, package, caches / name / scene, scene)
+        problems += check_exit(name, scene, result)
+        if result.status == 0 and scene in GRADIENTS:
+            off = compare_gradients(scene, result)
             problems += off if name == "ours" else []
-    good = {name for name, result in results.items() if result.status == 0}
-    if good == {"ours", "reference"} and scene in SCENES:
+    if any(result.status != 0 for result in results.values()):
+        return problems
+    figures |= measure(python, packages, caches, scene, results)
+    if len(results) == 2 and scene in SCENES:
         moved = run(python, packages["reference"], caches / "reference" / scene, scene, "--displacement", str(DISPLACEMENT))
         problems += compare_states(scene, results["ours"], results["reference"], moved)
     return problems
@@ -182,8 +219,6 @@ def main() -> None:
         for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
             figures = kept[scene] = {}
             problems += run_scene(python, packages, Path(caches), scene, figures)
-            if len(figures) == 2:
-                figures["times_better"] = relate(figures)
             if chosen.out:
                 chosen.out.write_text(json.dumps({"packages": [*PACKAGES, REFERENCE], "scenes": kept}, indent=1, sort_keys=True) + "\n")
     print("\n".join(problems) or "all right")

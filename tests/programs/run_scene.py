@@ -1,7 +1,8 @@
-"""Runs one scene in this process and writes what came of it: python run_scene.py NAME FOLDER [--displacement metres] [--build-only]
+"""Runs one scene in this process: python run_scene.py NAME FOLDER [--displacement metres] [--build-only | --turns]
 
 FOLDER gets states.npz (arrays "step/name") and figures.json: seconds of import and start, of the build (up to the end of the first step),
-steps per processor second, peak memory. Processor seconds are those of this process.
+peak memory. Processor seconds are those of this process. With --turns it then says "ready", and answers each line of its input with the
+steps per processor second of some more steps.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from scenes import GRADIENTS, SCENES
+from scenes import GRADIENTS, SCENES, Run
 
 COMPARED_STEPS = (1, 5, 20, 100)
 
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--displacement", type=float, default=0.0)
     parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--turns", action="store_true")
     chosen = parser.parse_args()
     begin = Marks()
     import genesis as gs  # what it takes to start is measured
@@ -34,10 +37,13 @@ def main() -> None:
     if chosen.scene in GRADIENTS:
         figures |= run_gradient(gs, chosen.scene, chosen.displacement, states)
     else:
-        figures |= run_steps(gs, chosen.scene, chosen.displacement, chosen.build_only, states)
+        run, built = build_and_run(gs, chosen.scene, chosen.displacement, chosen.build_only, states)
+        figures |= built
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     np.savez(chosen.folder / "states.npz", **states)
     (chosen.folder / "figures.json").write_text(json.dumps(figures))
+    if chosen.turns:
+        take_turns(run, SCENES[chosen.scene].timed_steps)
 
 
 class Marks:
@@ -50,26 +56,30 @@ class Marks:
         return {f"{name}_cpu": time.process_time() - self.processor, f"{name}_wall": time.perf_counter() - self.wall}
 
 
-def run_steps(gs: object, name: str, displacement: float, build_only: bool, states: dict[str, np.ndarray]) -> dict[str, float]:
-    """Builds the scene, keeps the compared states, then times steps."""
-    scene, begin = SCENES[name], Marks()
-    run = scene.build(gs, displacement)
+def build_and_run(
+    gs: object, name: str, displacement: float, build_only: bool, states: dict[str, np.ndarray]
+) -> tuple[Run, dict[str, float]]:
+    """Builds the scene and keeps the compared states; the built scene, and what it took."""
+    begin = Marks()
+    run = SCENES[name].build(gs, displacement)
     run.step()
     figures = begin.since("build")
-    if build_only:
-        return figures
-    for step in range(1, COMPARED_STEPS[-1] + 1):
+    for step in range(1, 1 if build_only else COMPARED_STEPS[-1] + 1):
         if step > 1:
             run.step()
         if step in COMPARED_STEPS:
             states |= {f"{step}/{array}": value for array, value in run.read().items()}
-    rates = []
-    for _ in range(3):  # the best of three: others use the machine, too
+    return run, figures
+
+
+def take_turns(run: Run, steps: int) -> None:
+    """Times steps when asked."""
+    print("ready", flush=True)
+    for _ in sys.stdin:
         begin = Marks()
-        for _ in range(scene.timed_steps):
+        for _ in range(steps):
             run.step()
-        rates.append(scene.timed_steps / begin.since("")["_cpu"])
-    return figures | {"steps_per_cpu_second": max(rates)}
+        print(steps / begin.since("")["_cpu"], flush=True)
 
 
 def run_gradient(gs: object, name: str, displacement: float, states: dict[str, np.ndarray]) -> dict[str, float]:

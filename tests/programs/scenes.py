@@ -23,7 +23,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Scene:
-    """How to build a scene, and how many further steps are timed."""
+    """How to build a scene, and how many further steps are timed at a time."""
 
     build: Callable[[Any, float], Run]
     timed_steps: int
@@ -120,13 +120,13 @@ def _cloth(gs: Any, displacement: float) -> Run:
 
 
 SCENES: dict[str, Scene] = {
-    "boxes": Scene(_boxes(1), 1000, is_chaotic=True),
-    "boxes256": Scene(_boxes(256), 60, is_chaotic=True),
-    "arm": Scene(_arm(1), 1000),
-    "arm256": Scene(_arm(256), 100),
-    "mpm": Scene(_mpm, 60),
-    "sph": Scene(_sph, 60, is_chaotic=True),
-    "cloth": Scene(_cloth, 20, is_chaotic=True),
+    "boxes": Scene(_boxes(1), 300, is_chaotic=True),
+    "boxes256": Scene(_boxes(256), 20, is_chaotic=True),
+    "arm": Scene(_arm(1), 300),
+    "arm256": Scene(_arm(256), 50),
+    "mpm": Scene(_mpm, 20),
+    "sph": Scene(_sph, 20, is_chaotic=True),
+    "cloth": Scene(_cloth, 5, is_chaotic=True),
 }
 
 
