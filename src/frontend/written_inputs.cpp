@@ -54,11 +54,14 @@ void Session::markWrittenInputs() {
     if (artifact.inputs[input].mayAlias && !artifact.inputs[input].isField) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
 }
 
+static bool hasSerialLoops(Block &block) {
+  return llvm::any_of(block.getOps<ir::ForOp>(), [](ir::ForOp loop) { return !loop.getParallel(); }) ||
+         llvm::any_of(block.getOps<ir::RepeatOp>(), [](ir::RepeatOp repeat) { return hasSerialLoops(repeat.getBody().front()); });
+}
+
 void Session::describeContainers() {
-  bool hasSerialLoops = false;
-  for (auto kernel : module->getOps<ir::KernelOp>())
-    for (auto loop : kernel.getBody().front().getOps<ir::ForOp>()) hasSerialLoops |= !loop.getParallel();
-  if (!hasSerialLoops) return;
+  auto kernels = module->getOps<ir::KernelOp>();
+  if (llvm::none_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); })) return;
   nb::list objects;
   llvm::DenseMap<uint32_t, uint32_t> manyAxes;
   llvm::DenseSet<uint32_t> shared;

@@ -37,8 +37,7 @@ public:
   }
 
   void run() {
-    for (ForOp loop : llvm::to_vector(kernel.getBody().front().getOps<ForOp>()))
-      if (!loop.getParallel()) look(loop);
+    lookIn(kernel.getBody().front());
     Builder builder(kernel.getContext());
     if (!alone.empty()) kernel->setAttr(kAlone, builder.getDenseI32ArrayAttr(llvm::to_vector(alone)));
     SmallVector<int32_t> numbers;
@@ -47,6 +46,12 @@ public:
   }
 
 private:
+  void lookIn(Block &block) {
+    for (RepeatOp repeat : block.getOps<RepeatOp>()) lookIn(repeat.getBody().front());
+    for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
+      if (!loop.getParallel()) look(loop);
+  }
+
   void look(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     uint32_t axes = iterations.findAxes(loop, written);

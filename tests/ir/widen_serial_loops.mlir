@@ -129,6 +129,27 @@ qd.kernel @columns [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
+// Rounds of a qd.repeat are tasks like those of the kernel.
+// CHECK-LABEL: qd.kernel @rounds
+// CHECK: qd.repeat
+// CHECK: qd.for parallel
+qd.kernel @rounds [] attributes {argument_bytes = 8 : i32} {
+  %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [40], [4], 4>
+  %again = qd.local : !qd.ref<i1>
+  %zero = qd.constant 0 : si32
+  %end = qd.constant 40 : si32
+  qd.repeat while %again {
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %to = qd.element %x[%i] : !qd.tensor<si32, [40], [4], 4>, si32 -> !qd.ref<si32>
+      qd.store %i, %to : !qd.ref<si32>
+      qd.yield
+    }
+  } : !qd.ref<i1>
+}
+
+// -----
+
 // A function is looked at with what it is called with.
 // CHECK-LABEL: qd.kernel @calls
 // CHECK: qd.for parallel
