@@ -13,7 +13,9 @@ ANY = "qd.types.ndarray()"
 
 
 @pytest.fixture(autouse=True)
-def on_cpu() -> Iterator[None]:
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Vectors are the processor's: on a device such loops run on one thread, one iteration after the other."""
+    monkeypatch.delenv("QD_ARCH", raising=False)
     qd.init(arch=qd.cpu, offline_cache=False)
     yield
     qd.reset()
