@@ -30,15 +30,19 @@ class LoopScan {
 public:
   LoopScan(ForOp loop, const DenseMap<StringAttr, FuncOp> &functions) : loop(loop), functions(functions) {}
 
-  uint32_t run(DenseSet<uint64_t> &writtenTensors) {
-    if (!scan(loop.getBody(), {})) return 0;
-    uint32_t axes = 0;
+  IndependentIterations::Axes run(DenseSet<uint64_t> &writtenTensors) {
+    IndependentIterations::Axes axes;
+    if (!scan(loop.getBody(), {})) return axes;
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-      bool hasPlace = llvm::all_of(written, [&](Root root) {
+      if (!countsUp(axis)) continue;
+      axes.independent |= 1u << axis;
+      axes.neighbours |= 1u << axis;
+      for (Root root : written) {
         auto found = positions.find(root);
-        return found != positions.end() && found->second[axis] != 0;
-      });
-      if (hasPlace && countsUp(axis)) axes |= 1u << axis;
+        uint32_t places = found == positions.end() ? 0 : found->second[axis];
+        if (places == 0) axes.independent &= ~(1u << axis);
+        if (!(places >> lastPositions.lookup(root) & 1)) axes.neighbours &= ~(1u << axis);
+      }
     }
     for (Root root : written) writtenTensors.insert(root.id);
     return axes;
@@ -125,6 +129,7 @@ private:
   bool note(ElementOp element, const Frame &frame) {
     Root root = findMemory(element.getTensor(), frame);
     if (!isKnown(root)) return false;
+    lastPositions[root] = unsigned(std::clamp<size_t>(element.getIndices().size(), 1, 32)) - 1;
     Positions here(loop.getRank(), 0);
     for (auto [position, index] : llvm::enumerate(element.getIndices()))
       if (int own = findOwnIndex(index, frame); own >= 0 && position < 32) here[size_t(own)] |= 1u << position;
@@ -161,6 +166,7 @@ private:
   ForOp loop;
   const DenseMap<StringAttr, FuncOp> &functions;
   DenseMap<Root, Positions> positions;
+  DenseMap<Root, unsigned> lastPositions;
   DenseSet<Root> written;
   std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
 };
@@ -171,6 +177,8 @@ IndependentIterations::IndependentIterations(ModuleOp module) {
   for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymNameAttr()] = function;
 }
 
-uint32_t IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written) const { return LoopScan(loop, functions).run(written); }
+IndependentIterations::Axes IndependentIterations::findAxes(ForOp loop, DenseSet<uint64_t> &written) const {
+  return LoopScan(loop, functions).run(written);
+}
 
 } // namespace qd::passes

@@ -33,7 +33,7 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
 def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let summary = "for => for parallel, on one thread, where every iteration has what is written for itself.";
   let description = [{
-    An element that is written has all indices of the loop among its own, each at the same place wherever the container is accessed.
+    An element that is written has the index of an axis of the loop as its last one wherever the container is accessed. That axis goes outermost.
     Loops with few iterations stay serial.
   }];
 }

@@ -54,13 +54,13 @@ private:
 
   void look(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
-    uint32_t axes = iterations.findAxes(loop, written);
+    IndependentIterations::Axes axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
-    if (axes == 0) return;
-    // The last one: there neighbours in memory are neighbours in the loop.
-    unsigned axis = llvm::Log2_32(axes);
+    // Elements far apart are written one by one: that costs more than lanes gain.
+    if (axes.neighbours == 0) return;
+    unsigned axis = llvm::Log2_32(axes.neighbours);
     if (!isLong(loop.getUpper()[axis])) return;
-    bool isWhole = axes == (1u << loop.getRank()) - 1;
+    bool isWhole = axes.independent == (1u << loop.getRank()) - 1 && axis + 1 == loop.getRank();
     ForOp outer = isWhole ? loop : interchange(loop, axis);
     outer.setParallel(true);
     outer.setMaxThreads(1);

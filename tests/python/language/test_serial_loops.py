@@ -105,17 +105,20 @@ AXES = [
     ("for j, i in qd.ndrange(x.shape[1], x.shape[0]):\n    if i == 2:\n        continue\n    y[j] = y[j] * 3 + x[i, j]", True),
     ("for i, j in qd.ndrange(x.shape[0], x.shape[1]):\n    y[i] = y[i] * 3 + x[i, j] & 63", False),
     ("for i, j in qd.ndrange(x.shape[0], x.shape[1]):\n    x[i, j] = x[j % 3, i]", False),
+    ("for j, i in qd.ndrange(x.shape[1], x.shape[0]):\n    x[3 - i, j] = x[i, j] + y[j]", True),
+    # Far apart in memory.
+    ("for i, j in qd.ndrange(x.shape[1], 3):\n    z[i, j % 2] = z[i, 2 - j] + 1", False),
 ]
 
 
 @pytest.mark.parametrize("loop, is_wide", AXES)
 def test_one_axis_with_elements_of_its_own_is_enough(loop, is_wide):
-    x, y = integers(4, 18), integers(18)
-    expected = [x.copy(), y.copy()]
-    assert (count_lanes(compile_loop(loop, "xy"), x, y) > 1) == is_wide
-    run_in_python(loop, "xy", expected)
-    np.testing.assert_array_equal(x, expected[0])
-    np.testing.assert_array_equal(y, expected[1])
+    arrays = [integers(4, 18), integers(18), integers(18, 3)]
+    expected = [array.copy() for array in arrays]
+    assert (count_lanes(compile_loop(loop, "xyz"), *arrays) > 1) == is_wide
+    run_in_python(loop, "xyz", expected)
+    for ours, theirs in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_short_loops_stay_serial_and_have_code_of_their_own():
