@@ -21,6 +21,7 @@ struct Frame {
   Block *body = nullptr; ///< of the function; null: the loop's own
   std::vector<int> indices;
   std::vector<std::pair<uint32_t, uint64_t>> roots;
+  unsigned depth = 0; ///< loops around the call
 
   auto getKey() const { return std::tuple(body, indices, roots); }
 };
@@ -35,16 +36,18 @@ public:
     if (!scan(loop.getBody(), {})) return axes;
     for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
       if (!countsUp(axis)) continue;
-      axes.independent |= 1u << axis;
-      axes.neighbours |= 1u << axis;
-      for (Root root : written) {
+      bool isIndependent = true;
+      uint64_t near = 0, far = 0;
+      for (auto [root, weight] : written) {
         auto found = positions.find(root);
         uint32_t places = found == positions.end() ? 0 : found->second[axis];
-        if (places == 0) axes.independent &= ~(1u << axis);
-        if (!(places >> lastPositions.lookup(root) & 1)) axes.neighbours &= ~(1u << axis);
+        isIndependent &= places != 0;
+        (places >> lastPositions.lookup(root) & 1 ? near : far) += weight;
       }
+      if (isIndependent) axes.independent |= 1u << axis;
+      if (isIndependent && far <= near) axes.neighbours |= 1u << axis;
     }
-    for (Root root : written) writtenTensors.insert(root.id);
+    for (auto [root, weight] : written) writtenTensors.insert(root.id);
     return axes;
   }
 
@@ -63,8 +66,8 @@ private:
     if (op->hasAttr(kVolatile)) return false;
     if (auto element = dyn_cast<ElementOp>(op)) return note(element, frame);
     if (auto load = dyn_cast<LoadOp>(op)) return isKnown(findMemory(load.getRef(), frame));
-    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), frame);
-    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), frame);
+    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), op, frame);
+    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), op, frame);
     if (auto call = dyn_cast<CallOp>(op)) return enter(call, frame);
     if (isa<BreakOp>(op)) return findLoopAround(op) != loop;
     if (isa<ReturnOp>(op)) return frame.body != nullptr;
@@ -139,21 +142,28 @@ private:
     return true;
   }
 
-  bool write(Value place, const Frame &frame) {
+  /// Loops around an operation, up to the one that is looked at or the function.
+  unsigned countLoops(Operation *op) {
+    unsigned count = 0;
+    for (op = op->getParentOp(); op != loop && !isa<FuncOp>(op); op = op->getParentOp()) count += isa<ForOp, WhileOp>(op);
+    return count;
+  }
+
+  bool write(Value place, Operation *at, const Frame &frame) {
     Root root = findMemory(place, frame);
     if (root.kind == Root::Kind::Local) {
       auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
       return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local);
     }
     if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
-    written.insert(root);
+    written[root] += uint64_t(1) << 3 * std::min(countLoops(at) + frame.depth, 15u);
     return true;
   }
 
   bool enter(CallOp call, const Frame &frame) {
     FuncOp function = functions.lookup(call.getCalleeAttr().getAttr());
     if (!function) return false;
-    Frame inner{&function.getBody().front(), {}, {}};
+    Frame inner{&function.getBody().front(), {}, {}, countLoops(call) + frame.depth};
     for (Value operand : call.getArguments()) {
       bool isPlace = isa<RefType, ir::TensorType>(operand.getType());
       inner.indices.push_back(isPlace ? -1 : findOwnIndex(operand, frame));
@@ -167,7 +177,7 @@ private:
   const DenseMap<StringAttr, FuncOp> &functions;
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
-  DenseSet<Root> written;
+  DenseMap<Root, uint64_t> written; ///< with how often, roughly: eight times as often in each loop
   std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
 };
 

@@ -33,7 +33,8 @@ def StripAsserts : QdPass<"qd-strip-asserts"> {
 def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
   let summary = "for => for parallel, on one thread, where every iteration has what is written for itself.";
   let description = [{
-    An element that is written has the index of an axis of the loop as its last one wherever the container is accessed. That axis goes outermost.
+    An element that is written has the index of an axis of the loop at one place among its own wherever the container is accessed, mostly the last
+    one. That axis goes outermost.
     Loops with few iterations stay serial.
   }];
 }

@@ -56,7 +56,7 @@ private:
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
-    // Elements far apart are written one by one: that costs more than lanes gain.
+    // Elements far apart are written one by one. Where that is most of what is written, it costs more than lanes gain.
     if (axes.neighbours == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbours);
     if (!isLong(loop.getUpper()[axis])) return;
