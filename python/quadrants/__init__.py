@@ -23,7 +23,7 @@ from ._field import Field, MatrixField, ScalarField, field
 from ._func import func, pyfunc, real_func
 from ._init import *  # noqa: F403
 from ._init import Arch, __version__, __version_str__, get_config
-from ._kernel import data_oriented, kernel, kernel_from_source
+from ._kernel import data_oriented, kernel, kernel_from_source, pure
 from ._matrix import Matrix, Vector
 from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
 from ._snode import AXES as _axes

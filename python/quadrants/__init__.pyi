@@ -70,6 +70,7 @@ from ._init import __version_str__ as __version_str__
 from ._kernel import data_oriented as data_oriented
 from ._kernel import kernel as kernel
 from ._kernel import kernel_from_source as kernel_from_source
+from ._kernel import pure as pure
 from ._matrix import Matrix as Matrix
 from ._matrix import Vector as Vector
 from ._ndarray import MatrixNdarray as MatrixNdarray

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, warn
+from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
 from ._source import keep_text
@@ -22,7 +22,8 @@ from ._struct import Struct, StructType
 from ._types import MatrixType
 
 Kernel = _runtime.Kernel
-__all__ = ["Kernel", "Parameter", "data_oriented", "kernel"]
+__all__ = ["Kernel", "Parameter", "data_oriented", "kernel", "pure"]
+K = TypeVar("K")
 
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def kernel(
         return _make_kernel(function, declared_pure, graph, depth)
 
     return make(fn, 2) if fn is not None else lambda function: make(function, 2)
+
+
+def pure(kernel: K) -> K:
+    """A former spelling of `@qd.kernel(fastcache=True)`, above `@qd.kernel`: warns, declares the kernel pure, and returns it.
+
+    Raises:
+        QuadrantsTypeError: what it stands above is no kernel.
+    """
+    if not isinstance(kernel, Kernel):
+        raise QuadrantsTypeError(f"@qd.pure stands above @qd.kernel, got {kernel!r}")
+    warn("@qd.pure is deprecated. Please use @qd.kernel(fastcache=True).", DeprecationWarning)
+    kernel.is_pure = True
+    return kernel
 
 
 def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:

@@ -89,6 +89,10 @@ def test_a_kernel_is_the_innermost_decorator():
 def test_pure_is_deprecated():
     with pytest.warns(DeprecationWarning, match="Please use parameter `fastcache`"):
         qd.kernel(pure=True)(lambda_like())
+    with pytest.warns(DeprecationWarning, match=r"use @qd.kernel\(fastcache=True\)"):
+        assert isinstance(qd.pure(qd.kernel(lambda_like())), type(qd.kernel(lambda_like())))
+    with pytest.raises(qd.QuadrantsTypeError, match="stands above @qd.kernel"):
+        qd.pure(lambda_like())
     with pytest.raises(qd.QuadrantsSyntaxError, match="requires graph=True"):
         qd.kernel(checkpoints=True)
 

@@ -149,9 +149,17 @@ def test_kernels_not_declared_pure_are_named(capsys):
     def declared():
         pass
 
+    with pytest.warns(DeprecationWarning):
+
+        @qd.pure
+        @qd.kernel
+        def formerly_declared():
+            pass
+
     qd.init(print_non_pure=True, offline_cache=False)
     plain()
     declared()
+    formerly_declared()
     text = capsys.readouterr().out
     assert text.count("[NOT_PURE]") == 1 and text.rstrip().endswith(".plain")
 
