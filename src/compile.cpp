@@ -170,7 +170,6 @@ private:
     }
   }
 
-private:
   artifact::DiskCache cache;
   support::Digest key;
 };

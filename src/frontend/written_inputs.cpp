@@ -60,6 +60,7 @@ static bool hasSerialLoops(Block &block) {
 }
 
 void Session::describeContainers() {
+  if (request.mode != support::AutodiffMode::None) return; // loops of derived kernels keep their order
   auto kernels = module->getOps<ir::KernelOp>();
   if (llvm::none_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); })) return;
   nb::list objects;

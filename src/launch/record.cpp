@@ -19,31 +19,24 @@ static Ref resolve(const artifact::Path &path, const Roots &roots) {
   return object;
 }
 
-static std::string describeNumbers(const std::vector<int64_t> &numbers) {
+/// Numbers as a tuple; bits of the axes say of which no more is known than that they are many or few.
+static std::string describeNumbers(const std::vector<int64_t> &numbers, uint32_t manyAxes = 0, uint32_t fewAxes = 0) {
   std::string text;
-  for (int64_t number : numbers) text += (text.empty() ? "" : ", ") + (number == layout::kDynamic ? "any" : std::to_string(number));
-  return "(" + text + (numbers.size() == 1 ? ",)" : ")");
-}
-
-/// Extents as numbers, or as what is known of them.
-static std::string describeExtents(const Input &input) {
-  std::string text;
-  for (size_t axis = 0; axis < input.layout.extents.size(); ++axis) {
-    bool isMany = axis < 32 && input.manyAxes >> axis & 1, isFew = axis < 32 && input.fewAxes >> axis & 1;
-    int64_t extent = input.layout.extents[axis];
-    std::string number = extent == layout::kDynamic ? "any" : std::to_string(extent);
-    if (isMany) number = std::to_string(artifact::kManyElements) + " or more";
-    if (isFew) number = "fewer than " + std::to_string(artifact::kManyElements);
+  for (size_t axis = 0; axis < numbers.size(); ++axis) {
+    std::string number = numbers[axis] == layout::kDynamic ? "any" : std::to_string(numbers[axis]);
+    if (axis < 32 && manyAxes >> axis & 1) number = std::to_string(artifact::kManyElements) + " or more";
+    if (axis < 32 && fewAxes >> axis & 1) number = "fewer than " + std::to_string(artifact::kManyElements);
     text += (text.empty() ? "" : ", ") + number;
   }
-  return "(" + text + (input.layout.extents.size() == 1 ? ",)" : ")");
+  return "(" + text + (numbers.size() == 1 ? ",)" : ")");
 }
 
 /// What of an input the code was made for.
 static std::string describeInput(const Input &input) {
   const layout::TensorLayout &layout = input.layout;
   if (input.kind == Input::Kind::Value) return layout::describe(input.type);
-  std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " + describeExtents(input);
+  std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " +
+                     describeNumbers(layout.extents, input.manyAxes, input.fewAxes);
   if (!layout.origin.empty()) text += " from " + describeNumbers(layout.origin);
   // Extents of arrays are not known, and strides of packed arrays are none.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();

@@ -46,6 +46,16 @@ def count_lanes(kernel: Callable[..., None], *arrays: np.ndarray) -> int:
     return max((loop.lanes for loop in loops), default=1)
 
 
+def compare_with_python(kernel: Callable[..., None], loop: str, names: str, *arrays: np.ndarray) -> int:
+    """The arrays after the kernel are what the loop makes of them in Python; how many iterations ran side by side."""
+    expected = [array.copy() for array in arrays]
+    lanes = count_lanes(kernel, *arrays)
+    run_in_python(loop, names, expected)
+    for ours, theirs in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=loop)
+    return lanes
+
+
 OWN = [
     "for i in range(x.shape[0]):\n    x[i] = x[i] * 2 + y[0]",
     "for i in range(x.shape[0]):\n    j = i\n    if y[j] > 2:\n        x[j] += y[3]",
@@ -57,10 +67,7 @@ OWN = [
 
 @pytest.mark.parametrize("loop", OWN)
 def test_iterations_with_elements_of_their_own_run_side_by_side(loop):
-    x, y, expected = integers(20), integers(20), integers(20)
-    assert count_lanes(compile_loop(loop, "xy"), x, y) > 1
-    run_in_python(loop, "xy", [expected, y])
-    np.testing.assert_array_equal(x, expected)
+    assert compare_with_python(compile_loop(loop, "xy"), loop, "xy", integers(20), integers(20)) > 1
 
 
 DEPENDENT = [
@@ -78,12 +85,9 @@ DEPENDENT = [
 
 @pytest.mark.parametrize("loop", DEPENDENT)
 def test_iterations_that_meet_run_in_order(loop):
-    x, y, expected = integers(20), integers(20), integers(20)
     head, _, rest = loop.rpartition("for i")
     kernel = compile_loop("for i" + rest, "xy", head=head)
-    assert count_lanes(kernel, x, y) == 1
-    run_in_python(loop, "xy", [expected, y])
-    np.testing.assert_array_equal(x, expected)
+    assert compare_with_python(kernel, loop, "xy", integers(20), integers(20)) == 1
 
 
 def test_functions_are_followed():
@@ -114,11 +118,7 @@ AXES = [
 @pytest.mark.parametrize("loop, is_wide", AXES)
 def test_one_axis_with_elements_of_its_own_is_enough(loop, is_wide):
     arrays = [integers(4, 18), integers(18), integers(18, 3)]
-    expected = [array.copy() for array in arrays]
-    assert (count_lanes(compile_loop(loop, "xyz"), *arrays) > 1) == is_wide
-    run_in_python(loop, "xyz", expected)
-    for ours, theirs in zip(arrays, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert (compare_with_python(compile_loop(loop, "xyz"), loop, "xyz", *arrays) > 1) == is_wide
 
 
 def test_short_loops_stay_serial_and_have_code_of_their_own():
@@ -250,10 +250,5 @@ def test_random_loops_give_what_python_gives(first):
         head = "n, m = x.shape[0], x.shape[1]\n"
         for n, m in ((4, 19), (11, 3)):
             arrays = [integers(n, m), integers(m, n), integers(m), integers(n)]
-            expected = [array.copy() for array in arrays]
-            kernel = compile_loop(loop, "xyzw", head=head)
-            wide += count_lanes(kernel, *arrays) > 1
-            run_in_python(head + loop, "xyzw", expected)
-            for ours, theirs in zip(arrays, expected, strict=True):
-                np.testing.assert_array_equal(ours, theirs, err_msg=loop)
+            wide += compare_with_python(compile_loop(loop, "xyzw", head=head), head + loop, "xyzw", *arrays) > 1
     assert wide > 2, "hardly any loop is widened: the test says nothing"
