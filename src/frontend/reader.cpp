@@ -114,12 +114,14 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
 }
 
 void Reader::markOverlaps() {
-  for (size_t i = 0; i < containers.size(); ++i)
-    for (size_t k = i + 1; k < containers.size(); ++k) {
-      Input &first = artifact.inputs[containers[i].input], &second = artifact.inputs[containers[k].input];
-      if (!first.isUpdated || !second.isUpdated || !nb::cast<bool>(python.mayOverlap(containers[i].object, containers[k].object))) continue;
-      first.mayAlias = second.mayAlias = true;
-    }
+  nb::list updated;
+  std::vector<uint32_t> numbers;
+  for (const Container &container : containers) {
+    if (!artifact.inputs[container.input].isUpdated) continue;
+    updated.append(container.object);
+    numbers.push_back(container.input);
+  }
+  for (nb::handle number : python.listShared(updated)) artifact.inputs[numbers[nb::cast<size_t>(number)]].mayAlias = true;
 }
 
 bool Reader::isCompanion(const PathNode *path) {

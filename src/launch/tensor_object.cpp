@@ -464,6 +464,7 @@ static PyObject *listShared(PyObject *, PyObject *sequence) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(objects.get()); ++i) {
       PyObject *object = PySequence_Fast_GET_ITEM(objects.get(), i);
       ExternalArray array;
+      if (isTensor(object) && !getTensor(object).data) continue;
       if (isTensor(object) || readExternal(object, array))
         entries.push_back({getMemoryRange(object), object, i});
       else
