@@ -1,4 +1,5 @@
-"""A large simulator on this package and on the reference, side by side: ./dev test --programs [scenes] [--ours-only] [--out FILE]
+"""A large simulator on this package and on the reference, side by side:
+./dev test --programs [scenes] [--simulator VERSION] [--ours-only] [--states-only] [--out FILE]
 
 The simulator is a consumer's program, installed as it is from PyPI into build-programs/, which takes minutes; the two packages are put in
 front of it in turn. For each scene:
@@ -32,8 +33,10 @@ from scenes import GRADIENTS, SCENES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FOLDER = Path(os.environ.get("QD_PROGRAMS", ROOT / "build-programs"))
-PACKAGES = ["genesis-world==1.4.5", "torch==2.13.0"]
-REFERENCE = "quadrants==1.3.3"
+TORCH = "torch==2.13.0"
+# Versions of the simulator, each with the version of the reference that it was made for. The first brings its dependencies.
+SIMULATORS = {"1.4.5": "1.3.3", "0.4.5": "0.5.2"}
+NEWEST = next(iter(SIMULATORS))
 DISPLACEMENT = 1e-6
 # States that two correct programs may differ by where the reference did not move at all, in their own units.
 LEAST_TOLERANCE = 1e-5
@@ -51,34 +54,49 @@ class Result:
     states: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def make_environment() -> Path:
-    """The interpreter of an environment with the simulator; the reference lies in a folder beside it."""
+@dataclass
+class Environment:
+    """Where an installed version of the simulator is: its interpreter, and the folders in front of its packages, by `quadrants` package."""
+
+    python: Path
+    paths: dict[str, list[Path]]
+
+
+def make_environment(version: str, ours_only: bool) -> Environment:
+    """Installs a version of the simulator and its reference. Older versions lie in folders beside the newest and use its dependencies."""
     python = FOLDER / "simulator" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     if not (FOLDER / "complete").exists():
-        print(f"installing {', '.join(PACKAGES)} into {FOLDER}", file=sys.stderr)
+        print(f"installing the simulator, {NEWEST}, into {FOLDER}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", FOLDER / "simulator"], check=True)
-        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*install, *PACKAGES], check=True)
-        subprocess.run([*install, "--no-deps", "--target", FOLDER / "reference", REFERENCE], check=True)
+        subprocess.run([*install, f"genesis-world=={NEWEST}", TORCH], check=True)
+        subprocess.run([*install, "--no-deps", "--target", FOLDER / "reference", f"quadrants=={SIMULATORS[NEWEST]}"], check=True)
         subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "quadrants"], check=True)
         (FOLDER / "complete").touch()
-    return python
+    simulator, reference = ([], FOLDER / "reference") if version == NEWEST else ([FOLDER / version], FOLDER / f"reference-{version}")
+    if simulator and not (FOLDER / version / "complete").exists():
+        print(f"installing the simulator, {version}, into {FOLDER / version}", file=sys.stderr)
+        subprocess.run([*install, "--no-deps", "--target", FOLDER / version, f"genesis-world=={version}"], check=True)
+        subprocess.run([*install, "--no-deps", "--target", reference, f"quadrants=={SIMULATORS[version]}"], check=True)
+        (FOLDER / version / "complete").touch()
+    paths = {"ours": [*simulator, ROOT / "python"]}
+    return Environment(python, paths if ours_only else paths | {"reference": [*simulator, reference]})
 
 
-def make_call(python: Path, package: Path, caches: Path, scene: str, folder: str, *options: str) -> dict[str, Any]:
+def make_call(environment: Environment, package: str, caches: Path, scene: str, folder: str, *options: str) -> dict[str, Any]:
     """A scene in a process of its own, as arguments of `subprocess`."""
     variables = {
-        "PYTHONPATH": str(package),
+        "PYTHONPATH": os.pathsep.join(str(path) for path in environment.paths[package]),
         "QD_OFFLINE_CACHE_FILE_PATH": str(caches / "kernels"),
         "GS_CACHE_FILE_PATH": str(caches.parent / "meshes"),
     }
-    return {"args": [python, HERE / "run_scene.py", scene, folder, *options], "env": {**os.environ, **variables}, "text": True}
+    return {"args": [environment.python, HERE / "run_scene.py", scene, folder, *options], "env": {**os.environ, **variables}, "text": True}
 
 
-def run(python: Path, package: Path, caches: Path, scene: str, *options: str) -> Result:
+def run(environment: Environment, package: str, caches: Path, scene: str, *options: str) -> Result:
     """Runs a scene."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(**make_call(python, package, caches, scene, folder, *options), capture_output=True)
+        done = subprocess.run(**make_call(environment, package, caches, scene, folder, *options), capture_output=True)
         result = Result(done.returncode, (done.stdout + done.stderr).strip())
         if done.returncode == 0:
             result.figures = json.loads((Path(folder) / "figures.json").read_text())
@@ -86,12 +104,12 @@ def run(python: Path, package: Path, caches: Path, scene: str, *options: str) ->
         return result
 
 
-def time_steps(python: Path, packages: dict[str, Path], caches: Path, scene: str) -> dict[str, list[float]]:
+def time_steps(environment: Environment, caches: Path, scene: str) -> dict[str, list[float]]:
     """Steps per processor second of each package, measured by turns."""
     with tempfile.TemporaryDirectory() as folder:
         processes = {}
-        for name, package in packages.items():
-            call = make_call(python, package, caches / name / scene, scene, folder, "--turns")
+        for name in environment.paths:
+            call = make_call(environment, name, caches / name / scene, scene, folder, "--turns")
             processes[name] = subprocess.Popen(**call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             while processes[name].stdout.readline().strip() not in ("ready", ""):
                 pass
@@ -159,15 +177,15 @@ def relate(figures: dict[str, dict[str, float]], by_turns: dict[str, dict[str, l
     return {name: round(value, 2) for name, value in sorted(found.items())}
 
 
-def measure(python: Path, packages: dict[str, Path], caches: Path, scene: str, cold: dict[str, Result]) -> dict[str, dict[str, float]]:
+def measure(environment: Environment, caches: Path, scene: str, cold: dict[str, Result]) -> dict[str, dict[str, float]]:
     """The figures that are kept: processor seconds, steps per processor second, megabytes, and how they relate; prints them."""
-    by_turns: dict[str, dict[str, list[float]]] = {"warm_cpu": {name: [] for name in packages}}
+    by_turns: dict[str, dict[str, list[float]]] = {"warm_cpu": {name: [] for name in environment.paths}}
     for _ in range(WARM_BUILDS):
-        for name, package in packages.items():
-            warm = run(python, package, caches / name / scene, scene, "--build-only")
+        for name in environment.paths:
+            warm = run(environment, name, caches / name / scene, scene, "--build-only")
             by_turns["warm_cpu"][name].append(warm.figures["build_cpu"])
     if scene in SCENES:
-        by_turns["steps_per_cpu_second"] = time_steps(python, packages, caches, scene)
+        by_turns["steps_per_cpu_second"] = time_steps(environment, caches, scene)
     figures: dict[str, dict[str, float]] = {}
     for name, result in cold.items():
         once = {figure: result.figures[figure] for figure in ("build_cpu", "gradient_cpu", "peak_mb") if figure in result.figures}
@@ -180,23 +198,27 @@ def measure(python: Path, packages: dict[str, Path], caches: Path, scene: str, c
     return figures
 
 
-def run_scene(python: Path, packages: dict[str, Path], caches: Path, scene: str, figures: dict[str, dict[str, float]]) -> list[str]:
+def run_scene(
+    environment: Environment, caches: Path, scene: str, figures: dict[str, dict[str, float]], states_only: bool = False
+) -> list[str]:
     """Runs a scene everywhere; gives what is off, and the figures by package."""
     problems: list[str] = []
     results: dict[str, Result] = {}
     print(scene, flush=True)
-    run(python, packages["ours"], caches / "unmeasured" / scene, scene, "--build-only")
-    for name, package in packages.items():
-        result = results[name] = run(python, package, caches / name / scene, scene)
+    if not states_only:
+        run(environment, "ours", caches / "unmeasured" / scene, scene, "--build-only")
+    for name in environment.paths:
+        result = results[name] = run(environment, name, caches / name / scene, scene)
         problems += check_exit(name, scene, result)
         if result.status == 0 and scene in GRADIENTS:
             off = compare_gradients(scene, result)
             problems += off if name == "ours" else []
     if any(result.status != 0 for result in results.values()):
         return problems
-    figures |= measure(python, packages, caches, scene, results)
+    if not states_only:
+        figures |= measure(environment, caches, scene, results)
     if len(results) == 2 and scene in SCENES:
-        moved = run(python, packages["reference"], caches / "reference" / scene, scene, "--displacement", str(DISPLACEMENT))
+        moved = run(environment, "reference", caches / "reference" / scene, scene, "--displacement", str(DISPLACEMENT))
         problems += compare_states(scene, results["ours"], results["reference"], moved)
     return problems
 
@@ -206,21 +228,21 @@ def main() -> None:
         prog="./dev test --programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("scenes", nargs="*", metavar="scene", help=", ".join([*SCENES, *GRADIENTS]))
+    parser.add_argument("--simulator", choices=SIMULATORS, default=NEWEST, help="version of the simulator")
+    parser.add_argument("--states-only", action="store_true", help="compare, measure nothing")
     parser.add_argument("--ours-only", action="store_true", help="leave the reference out")
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     chosen = parser.parse_args()
-    python = make_environment()
-    packages = {"ours": ROOT / "python"}
-    if not chosen.ours_only:
-        packages["reference"] = FOLDER / "reference"
+    environment = make_environment(chosen.simulator, chosen.ours_only)
+    installed = [f"genesis-world=={chosen.simulator}", TORCH, f"quadrants=={SIMULATORS[chosen.simulator]}"]
     problems: list[str] = []
     kept: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as caches:
         for scene in chosen.scenes or [*SCENES, *GRADIENTS]:
             figures = kept[scene] = {}
-            problems += run_scene(python, packages, Path(caches), scene, figures)
+            problems += run_scene(environment, Path(caches), scene, figures, chosen.states_only)
             if chosen.out:
-                chosen.out.write_text(json.dumps({"packages": [*PACKAGES, REFERENCE], "scenes": kept}, indent=1, sort_keys=True) + "\n")
+                chosen.out.write_text(json.dumps({"packages": installed, "scenes": kept}, indent=1, sort_keys=True) + "\n")
     print("\n".join(problems) or "all right")
     sys.exit(1 if problems else 0)
 
