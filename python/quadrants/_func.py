@@ -19,6 +19,7 @@ class Func:
 
     source: FunctionSource | None = None  # of a function inside another one; others are read from their files
     requires_top_level = False
+    __qualname__: str
 
     def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
         check_undecorated(function, "func")
@@ -45,6 +46,9 @@ class Func:
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by reference, as functions are
 
     def __repr__(self) -> str:
         return f"<qd.func {self.name}>"

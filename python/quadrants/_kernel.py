@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copyreg
 import functools
 import math
 import sys
@@ -132,6 +133,17 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
     return found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
 
 
+def _reduce(kernel: Kernel) -> str:
+    """Kernels are copied and pickled by reference: the name under which their module has them."""
+    if not kernel.mode:
+        return kernel.__qualname__
+    name = {2: "_tangent", 4: "_tangent", 5: "_replayed"}.get(kernel.mode, "grad")
+    return f"{_reduce(kernel.primal)}.{name}"
+
+
+copyreg.pickle(Kernel, _reduce)
+
+
 class BoundKernel:
     """A kernel together with the object whose method it is, as `object.kernel`; a call through it passes the object first."""
 
@@ -143,6 +155,8 @@ class BoundKernel:
         self.__call__ = MethodType(function, instance)
 
     def __getattr__(self, name: str) -> Any:
+        if name in BoundKernel.__slots__:
+            raise AttributeError(name)
         found = getattr(self.__func__, name)
         return BoundKernel(found, self.__self__) if isinstance(found, Kernel) and name != "primal" else found
 
@@ -151,6 +165,9 @@ class BoundKernel:
 
     def __hash__(self) -> int:
         return hash((id(self.__func__), id(self.__self__)))
+
+    def __reduce__(self) -> Any:
+        return BoundKernel, (self.__func__, self.__self__)
 
 
 def derive(primal: Any, mode: int) -> Kernel:

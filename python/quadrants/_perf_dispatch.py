@@ -53,6 +53,8 @@ class DispatchImpl:
 class PerformanceDispatcher:
     """Calls the fastest of the registered implementations; made by `perf_dispatch`."""
 
+    __qualname__: str
+
     def __init__(self, prototype: Callable[..., Any], get_geometry_hash: Callable[..., Hashable], **schedule: Any):
         self.name = prototype.__name__
         self._parameters = list(inspect.signature(prototype).parameters)
@@ -82,6 +84,9 @@ class PerformanceDispatcher:
             print(f"perf_dispatch '{self.name}': registered '{impl.__name__}'")
         self._implementations.append(DispatchImpl(impl, is_compatible))
         return self._implementations[-1]
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by reference, as functions are
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

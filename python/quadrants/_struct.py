@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
+import importlib
 import math
+import operator
 import sys
 import typing
 import weakref
@@ -72,6 +75,7 @@ class StructType(StructTypeBase):
         self.methods = {key: value for key, value in (methods or {}).items() if key not in self.statics}
         self.defaults: dict[str, Any] = {}
         self.host: type | None = None  # the dataclass that it stands for
+        self._place: tuple[str, str] | None = None  # module and qualified name of the class that it was made of
         self._members = expanded
 
     @classmethod
@@ -170,6 +174,18 @@ class StructType(StructTypeBase):
         """The same as `members`."""
         return self.members
 
+    def __copy__(self) -> StructType:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> StructType:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A class of a module is pickled by reference, as classes are: with its methods, which have no other name.
+        if self._place is not None and _find_global(*self._place) is self:
+            return _find_global, self._place
+        return super().__reduce_ex__(protocol)
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """What `class B(A)` inherits when A is a struct type: a class that only remembers A."""
         return (type(self.name, (), {"_qd_struct_type": self}),)
@@ -183,6 +199,13 @@ class StructType(StructTypeBase):
     def __repr__(self) -> str:
         members = ", ".join(f"{name}={element}" for name, element in self.members.items())
         return f"<qd.StructType {members}, struct_methods={self.methods}>"
+
+
+def _find_global(module: str, name: str) -> Any:
+    """The object of this qualified name in a module, None where there is none."""
+    with contextlib.suppress(AttributeError, ImportError):
+        return operator.attrgetter(name)(importlib.import_module(module))
+    return None
 
 
 def _convert(element: Any, value: Any) -> Any:
@@ -248,7 +271,20 @@ class Struct(metaclass=KernelClass):
         self._entries[name]  # only members that are there
         self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
 
+    def __copy__(self) -> Struct:
+        """A value of its own, also of an element of a container."""
+        entries = {name: copy.copy(value) if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
+        return object.__new__(type(self))._bind(self._type, entries)
+
+    def __deepcopy__(self, memo: Any) -> Struct:
+        return object.__new__(type(self))._bind(self._type, copy.deepcopy(self.entries, memo))
+
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), self._type, self.entries)
+
     def __getattr__(self, name: str) -> Any:
+        if name in ("_entries", "_type"):
+            raise AttributeError(name)
         if not name.startswith("__"):
             if name in self._entries:
                 return self._entries[name]
@@ -280,6 +316,11 @@ class Struct(metaclass=KernelClass):
     def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> StructField:
         """A field of structs with these members; further arguments are those of `StructType.field`."""
         return StructType("struct", methods, **members).field(*arguments, **options)
+
+
+def _restore(cls: type[Struct], kind: StructType | None, entries: dict[str, Any]) -> Struct:
+    """The struct value of a pickle."""
+    return object.__new__(cls)._bind(kind, entries)
 
 
 class _UnpackedVector:
@@ -512,6 +553,7 @@ def dataclass(cls: type) -> StructType:
                 methods[name] = value
     methods.pop("_qd_struct_type", None)
     kind = StructType(cls.__name__, methods, **members)
+    kind._place = cls.__module__, cls.__qualname__
     for name, value in defaults.items():
         try:
             _convert(kind.members[name], value)

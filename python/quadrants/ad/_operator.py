@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,7 +52,8 @@ class Operator:
             results = operator(*arguments)
             return results[0] if single else tuple(results)
 
-        call.__name__, call.__doc__ = self.kernel.__name__, self.kernel.__doc__
+        functools.update_wrapper(call, self.kernel, updated=())
+        del call.__wrapped__  # type: ignore[attr-defined]
         call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(name, inspect.Parameter.empty))

@@ -120,3 +120,63 @@ def test_structured_arrays_of_structs_behind_another_member():
     assert array[2].tolist() == (1, 2) and array.itemsize == 8 and array.strides == (16,)
     bodies = qd.types.struct(a=qd.f32).ndarray(3)
     assert bodies.parent().shape == (3,) and bodies.snode is bodies.a.snode
+
+
+RAY = qd.types.struct(origin=qd.types.vector(3, qd.f32), inner=INNER, n=qd.i32)
+VALUES = {
+    "struct": lambda: RAY([1, 2, 3], INNER(2.5, 4), 7),
+    "struct without a type": lambda: qd.Struct(origin=qd.Vector([1.0, 2.0, 3.0]), inner=INNER(2.5, 4), n=7),
+    "element of a field": lambda: element_of(RAY.field(shape=2)),
+    "element of an ndarray": lambda: element_of(RAY.ndarray(shape=2)),
+    "vector": lambda: qd.Vector([1, 2, 3], qd.i8),
+    "matrix": lambda: qd.Matrix([[1, 2], [3, 4]], qd.f64),
+    "vector of a field": lambda: filled_vector_field()[1],
+}
+
+
+def element_of(container):
+    container[1] = RAY([1, 2, 3], INNER(2.5, 4), 7)
+    return container[1]
+
+
+def filled_vector_field():
+    f = qd.Vector.field(2, qd.f32, shape=3)
+    f.fill(4)
+    return f
+
+
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES.keys())
+@pytest.mark.parametrize("twin_of", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "deepcopy", "pickle"])
+def test_copied_values_are_values_of_their_own(make, twin_of):
+    value = make()
+    before = str(value)
+    twin = twin_of(value)
+    assert type(twin) is type(value) and str(twin) == before
+    if isinstance(value, qd.Struct):
+        twin.origin[0], twin.inner.mass, twin.n = 50, 60, 70
+        assert twin.to_dict() == {"origin": [50, 2, 3], "inner": {"mass": 60, "tag": 4}, "n": 70}
+    else:
+        twin.fill(9)
+        assert str(twin) != before
+    assert str(value) == before
+
+
+@qd.dataclass
+class Ball:
+    p: qd.types.vector(3, qd.f32)
+
+    @qd.func
+    def doubled(self):
+        return self.p * 2
+
+
+def test_copied_values_keep_type_and_methods():
+    ball = copy.copy(Ball(p=[1, 2, 3]))
+    assert copy.copy(Ball) is copy.deepcopy(Ball) is Ball
+    assert "doubled" in copy.deepcopy(ball).methods and not hasattr(object.__new__(qd.Struct), "p")
+
+    @qd.kernel
+    def total(b: Ball) -> qd.f32:
+        return b.doubled().sum()
+
+    assert total(ball) == 12
