@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
-import copy
 import os
 import sqlite3
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 from ._errors import PACKAGE
 from ._field import field
 from ._runtime import u8
+from ._source import copy_tree
 
 hits: Any = None
 """A byte for each probe, in the memory of the current runtime."""
@@ -113,7 +113,7 @@ def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool
     with _lock:
         made = getattr(tree, "_qd_with_probes", None)
         if made is None:
-            made = copy.deepcopy(tree)  # the compiler knows names by identity
+            made = copy_tree(tree)  # the compiler knows names by identity
             first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
             always: set[Arc] | None = set() if is_kernel else None
             made.body = _Placing(file, first).block(made.body, -first, -first, always)

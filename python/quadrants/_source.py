@@ -95,6 +95,25 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
     raise OSError(failure) from error
 
 
+def copy_tree(tree: Any) -> Any:
+    """A copy of a syntax tree or of a list of them: fields and places only, as other libraries hang attributes of their own on nodes.
+
+    Nodes without fields, such as `ast.Load()`, are not copied: Python shares each of them between all trees.
+    """
+    if isinstance(tree, list):
+        return [copy_tree(item) if isinstance(item, ast.AST) else item for item in tree]
+    if not tree._fields and not tree._attributes:
+        return tree
+    made = tree.__new__(type(tree))
+    members = vars(made)
+    for name in tree._fields:
+        value = getattr(tree, name, None)
+        members[name] = copy_tree(value) if isinstance(value, (ast.AST, list)) else value
+    for name in tree._attributes:
+        members[name] = getattr(tree, name, None)
+    return made
+
+
 def keep_text(name: str, text: str) -> str:
     """A name like `name` under which Python, its debugger and error messages find the lines of a text that is in no file."""
     file = f"<{name.strip('<>')} {next(_texts)}>"

@@ -118,8 +118,8 @@ void FunctionBuilder::collectAssignments() {
     }
     NodeKind kind = kindOf(at);
     if (kind == NodeKind::Constant) continue;
-    nb::object dict = findAttribute(at, nb::str("__dict__"));
-    if (!dict || !PyDict_Check(dict.ptr())) continue;
+    nb::object fields = findAttribute(at, nb::str("_fields"));
+    if (!fields || !PyTuple_Check(fields.ptr())) continue;
     if (kind == NodeKind::Name) {
       if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) ++(*uses)[getAttribute(at, names().id).ptr()].count;
       continue;
@@ -142,8 +142,11 @@ void FunctionBuilder::collectAssignments() {
         for (nb::handle keyword : getAttribute(at, names().keywords)) addRoot(getAttribute(keyword, names().value));
       }
     }
-    for (auto [key, value] : nb::borrow<nb::dict>(dict))
-      if (PyList_Check(value.ptr()) || kindOf(value) != NodeKind::Unknown || toText(key) == "args") pending.push_back(nb::borrow(value));
+    // Fields only: debuggers and notebooks hang attributes of their own on nodes, some of which Python shares between all trees.
+    for (nb::handle name : fields) {
+      nb::object value = findAttribute(at, name);
+      if (value && (PyList_Check(value.ptr()) || kindOf(value) != NodeKind::Unknown || name.is(names().args))) pending.push_back(value);
+    }
   }
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,10 +40,6 @@ def load(name: str) -> ast.expr:
 def helper(name: str, *arguments: ast.expr, at: ast.AST, keywords: list[ast.keyword] | None = None) -> ast.expr:
     """A call of an `Evaluator` method, standing where `at` stands."""
     return place(ast.Call(ast.Attribute(load("_qd"), name, ast.Load()), list(arguments), keywords or []), at)
-
-
-def copy_tree(tree: Any) -> Any:
-    return pickle.loads(pickle.dumps(tree))  # several times as fast as `deepcopy`
 
 
 class Joined(NamedTuple):

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from quadrants._source import FunctionSource
+from quadrants._source import FunctionSource, copy_tree
 from quadrants._types import Template
 
-from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, copy_tree, helper, literal, load, place
+from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, helper, literal, load, place
 
 
 def set_name(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
