@@ -41,6 +41,10 @@ class QuadrantsTypeError(QuadrantsCompilationError, TypeError):
     """An operation on types that do not have it."""
 
 
+class QuadrantsSourceError(QuadrantsCompilationError, OSError):
+    """A kernel or func whose text cannot be found."""
+
+
 class QuadrantsRuntimeError(RuntimeError):
     """Misuse found while the program runs."""
 
@@ -159,16 +163,28 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
     if not isinstance(error, (*_CLASSES.values(), ValueError, TypeError)):
         return traceback
     frames = []
+    is_ours = True
     while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        is_ours = traceback.tb_frame.f_code.co_filename.startswith(PACKAGE)
+        if not is_ours:
             frames.append(traceback)
         traceback = traceback.tb_next
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     if not hasattr(error, "code"):
-        family = find_family(str(error))
-        error.code = family.code if family else None  # type: ignore[attr-defined]
+        _add_help(error, is_ours)
     return traceback
+
+
+def _add_help(error: Any, is_ours: bool) -> None:
+    """Gives an error its code, and its text the line that says what to do; texts of assertions and of other people's code stay."""
+    family = find_family(str(error))
+    error.code = family.code if family else None
+    if family is not None and is_ours and error.args and not isinstance(error, AssertionError):
+        text = f"{error}\nhelp: {family.remedy} [{family.code}]"
+        error.args = (text, *error.args[1:])
+        if isinstance(error, SyntaxError):
+            error.msg = text
 
 
 def user_frame() -> FrameType:

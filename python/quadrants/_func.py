@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results
-from ._source import FunctionSource
+from ._source import FunctionSource, note_text
 
 
 class Func:
@@ -23,6 +23,7 @@ class Func:
 
     def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
         check_undecorated(function, "func")
+        note_text(function.__code__)
         self.function = function
         self.is_real_function = is_real_function
         self.name = function.__qualname__

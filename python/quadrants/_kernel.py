@@ -18,7 +18,7 @@ from ._dtypes import find_dtype, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
 from ._matrix import view_of
 from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
-from ._source import keep_text
+from ._source import keep_text, note_text
 from ._struct import Struct, StructType
 from ._types import MatrixType
 
@@ -102,6 +102,7 @@ def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int
     if isinstance(function, staticmethod):
         return staticmethod(_make_kernel(function.__func__, declared_pure, use_graph, depth + 1))
     check_undecorated(function, "kernel")
+    note_text(function.__code__)
     parameters = parse_parameters(function, "kernels", depth + 1)
     results, is_tuple = parse_results(function, depth + 1)
     made = Kernel(function, parameters, results, function.__qualname__)

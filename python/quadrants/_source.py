@@ -13,9 +13,9 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ._errors import QuadrantsSyntaxError
+from ._errors import QuadrantsSourceError, QuadrantsSyntaxError
 from ._match import MatchLowering
-from ._typed_text import find_typed_text
+from ._typed_text import compiles_to, find_running_text, find_typed_text
 
 
 class FunctionSource(NamedTuple):
@@ -31,11 +31,23 @@ class FunctionSource(NamedTuple):
 
 _sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
 _texts = itertools.count(1)
+
+
+class _Text(NamedTuple):
+    """A text that is in no file, the name that `linecache` has it under, and the ids of the code objects that stand in it."""
+
+    text: str
+    file: str
+    users: dict[int, weakref.ref[CodeType]]
+
+
+_kept: list[_Text] = []
+_SHARED = ("<string>", "<stdin>")  # names that any number of texts have
 _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 
 
 def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
-    """Source of a Python function; raises `OSError` when there is none (text given to ``exec``, a deleted file)."""
+    """Source of a Python function; raises `QuadrantsSourceError`, an `OSError`, when there is none (text from a pipe, a deleted file)."""
     code = function.__code__
     if code.co_name == "<lambda>":
         raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
@@ -52,6 +64,47 @@ def get_source(function: Callable[..., Any], is_kernel: bool = False) -> Functio
     return FunctionSource(function, tree, file, lines, function.__qualname__)
 
 
+def note_text(code: CodeType) -> None:
+    """Keeps the text of a function that is just being defined by text without a file, as long as the function lives."""
+    file = code.co_filename
+    if file.startswith("<") and (file not in linecache.cache or file in _SHARED) and (text := find_running_text(code)) is not None:
+        _keep_for(code, text)
+
+
+def _keep_for(code: CodeType, text: str) -> _Text:
+    """The text, kept until the last function in it is gone."""
+    kept = next((known for known in _kept if known.text == text), None)
+    if kept is None:
+        kept = _Text(text, keep_text(code.co_filename, text), {})
+        _kept.append(kept)
+
+    def forget(_: Any, kept: _Text = kept, key: int = id(code)) -> None:
+        del kept.users[key]
+        if not kept.users:
+            _kept.remove(kept)
+            linecache.cache.pop(kept.file, None)
+
+    kept.users[id(code)] = weakref.ref(code, forget)
+    return kept
+
+
+def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list[str]]:
+    """Name and lines of the text in which a function stands; no lines where it cannot be found."""
+    file = code.co_filename
+    kept = next((known for known in _kept if id(code) in known.users), None)
+    if kept is None:
+        linecache.checkcache(file)  # a file that was written again since the last look
+        lines = linecache.getlines(file, function.__globals__)
+        if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
+            return file, lines
+        texts = (known.text for known in _kept)
+        text = next((text for text in texts if compiles_to(text, code)), None) or find_typed_text(code)
+        if text is None:
+            return file, []
+        kept = _keep_for(code, text)
+    return kept.file, kept.text.splitlines(keepends=True)
+
+
 def get_text(code: CodeType) -> list[str]:
     """Lines of a function as its file has them now, from the first decorator to the last line with code; empty without a source."""
     linecache.checkcache(code.co_filename)
@@ -64,16 +117,11 @@ def _last_line(code: CodeType) -> int:
 
 
 def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
-    file = code.co_filename
-    linecache.checkcache(file)  # a file that was written again since the last look
-    lines = linecache.getlines(file, function.__globals__)
+    file, lines = _find_lines(function, code)
     first = code.co_firstlineno
-    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first}): qd.kernel_from_source takes text"
-    if not lines and (text := find_typed_text(code)) is not None:
-        file = keep_text(file, text)
-        lines = linecache.getlines(file)
+    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
     if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
-        raise OSError(failure)
+        raise QuadrantsSourceError(failure)
     # Blank lines before the text give the tree the file's line numbers; the `if 1:` gives an indented function its columns.
     indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
     head = "\n" * (first - 1) if not indent else "\n" * (first - 2) + "if 1:\n"
@@ -88,11 +136,11 @@ def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.Func
         if isinstance(node, ast.AsyncFunctionDef):
             raise QuadrantsSyntaxError('Unsupported node "AsyncFunctionDef"')
         if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
-            raise OSError(failure)
+            raise QuadrantsSourceError(failure)
         if any(line.lstrip().startswith("match ") for line in lines[first - 1 : end]):
             node = MatchLowering().visit(node)
         return node, file, lines
-    raise OSError(failure) from error
+    raise QuadrantsSourceError(failure) from error
 
 
 def copy_tree(tree: Any) -> Any:

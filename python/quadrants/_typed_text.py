@@ -1,11 +1,14 @@
-"""The text of functions that stand in no file: typed at Python's prompt, behind `-c`, or redirected to its input."""
+"""The text of functions that stand in no file: given to `exec`, typed at Python's prompt, behind `-c`, or redirected to its input."""
 
 from __future__ import annotations
 import __future__
 
+import ast
+import contextlib
 import os
 import stat
 import sys
+import textwrap
 from collections.abc import Iterator
 from types import CodeType
 
@@ -20,12 +23,30 @@ def find_typed_text(code: CodeType) -> str | None:
         texts = _statements(code) if hasattr(sys, "ps1") else _input()
     else:
         return None
-    return next((text for text in texts if _compiles_to(text, code)), None)
+    return next((text for text in texts if compiles_to(text, code)), None)
+
+
+def find_running_text(code: CodeType) -> str | None:
+    """The text that is being executed and defines `code`: `exec` and notebooks mostly have it in a variable."""
+    head = f"def {code.co_name}"
+    frame = sys._getframe(1)
+    while frame is not None:
+        values: list[object] = list(frame.f_code.co_consts)
+        with contextlib.suppress(Exception):  # the locals of a class body may be any mapping
+            values += frame.f_locals.values()
+        for value in values:
+            text = value.decode(errors="replace") if type(value) is bytes else value
+            if type(text) is str and head in text and compiles_to(text, code):
+                return text
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 def _command() -> Iterator[str]:
-    if "-c" in sys.orig_argv:
-        yield sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    for argument in sys.orig_argv[1:]:
+        texts = [argument] if not argument.startswith("-") else [argument.partition("c")[2]]  # `-c text`, or `-ctext`
+        yield from (text for text in texts if "def " in text)
+        yield from (textwrap.dedent(text) for text in texts if text[:1].isspace())  # as Python 3.14 does
 
 
 def _input() -> Iterator[str]:
@@ -50,11 +71,19 @@ def _statements(code: CodeType) -> Iterator[str]:
         yield "\n".join(lines[first:last]) + "\n"
 
 
-def _compiles_to(text: str, code: CodeType) -> bool:
+def compiles_to(text: str, code: CodeType) -> bool:
+    """Whether `text` defines `code`, at its top or, as IPython's `%%timeit` has it, as the body of a function."""
+
     def holds(outer: CodeType) -> bool:
         return any(isinstance(inner, CodeType) and (inner == code or holds(inner)) for inner in outer.co_consts)
 
+    flags = code.co_flags & _FUTURE_FLAGS
     try:
-        return holds(compile(text, code.co_filename, "exec", code.co_flags & _FUTURE_FLAGS, dont_inherit=True))
-    except (SyntaxError, ValueError):
+        tree = ast.parse(text, code.co_filename)
+        if holds(compile(tree, code.co_filename, "exec", flags, dont_inherit=True)):
+            return True
+        shell = ast.parse("def body(): pass")
+        shell.body[0].body = tree.body  # type: ignore[attr-defined]
+        return holds(compile(shell, code.co_filename, "exec", flags, dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError):
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
 import os
 import pty
 import select
@@ -55,10 +57,19 @@ def test_text_redirected_to_the_input(program: str, tmp_path: Path) -> None:
 
 
 def test_text_that_is_gone_is_said_to_be(program: str) -> None:
+    """Python keeps no text that came through a pipe."""
     done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    assert "OSError: Cannot find source code for Object <function answer" in done.stderr
-    assert "qd.kernel_from_source" in done.stderr
+    assert "QuadrantsSourceError: Cannot find source code for Object <function answer" in done.stderr
+    assert "qd.kernel_from_source [QD209]" in done.stderr
+    if "cpu" in program:
+        assert str(Path(qd.__file__).parent) not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("options", [["-Wignore", "-c"], ["-Ic"]])
+def test_text_behind_options_that_end_in_c(program: str, options: list[str]) -> None:
+    program = f"import sys\nsys.path[:0] = {sys.path!r}\n" + program
+    assert run([*options, program, "-c"]) == "42\n"
 
 
 def test_zip_of_modules(program: str, tmp_path: Path) -> None:
@@ -117,17 +128,67 @@ exec(compile(text, "<cell 1>", "exec"), {{}})
     assert run(["-c", host]) == "42\n"
 
 
-def test_code_of_exec_is_not_taken_for_the_text_behind_c() -> None:
-    host = """
-text = '''
+HOSTS_OF_TEXT = {
+    "a literal": "exec({program!r})",
+    "a variable of a function": "def work(text):\n    exec(text, {{}})\nwork({program!r})",
+    "bytes": "exec({program!r}.encode(), {{}})",
+    "compiled before": "text = {program!r}\ncode = compile(text, '<input>', 'exec')\nexec(code, {{}})",
+    "the body of a function": (
+        "import ast\ntext = {program!r}\nshell = ast.parse('def inner(): pass\\ninner()')\n"
+        "shell.body[0].body = ast.parse(text).body\nexec(compile(shell, '<magic>', 'exec'), {{}})"
+    ),
+    "an interactive console": (
+        "import code\nconsole = code.InteractiveConsole()\nfor line in {program!r}.replace('\\n\\n', '\\n').splitlines() + ['']:\n"
+        "    _ = console.push('') if line[:1] in '@p' and console.buffer and not console.buffer[-1].startswith('@') else None\n"
+        "    _ = console.push(line)"
+    ),
+}
+
+
+@pytest.mark.parametrize("host", HOSTS_OF_TEXT)
+def test_text_in_exec(program: str, host: str, tmp_path: Path) -> None:
+    (tmp_path / "host.py").write_text(HOSTS_OF_TEXT[host].format(program=program))
+    assert run([str(tmp_path / "host.py")]) == "42\n"
+
+
+def test_undecorated_functions_of_a_text_in_exec_and_their_mistakes() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False)
+    text = """
+def plain(x):
+    return unknown(x)
+@qd.kernel
+def k(n: qd.i32) -> qd.i32:
+    return plain(n)
+"""
+    scope = {"qd": qd}
+    exec(text, scope)
+    with (
+        pytest.warns(SyntaxWarning, match="plain"),
+        pytest.raises(qd.QuadrantsNameError, match=r"(?s)line 3.*return unknown\(x\)\n +\^{7}"),
+    ):
+        scope["k"](3)
+    qd.reset()
+
+
+def test_the_text_of_exec_goes_with_its_functions() -> None:
+    for number in range(3):
+        exec(f"@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return n + {number}\n@qd.func\ndef f(n):\n    return n\n", {"qd": qd})
+    assert any(file.startswith("<string") for file in linecache.cache)
+    gc.collect()
+    assert not any(file.startswith("<string") for file in linecache.cache)
+
+
+def test_code_of_exec_is_not_taken_for_the_text_behind_c(tmp_path: Path) -> None:
+    (tmp_path / "text.py").write_text("""
 import quadrants as qd
 qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
 @qd.kernel
 def answer() -> qd.i32:
     return 1
-'''
-scope = {}
-exec(text, scope)
+""")
+    host = f"""
+scope = {{}}
+exec(open({str(tmp_path / "text.py")!r}).read(), scope)
 try:
     scope["answer"]()
 except OSError as error:
