@@ -103,7 +103,8 @@ def test_arguments_that_do_not_fit_are_shown_with_their_annotation(line, kind, f
     with pytest.raises(kind) as caught:
         exec(line, define(CONTAINERS))
     name = line.split("(")[0]
-    first, second = str(caught.value).splitlines()
+    first, second, last = str(caught.value).splitlines()
+    assert last.startswith("help: ") and last.endswith(f"[{caught.value.code}]")
     assert first == f"exception while trying to ensure compiled kernel {name}:" and fragment in second
     assert "(a is a " in second and "its annotation is " in second and ("shape" in second or "np." not in line.replace("np.float32(1)", ""))
 
