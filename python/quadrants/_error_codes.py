@@ -102,7 +102,8 @@ FAMILIES = tuple(
          r"^Cannot take|given twice|members, got|takes \d.* arguments?|takes no arguments|missing \d+ required|positional arguments? but",
          "the call must give every parameter once"),
         ("QD702", r"is not recognized|needs a dict|^Invalid (value|type) for argument|cannot be converted into required type|"
-         r"^Expect element type|an (instance|element) of .* is expected", "pass what the annotation of the parameter says"),
+         r"^Expect element type|shouldn't be passed in via|an (instance|element) of .* is expected",
+         "pass what the annotation of the parameter says"),
         ("QD703", r"nested kernels are not allowed", "make the inner one a @qd.func"),
         ("QD704", r"recursive", "use a loop, or @qd.real_func for recursion at run time"),
         ("QD706", r"cannot be called|is not callable", "check the name: a variable or object stands where a function should"),
