@@ -178,6 +178,7 @@ class ContainerMethods(InteropMethods, Companions, Copies):
     _primal: str | None = None  # of a gradient or tangent: what it is called in messages
     _is_soa = False  # components in blocks of their own
     _leaf: Any = None  # the node of a tree that the container is placed in
+    _whole: Any = None  # the field of vectors or matrices that it is a component of, where these are placed one by one
     _name = ""
     _state: str
     _try_fill: Callable[[np.ndarray], bool]

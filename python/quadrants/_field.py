@@ -31,7 +31,10 @@ class Field(ContainerMethods, _runtime.FieldBase):
         is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient
         if (self._primal is not None and not is_second) or not self.dtype.is_real:
             return None
-        made = _declare(self._element_type, f"{self._name}.{which}", self._order, self._is_soa, (type(self),) * 3)
+        if self._whole is None:
+            made = _declare(self._element_type, f"{self._name}.{which}", self._order, self._is_soa, (type(self),) * 3)
+        else:  # the component of the companion
+            made = next(other for part, other in zip(self._whole.vars, getattr(self._whole, which).vars, strict=True) if part is self)
         attach(self, which, made)
         return made
 
@@ -110,10 +113,14 @@ class MatrixField(Field):
     @functools.cached_property
     def vars(self) -> tuple[ScalarField, ...]:
         """The fields of the components, row by row, on the same memory."""
-        return tuple(self._make_component(row, column) for row in range(self.n) for column in range(self.m))
+        make = self._make_component if self._is_placed() else self._declare_component
+        return tuple(make(row, column) for row in range(self.n) for column in range(self.m))
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
-        """The field of one component, on the same memory; in kernels too. Raises `IndexError` for a component that there is not."""
+        """The field of one component, on the same memory; in kernels too. Raises `IndexError` for a component that there is not.
+
+        Those of a field that is not placed may be placed one by one, in nodes of the same shape.
+        """
         row, column = (*indices, 0)[:2]
         if not (0 <= row < self.n and 0 <= column < self.m):
             raise IndexError(f"component {indices} is out of range for elements of shape {self.element_shape}")
@@ -127,6 +134,29 @@ class MatrixField(Field):
         if self.has_grad():
             made.grad = self.grad.vars[row * self.m + column]  # type: ignore[union-attr]
         return made
+
+    def _declare_component(self, row: int, column: int) -> ScalarField:
+        """The field of a component before there is memory."""
+        made = _declare(self.dtype, f"{self._name}[{row}, {column}]", None, False, (ScalarField,))
+        made._whole, made._needs_grad = self, self._needs_grad
+        return made
+
+    def _place_parts(self) -> None:
+        """Gives the field its memory when the trees of all components are final: each component lies in a block of its own."""
+        parts = self.vars
+        if not all(part._leaf is not None and part._leaf._tree._is_final for part in parts):
+            return
+        leaf = parts[0]._leaf
+        if len(shapes := sorted({part._leaf.shape for part in parts})) > 1:
+            raise QuadrantsRuntimeError(f"Members of the following field have different shapes {shapes}: {self._name!r}")
+        if len({part._leaf._offset for part in parts}) > 1:
+            raise QuadrantsRuntimeError(f"the components of {self._name!r} are placed with different offsets")
+        strides = _snode.row_major_strides(leaf.shape, self.dtype.size)
+        block = self.dtype.size * math.prod(leaf.shape)
+        self._leaf, self._is_soa = leaf, True
+        self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())
+        for number, part in enumerate(parts):
+            part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())
 
     def __repr__(self) -> str:
         return f"<{self.n}x{self.m} qd.Matrix.field>"

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from . import _options, _runtime
 from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
@@ -88,10 +86,10 @@ class NodeMethods:
         raise NotImplementedError
 
     def dense(self, axes: Any, dimensions: Any) -> SNode:
-        """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one number is the extent of every axis."""
+        """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one extent is that of every axis."""
         numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
         extents = to_shape(dimensions)
-        extents = extents * len(numbers) if not isinstance(dimensions, (tuple, list, np.ndarray)) else extents
+        extents = extents * len(numbers) if len(extents) == 1 else extents
         if len(extents) != len(numbers) or len(set(numbers)) != len(numbers):
             raise ValueError(f"dense needs one extent for each of different axes, got axes {numbers} and extents {extents}")
         check_extents(extents)
@@ -170,6 +168,9 @@ class SNode(NodeMethods):
         self._field = weakref.ref(field) if field is not None else lambda: None  # a field owns its memory, the tree does not
         if field is not None:
             field._leaf = self
+            if (whole := field._whole) is not None:
+                whole._leaf = whole._leaf or self
+                field = whole if all(part._leaf is not None for part in whole.vars) else field
             _declared.discard(field)
 
     def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
@@ -233,7 +234,7 @@ class SNode(NodeMethods):
     def _is_block(self) -> bool:
         """Whether the field lies in memory of its own: components in blocks, no elements, or tiles that the interpreter does not see."""
         field = self._field()
-        return 0 in self.shape or self._is_untiled() or (field is not None and field._is_soa)
+        return 0 in self.shape or self._is_untiled() or (field is not None and (field._is_soa or field._whole is not None))
 
     def _is_untiled(self) -> bool:
         """Whether an axis that several nodes divide has one stride all the same: the interpreter works on NumPy arrays."""
@@ -261,7 +262,7 @@ class SNode(NodeMethods):
         if self._kind == "dense":
             for child in self._children:
                 child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_size_bytes))
-        elif field is not None:
+        elif field is not None and field._whole is None:
             item = field.dtype.size
             cell = item if field._is_soa else item * math.prod(field.element_shape)
             component = item * math.prod(self.shape) if field._is_soa else item
@@ -312,6 +313,8 @@ class SNodeTree:
         self._is_destroyed = True
         for field in _fields_below(self.root):
             field._release()
+            if field._whole is not None:
+                field._whole._release()
 
     def _check(self) -> None:
         if self._is_destroyed:
@@ -338,6 +341,8 @@ def finalize(root: SNode) -> None:
     _roots.add(root)
     for container, size in zip(root._children, sizes, strict=True):
         container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
+    for whole in {id(field._whole): field._whole for field in _fields_below(root) if field._whole is not None}.values():
+        whole._place_parts()
 
 
 def _leaves_of(items: Any) -> Iterator[Any]:

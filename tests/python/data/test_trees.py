@@ -418,3 +418,92 @@ def test_loops_over_nodes_need_a_target_for_each_axis():
 
     with pytest.raises(qd.QuadrantsSyntaxError, match=r"does not match loop variable dimensionality \(1 != 2\)"):
         wrong()
+
+
+def test_one_extent_is_that_of_every_axis():
+    x, y = qd.field(qd.i32), qd.field(qd.i32)
+    qd.root.dense(qd.ij, (8,)).place(x)
+    qd.root.dense(qd.ijk, [2]).place(y)
+    assert x.shape == (8, 8) and y.shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda v: [qd.root.dense(qd.i, 4).dense(qd.j, 2).place(part) for part in v.vars],
+        lambda v: (
+            qd.root.dense(qd.ij, (4, 2)).place(v.get_scalar_field(0)),
+            qd.root.dense(qd.j, 2).dense(qd.i, 4).place(v.get_scalar_field(1)),
+        ),
+        lambda v: qd.root.dense(qd.ij, (4, 2)).place(v.get_scalar_field(1), v.get_scalar_field(0)),
+        lambda v: qd.root.dense(qd.ij, (2, 2)).dense(qd.i, 2).place([v.get_scalar_field(0), v.get_scalar_field(1)]),
+    ],
+)
+def test_components_are_placed_one_by_one(place):
+    v = qd.Vector.field(2, qd.i32)
+    place(v)
+
+    @qd.kernel
+    def fill():
+        for i, j in v:
+            v[i, j] = qd.Vector([i, j * 10])
+
+    @qd.kernel
+    def read(part: qd.template()) -> qd.i32:
+        s = 0
+        for I in qd.grouped(part):
+            s += part[I] + v[I].x
+        return s
+
+    assert v.shape == (4, 2)
+    fill()
+    first, second = v.get_scalar_field(0), v.get_scalar_field(1)
+    assert v.to_numpy().tolist() == [[[i, 0], [i, 10]] for i in range(4)]
+    assert first.to_numpy()[:, 0].tolist() == [0, 1, 2, 3] and second[3, 1] == 10 and v[3, 1].to_list() == [3, 10]
+    assert (read(first), read(second)) == (24, 52)
+    second.fill(7)
+    assert v[0, 0].to_list() == [0, 7]
+    v[1, 1] = [8, 9]
+    assert (first[1, 1], second[1, 1]) == (8, 9)
+
+
+def test_components_of_a_matrix_are_placed_one_by_one_with_their_gradients():
+    m = qd.Matrix.field(2, 2, qd.f32, needs_grad=True)
+    for row in range(2):
+        for column in range(2):
+            part = m.get_scalar_field(row, column)
+            qd.root.dense(qd.i, 3).place(part, part.grad)
+    x = qd.Vector.field(2, qd.f32)
+    for part in x.vars:
+        qd.root.dense(qd.i, 3).place(part)
+    qd.root.lazy_grad()
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def k():
+        for i in range(3):
+            loss[None] += m[i][0, 1] * m[i][1, 0] + x[i].x * x[i].y
+
+    m.fill(2.0)
+    x.fill(3.0)
+    with qd.ad.Tape(loss):
+        k()
+    assert m.grad.to_numpy()[2].tolist() == [[0, 2], [2, 0]]
+    assert x.grad.to_numpy().tolist() == [[3, 3]] * 3
+
+
+def test_mistakes_with_components_are_reported():
+    v = qd.Vector.field(2, qd.i32)
+    qd.root.dense(qd.i, 4).place(v.get_scalar_field(0))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="This variable has been placed"):
+        qd.root.dense(qd.i, 4).place(v)
+
+    @qd.kernel
+    def k():
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="not placed"):
+        k()
+    qd.root.dense(qd.i, 8).place(v.get_scalar_field(1))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="different shapes"):
+        v.to_numpy()
