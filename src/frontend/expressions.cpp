@@ -274,23 +274,47 @@ Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<V
 Value FunctionBuilder::visitBoolean(nb::handle at) {
   bool isAnd = kindOf(getAttribute(at, names().op)) == NodeKind::And;
   nb::object operands = getAttribute(at, names().values);
+  llvm::StringRef symbol = isAnd ? "&&" : "||";
+  BinaryKind kind = isAnd ? BinaryKind::bit_and : BinaryKind::bit_or;
   size_t count = nb::len(operands);
+  auto isHostMatrix = [&](const Value &value) {
+    return value.isObject() && session.python.isInstance(value.object, session.python.matrix);
+  };
+  auto isVector = [&](const Value &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(findType(value)); };
+  // Beside a vector each operand is true or false, component by component.
+  auto asTruth = [&](const Value &value) {
+    mlir::Value number = emit(value);
+    Type scalar = ir::getScalar(number.getType());
+    if (isVector(value) && !scalar.isInteger(1) && !ir::isIntegerScalar(scalar))
+      fail(error::kType, "unsupported operand type(s) for '" + symbol + "': '" + ir::describe(number.getType()) + "'");
+    return makeComputed(nonZero(number));
+  };
   std::function<Value(size_t)> evaluate = [&](size_t index) -> Value {
     Value value = load(visit(nb::object(operands[index])));
     if (index + 1 == count) return value;
-    if (isConstant(value)) { return isTrue(value) == isAnd ? evaluate(index + 1) : value; }
-    mlir::Value left = emit(value);
-    if (!session.options.shortCircuit || isa<VectorType>(left.getType())) {
-      if (isa<VectorType>(left.getType()) && !ir::getScalar(left.getType()).isInteger(1) &&
-          !ir::isIntegerScalar(ir::getScalar(left.getType())))
-        fail(error::kType,
-             "unsupported operand type(s) for '" + llvm::Twine(isAnd ? "&&" : "||") + "': '" + ir::describe(left.getType()) + "'");
-      return binary(isAnd ? BinaryKind::bit_and : BinaryKind::bit_or, value, evaluate(index + 1), isAnd ? "&&" : "||");
+    if (isConstant(value) && !isHostMatrix(value)) {
+      if (isTrue(value) != isAnd) return value;
+      Value rest = evaluate(index + 1);
+      return isVector(rest) ? asTruth(rest) : rest;
+    }
+    value = makeComputed(emit(value));
+    if (isVector(value)) {
+      Value left = asTruth(value);
+      return binary(kind, left, asTruth(evaluate(index + 1)), symbol);
+    }
+    if (!session.options.shortCircuit) {
+      Value rest = evaluate(index + 1);
+      return isVector(rest) ? binary(kind, asTruth(value), asTruth(rest), symbol) : binary(kind, value, rest, symbol);
     }
     mlir::Value condition = truth(value, isAnd ? "and" : "or");
-    auto rest = [&] { return evaluate(index + 1); };
+    Value right;
+    auto rest = [&] {
+      right = evaluate(index + 1);
+      return isVector(right) ? asTruth(right) : right;
+    };
     auto own = [&] { return value; };
-    return isAnd ? chooseBranch(condition, rest, own) : chooseBranch(condition, own, rest);
+    Value chosen = isAnd ? chooseBranch(condition, rest, own) : chooseBranch(condition, own, rest);
+    return isVector(right) ? makeComputed(nonZero(emit(chosen))) : chosen;
   };
   return evaluate(0);
 }

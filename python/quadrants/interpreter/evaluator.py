@@ -23,7 +23,7 @@ from quadrants._struct import value_type_of
 
 from . import hosts, meanings, scalars, values
 from .loops import Loops
-from .scalars import I64, PYTHON, cast, options, typed
+from .scalars import PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
 # `op=` that is atomic on shared places: the right side takes the target's type.
@@ -84,10 +84,13 @@ class Evaluator(Loops):
         """The value of `and`, `or`."""
         skip, known = self.skipped.pop()
         self.dry -= skip
-        if known:
+        if known and (skip or not isinstance(right, Vec)):
             return left if skip else right
-        if isinstance(left, Vec) or isinstance(right, Vec) or not (options.short_circuit_operators or not is_runtime(left)):
-            return values.binary("bit_and" if kind == "and" else "bit_or", left, right)
+        name = "bit_and" if kind == "and" else "bit_or"
+        if isinstance(left, Vec) or isinstance(right, Vec):
+            return values.binary(name, *(values.binary("ne", side, 0) for side in (left, right)))
+        if not options.short_circuit_operators:
+            return values.binary(name, left, right)
         return self.chosen(left, right) if skip else self.chosen(right, left)
 
     def begin_choice(self, condition: Any) -> None:
@@ -112,7 +115,7 @@ class Evaluator(Loops):
     def chosen(self, value: Any, other: Any) -> Any:
         """What a run-time condition chooses: a value in the common type of both, or one of two ranges."""
         if all(isinstance(side, (range, map)) for side in (value, other)):
-            return map(I64.type, value) if isinstance(other, map) else value
+            return map(scalars.as_i64, value) if isinstance(other, map) else value
         if isinstance(value, StructValue) or isinstance(other, StructValue):
             return _unify_structs(value, other)
         value, other = read(value), read(other)

@@ -289,3 +289,45 @@ def test_components_of_arguments_make_vectors_and_matrices():
     argument = ("qd.types.vector(2, qd.f32)", qd.types.vector(2, qd.f32)(0.5, 0.25))
     assert run("return qd.types.vector(2, qd.f32)(n.x)[1]", "qd.f32", n=argument) == 0.5
     assert run("return qd.types.matrix(2, 2, qd.f32)(n[1])[1, 0]", "qd.f32", n=argument) == 0.25
+
+
+A, B, ZERO = "qd.Vector([2, 2 - n, 0, 0])", "qd.Vector([1, 0, n, 0])", "qd.Vector([0, 0, 0, 0])"
+
+
+@pytest.mark.parametrize("short_circuit", [True, False])
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        (f"{A} or {B}", [1, 1, 1, 0]),
+        (f"{A} and {B}", [1, 0, 0, 0]),
+        (f"{A} and 3", [1, 1, 0, 0]),
+        (f"3 and {A}", [1, 1, 0, 0]),
+        (f"n and {A}", [1, 1, 0, 0]),
+        (f"(n - 1) and {A}", [0, 0, 0, 0]),
+        (f"(n - 1) or {A}", [1, 1, 0, 0]),
+        (f"(n + 4) or {A}", [1, 1, 1, 1]),
+        (f"{A} or 0", [1, 1, 0, 0]),
+        (f"({A} and {B} or {A}) + 5", [6, 6, 5, 5]),
+        (f"{A} and n and {B}", [1, 0, 0, 0]),
+        (f"n and {A} or {B}", [1, 1, 1, 0]),
+        (f"{A} and ({A} > 1)", [1, 0, 0, 0]),
+        (f"{A} and HOST", [1, 0, 0, 0]),
+        (f"not ({A} and {B})", [0, 1, 1, 1]),
+        (f"{ZERO} or n", [1, 1, 1, 1]),
+    ],
+)
+def test_and_or_of_vectors_are_true_or_false_component_by_component(on_every_backend, expression, expected, short_circuit):
+    on_every_backend(short_circuit_operators=short_circuit)
+    result = run(f"return {expression}", "qd.types.vector(4, qd.i32)", "HOST = qd.Vector([7, 0, 7, 0])", n=("qd.i32", 1))
+    assert list(result) == expected
+
+
+def test_and_or_of_matrices_and_of_truths():
+    body = "a = qd.Matrix([[2, 2], [0, 0]]) and qd.Matrix([[n, 0], [n, 0]])\nreturn (a or a).sum() * 100 + a[0, 0] * 10 + a[1, 1]"
+    assert run(body, n=("qd.i32", 1)) == 110
+
+
+@pytest.mark.parametrize("expression", ["v and w", "v or 1", "w and v", "n and v"])
+def test_and_or_of_float_vectors_are_refused(expression):
+    with pytest.raises(qd.QuadrantsTypeError, match="unsupported operand type"):
+        run(f"v = qd.Vector([1.0, 0.0])\nw = qd.Vector([1, n])\nx = {expression}", None, n=("qd.i32", 1))
