@@ -120,8 +120,8 @@ def _loop_config(**options: Any) -> None:
         if name not in _LOOP_OPTIONS:
             raise QuadrantsTypeError(f"loop_config() got an unexpected keyword argument {name!r} (known: {', '.join(_LOOP_OPTIONS)})")
     size = options.get("block_dim")
-    if size is not None and size not in [1 << bits for bits in range(11)]:
-        raise QuadrantsSyntaxError(f"block_dim must be a power of two between 1 and 1024, got {size!r}")
+    if size is not None and size not in range(1, 1025):
+        raise QuadrantsSyntaxError(f"block_dim must be an integer between 1 and 1024, got {size!r}")
 
 
 def _stream_parallel() -> contextlib.AbstractContextManager[None]:

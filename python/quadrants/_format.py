@@ -30,12 +30,14 @@ def format_value(value: Any, spec: str, dtype: DataType) -> str:
     fill, align, flags, width, comma, digits, kind = match.groups()
     precision = None if digits is None else min(int(digits or 0), 100)
     as_real = kind in tuple("eEfFgGaA")
-    if as_real or (dtype.is_real and not (kind in tuple("diuxXob") and abs(value) < 9.2e18)):
+    if as_real or dtype.is_real:
+        if precision is None and not as_real and dtype.size == 8:
+            precision = 12
         is_negative, may_zero, prefix = math.copysign(1, value) < 0 and value == value, math.isfinite(value), ""
         text = _format_real(abs(value), kind if as_real else "f", precision, "#" in flags, comma)
     else:
         number = int(value)
-        if dtype.is_signed and not dtype.is_real and kind in tuple("xXobu"):
+        if dtype.is_signed and kind in tuple("xXobu"):
             number &= (1 << 8 * dtype.size) - 1  # bit patterns of the type's own width
         is_negative, may_zero, prefix = number < 0, precision is None, _PREFIXES.get(kind, "") if "#" in flags else ""
         text = format(abs(number), comma + (kind if kind in _PREFIXES else "d")).rjust(precision or 0, "0")

@@ -23,6 +23,12 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
     for (const nb::object &name : value.aggregate->names) items.push_back(makeObject(name));
     return items;
   }
+  if (value.isObject() && session.python.isInstance(value.object, session.python.groupedRange)) {
+    for (nb::handle index : getAttribute(value.object, names().r)) items.push_back(indexVector(index));
+    return items;
+  }
+  if (value.isIndex)
+    return listValues(getAttribute(value.object, names()._array).attr("tolist")(), [](nb::handle item) { return makeObject(item); });
   if (value.isObject() && session.python.isInstance(value.object, session.python.matrix))
     return listItems(makeComputed(emitHostMatrix(value.object)), purpose);
   nb::object iterator;
@@ -53,6 +59,13 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
     items.push_back(makeComputed(columns == 1 ? components[0] : makeVector(components, VectorType::get({columns}, type.getElementType()))));
   }
   return items;
+}
+
+Value FunctionBuilder::indexVector(nb::handle index) {
+  if (nb::len(index) == 0) return makeTuple({});
+  Value vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._dtypes").attr("i32")));
+  vector.isIndex = true;
+  return vector;
 }
 
 Value FunctionBuilder::copy(const Value &value) {

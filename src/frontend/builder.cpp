@@ -29,6 +29,15 @@ Binding &Scopes::bind(PyObject *name, Binding binding) {
   return stack.emplace_back(std::move(binding));
 }
 
+PyObject *Scopes::findName(mlir::Value place) const {
+  std::function<bool(const Value &)> holds = [&](const Value &value) {
+    return value.ir == place || (value.aggregate && llvm::any_of(value.aggregate->items, holds));
+  };
+  for (const auto &[name, stack] : bindings)
+    if (llvm::any_of(stack, [&](const Binding &binding) { return holds(binding.value); })) return name;
+  return nullptr;
+}
+
 std::vector<std::string> Scopes::listNames() const {
   std::vector<std::string> names;
   for (const auto &[name, stack] : bindings)

@@ -49,6 +49,8 @@ public:
   std::vector<std::pair<PyObject *, Binding>> pop();
   Binding *find(PyObject *name);
   Binding &bind(PyObject *name, Binding binding);
+  /// The name of the variable with this place, or null.
+  PyObject *findName(mlir::Value place) const;
   unsigned depth() const { return unsigned(opened.size()); }
   std::vector<std::string> listNames() const;
   /// A name that a wrong statement was to assign: until it is bound again, using it is no mistake of its own.
@@ -141,7 +143,6 @@ private:
   void visitStatement(nb::handle statement);
   void visitStatementNode(nb::handle statement);
   void visitIf(nb::handle node);
-  void visitRuntimeIf(nb::handle node, mlir::Value condition);
   /// `otherwise` may be empty.
   void emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise);
   void visitReturn(nb::handle node);
@@ -192,6 +193,7 @@ private:
   Value merge(Binding &binding, PyObject *name);
   Value makeLocal(mlir::Type type);
   std::vector<Value> listItems(const Value &value, llvm::StringRef purpose);
+  Value indexVector(nb::handle index); ///< of an unrolled loop, from a tuple of numbers
   [[noreturn]] void failImmutable(const llvm::Twine &name);
   [[noreturn]] void failCaptured(const llvm::Twine &name);
   static bool isVisible(const Binding *binding);
@@ -211,13 +213,17 @@ private:
   void unroll(nb::handle node, const Value &iterable);
   struct Box {
     std::vector<mlir::Value> lower, upper, steps;
-    std::vector<int32_t> axes; ///< order of the loops, outermost first; empty: as written
-    bool isGrouped = false;    ///< one index vector
+    std::vector<int32_t> axes;  ///< order of the loops, outermost first; empty: as written
+    bool isGrouped = false;     ///< one index vector
+    bool isNdrange = false;     ///< its loop variables can be assigned
+    std::vector<bool> isBiased; ///< by axis: bounds are `biased`, and so are the indices of the op; empty: none
   };
-  /// A loop over `box`, or over the items of `iterable`; where it does not run in parallel, inside an `if` with the guards.
-  void visitLoop(nb::handle node, std::optional<Box> box, const Value &iterable);
   void loopOver(nb::handle node, Box box);
   Box boxOfRange(const Value &range, nb::handle target);
+  /// An i64 whose order among signed numbers is that of the value's bits among unsigned ones; the inverse, too.
+  mlir::Value biased(mlir::Value value);
+  mlir::Value clipped(const Value &value); ///< a u64 as an i64, where more iterations than that have no end anyway
+  void requireStep(mlir::Value step);      ///< fails the launch for 0, with which a loop would not end
   Box boxOfContainers(const std::vector<Value> &containers, bool isGrouped, nb::handle target);
   /// The part of a container that indices and slices choose; the loop's indices are those of the container.
   Box boxOfSlice(const Value &container, const std::vector<Value> &indices, nb::handle target);
@@ -233,12 +239,11 @@ private:
   Value leafTensor(Value container); ///< of a container of structs the first array with numbers
   bool isContainer(const Value &value);
   void checkIndices(const Box &box, nb::handle target);
-  /// Whether loops under an `if` may become tasks: nothing stands between them, and what they loop over can be read in any case.
-  bool holdsLoopsOnly(nb::handle statements);
-  bool isHarmless(nb::handle expression);
   mlir::Type boundType(llvm::ArrayRef<Value> bounds);
   Value toRange(const Value &object);
   void bindLoopVariable(nb::handle target, const Value &value);
+  /// The same, with a variable in place of each index that a statement of the body assigns.
+  void bindIndices(nb::handle target, const Value &value, nb::handle body);
   void checkLoopTarget(nb::handle target);
   void visitElse(nb::handle node, mlir::Value wasLeft);
   mlir::Value makeLeftFlag(nb::handle node);
@@ -246,6 +251,10 @@ private:
   Value makeNdrange(const Arguments &arguments);
   Value makeZip(const Arguments &arguments);
   void configureLoop(const Arguments &arguments);
+
+  //--- shared_variables.cpp ---
+  /// What the iterations of a parallel loop do with variables from outside of it.
+  void settleSharedVariables(ir::ForOp loop);
 
   //--- stopped_gradients.cpp ---
   void stopGradient(const Value &container);
@@ -433,6 +442,7 @@ private:
   Value callFunc(const Value &func, const Value *self, Arguments &arguments);
   std::vector<Value> bindArguments(const Value &func, const Value *self, Arguments &arguments);
   Value passArgument(nb::handle parameter, const Value &value);
+  bool isOuterVariable(const Value &place) const; ///< from outside of the parallel loop around
   /// Lists the IR values of a value. With a `key` places stay places, and it gets a text that tells apart what is not among the values.
   void flatten(const Value &value, llvm::SmallVectorImpl<mlir::Value> &operands, std::string *key);
   /// The inverse of `flatten`, with other IR values.
@@ -472,6 +482,9 @@ private:
 
   //--- name_use.cpp ---
   void collectAssignments();
+  bool isStaticCall(nb::handle node); ///< `qd.static(...)`
+  /// Whether a statement of the body assigns the name, or may hand it to a function by reference.
+  bool isAssignedIn(nb::handle body, nb::handle name);
   nb::object resolveCallee(nb::handle node);
   std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._builtins
   /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
@@ -565,6 +578,7 @@ private:
   void addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments);
   void addFields(Pieces &pieces, nb::handle format, const Arguments &arguments, FormatUse &use);
   void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
+  void addField(Pieces &pieces, const Value &value, llvm::StringRef spec); ///< of a text: numbers known now are written as Python does
   void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
   Value visitFormatted(nb::handle node);
 
@@ -573,7 +587,7 @@ private:
   mlir::Location loc();
   template <typename Op, typename... Args> Op create(Args &&...args) { return Op::create(builder, loc(), std::forward<Args>(args)...); }
   bool isTerminated() const { return terminated; }
-  bool isTopLevel() const { return isKernelLevel && runtimeDepth == 0; }
+  bool isTopLevel() const { return isKernelLevel && runtimeDepth == 0 && !isOrdered; }
   bool isInKernel() const { return caller == nullptr; }
   const auto &names() const { return session.python.names; }
   NodeKind kindOf(nb::handle node) const { return session.python.kindOf(node); }
@@ -592,12 +606,12 @@ private:
   mlir::LocationAttr cachedLoc;
   std::shared_ptr<NameUse> uses; ///< how often each name is assigned
   std::vector<Loop> loops;
-  std::vector<mlir::Value> guards; ///< conditions of the `if`s around, where these leave loops parallel
   LoopOptions nextLoop;
   std::vector<StoppedGradient> stopped;
   bool terminated = false;    ///< nothing after this point of the block runs
   bool isKernelLevel = false; ///< statements stand in the kernel or in a func inlined into its top level
   bool isInsideParallel = false;
+  bool isOrdered = false; ///< in an `if` whose condition is known, but not by qd.static: loops run in order, as in any other `if`
   bool isInlined = false;
   bool isReal = false;       ///< a real_func
   unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement

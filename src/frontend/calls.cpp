@@ -188,6 +188,8 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     if (!wrapped) wrapped = python.func(object);
     Value func = makeObject(wrapped);
     func.path = callee.path;
+    // Where Python would have run it, its loops are no tasks.
+    llvm::SaveAndRestore ordered(isOrdered, true);
     return callFunc(func, nullptr, arguments);
   }
   nb::object module = findAttribute(object, names().__module__);

@@ -144,8 +144,8 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
   case Kind::Components: {
     // Places are handed on as they are, for the callee to write.
     bool isPlace = key && value.is(Kind::Place);
-    bool isAtomic = value.isElement || (value.isShared && isInsideParallel);
-    note(!isPlace ? 'v' : isAtomic ? 'a' : value.isReadOnly ? 'c' : 'r', value.type.getAsOpaquePointer());
+    char mark = isOuterVariable(value) ? 's' : value.isElement ? 'a' : value.isReadOnly ? 'c' : 'r';
+    note(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
     operands.push_back(isPlace ? value.ir : emit(value));
     return;
   }
@@ -167,7 +167,8 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
   case Kind::Place:
     if (byReference) {
       Value place = makePlace(next());
-      place.isElement = shape.isElement || (shape.isShared && caller && caller->isInsideParallel);
+      place.isShared = caller && caller->isOuterVariable(shape);
+      place.isElement = shape.isElement || place.isShared;
       place.isReadOnly = shape.isReadOnly;
       return place;
     }
@@ -182,6 +183,10 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
     return result;
   }
   }
+}
+
+bool FunctionBuilder::isOuterVariable(const Value &place) const {
+  return place.isShared && (isInsideParallel || place.isElement); // places of the caller's caller are elements already
 }
 
 Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments &arguments) {
@@ -393,10 +398,14 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
     at.getValuesMutable().assign(operands);
   }
   bool isWanted = llvm::any_of(returns, [](const auto &made) { return !made.second.isNone(); });
-  if (isWanted && !terminated) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
+  // A loop may always return, and of a function that is called at run time nobody asks it.
+  nb::object statements = getAttribute(tree, names().body);
+  NodeKind last = kindOf(nb::object(statements[nb::len(statements) - 1]));
+  bool mayFallThrough = isReal || (!resultTypes.is_none() && (last == NodeKind::For || last == NodeKind::While));
+  if (isWanted && !terminated && !mayFallThrough) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
   builder.setInsertionPointToEnd(body->entry);
   if (body->entry->empty() || !body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
-    // Reached by no path when values are returned: every path has left before.
+    // Where values are returned, every path has left before, or nobody may use the value.
     SmallVector<mlir::Value> zeros;
     for (Type type : types) zeros.push_back(convert(constant(0, session.types.i32), type));
     create<ir::ReturnOp>(zeros);

@@ -3,6 +3,7 @@
 // A loop at the kernel's top level becomes `qd.for parallel`; below a run-time construct it is sequential; over a compile-time iterable
 // (qd.static, lists, vectors) it is unrolled.
 #include "frontend/builder.h"
+#include "ir/attributes.h"
 
 using namespace mlir;
 
@@ -35,6 +36,20 @@ void FunctionBuilder::bindLoopVariable(nb::handle target, const Value &value) {
   }
   if (kindOf(target) != NodeKind::Tuple && kindOf(target) != NodeKind::List) fail(error::kSyntax, "the target of a loop must be a name");
   for (auto &[part, item] : pairTargets(getAttribute(target, names().elts), value)) bindLoopVariable(part, item);
+}
+
+void FunctionBuilder::bindIndices(nb::handle target, const Value &value, nb::handle body) {
+  if (kindOf(target) != NodeKind::Name) {
+    for (auto &[part, item] : pairTargets(getAttribute(target, names().elts), value)) bindIndices(part, item, body);
+    return;
+  }
+  nb::object name = getAttribute(target, names().id);
+  bool isVariable = value.isTyped() && uses->lookup(name.ptr()).count > 1 && isAssignedIn(body, name);
+  if (!isVariable) return bindLoopVariable(target, value);
+  At here(*this, target);
+  Binding binding;
+  binding.value = declare(value, false);
+  scopes.bind(name.ptr(), std::move(binding));
 }
 
 void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
@@ -153,7 +168,7 @@ void FunctionBuilder::visitFor(nb::handle at) {
       llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
       bool isElement =
           isWhole && indices.size() == countAxes(leaf) && llvm::none_of(indices, [](const Value &index) { return index.is(Kind::Range); });
-      if (!isElement) return visitLoop(at, boxOfSlice(leaf, indices, target), {});
+      if (!isElement) return loopOver(at, boxOfSlice(leaf, indices, target));
       iterable = load(leaf.is(Kind::View) ? subscriptView(leaf, indices) : subscriptTensor(leaf, indices));
     }
   }
@@ -162,16 +177,8 @@ void FunctionBuilder::visitFor(nb::handle at) {
     if (!isConstant(test) && !test.isStatic) iterable = chooseRange(iterNode, truth(test, "if"));
   }
   if (!iterable.isGiven()) iterable = visit(iterNode);
-  visitLoop(at, findBox(iterNode, iterable, target), iterable);
-}
-
-void FunctionBuilder::visitLoop(nb::handle at, std::optional<Box> box, const Value &iterable) {
-  auto emit = [&] { box ? loopOver(at, std::move(*box)) : unroll(at, iterable); };
-  bool obeysGuards = box ? !nextLoop.isSerial : holdsLoopsOnly(getAttribute(at, names().body));
-  if (guards.empty() || !isTopLevel() || isInsideParallel || obeysGuards) return emit();
-  mlir::Value condition = guards[0];
-  for (mlir::Value guard : llvm::drop_begin(guards)) condition = create<ir::BinaryOp>(ir::BinaryKind::bit_and, condition, guard);
-  emitIf(condition, emit, {});
+  if (std::optional<Box> box = findBox(iterNode, iterable, target)) return loopOver(at, std::move(*box));
+  unroll(at, iterable);
 }
 
 Value FunctionBuilder::toRange(const Value &object) {
@@ -273,8 +280,8 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
     if (object.is_none() || name == "block_dim_adaptive" || name == "bit_vectorize") continue;
     std::optional<int64_t> number = findInteger(value);
     if (name == "block_dim") {
-      if (!number || *number < 1 || *number > 1024 || (*number & (*number - 1)) != 0)
-        fail(error::kSyntax, "block_dim must be a power of two between 1 and 1024, got " + toText(nb::repr(object)));
+      if (!number || *number < 1 || *number > 1024)
+        fail(error::kSyntax, "block_dim must be an integer between 1 and 1024, got " + toText(nb::repr(object)));
       nextLoop.blockDim = int32_t(*number);
     } else if (name == "serialize") {
       nextLoop.isSerial = nextLoop.isSerial || PyObject_IsTrue(object.ptr()) == 1;
@@ -290,26 +297,62 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
   }
 }
 
+mlir::Value FunctionBuilder::biased(mlir::Value value) {
+  return create<ir::BinaryOp>(BinaryKind::bit_xor, value, constant(INT64_MIN, session.types.i64));
+}
+
+mlir::Value FunctionBuilder::clipped(const Value &value) {
+  return cast(create<ir::BinaryOp>(BinaryKind::min, emit(value), constant(INT64_MAX, session.types.u64)), session.types.i64);
+}
+
+void FunctionBuilder::requireStep(mlir::Value step) {
+  Pieces pieces;
+  pieces.text(builder, "range() arg 3 must not be zero");
+  auto check =
+      create<ir::AssertOp>(nonZero(step), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
+  check->setAttr(ir::kAlways, builder.getUnitAttr());
+}
+
 FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle target) {
   const std::vector<Value> &items = range.aggregate->items;
   Type type = boundType(items);
   Box box;
   bool hasSteps = false;
+  APInt rounds(128, 1);
   for (size_t first = 0; first < items.size(); first += 3) {
     std::optional<int64_t> low = findInteger(items[first]), high = findInteger(items[first + 1]), step = findInteger(items[first + 2]);
     if (step == 0) fail(error::kSyntax, "range() arg 3 must not be zero");
+    if (low && high && step) {
+      APInt span(128, uint64_t(*high), /*isSigned=*/true), stride(128, uint64_t(*step), /*isSigned=*/true);
+      span -= APInt(128, uint64_t(*low), /*isSigned=*/true);
+      if (stride.isNegative()) {
+        span.negate();
+        stride.negate();
+      }
+      APInt own = span.isStrictlyPositive() ? (span + stride - 1).udiv(stride) : APInt(128, 0);
+      rounds = llvm::APIntOps::umin(rounds, APInt(128, INT64_MAX) + 1) * own;
+    }
     if (session.options.debug && low && high && step && (*step > 0 ? *low > *high : *low < *high))
       session.warn("the range from " + std::to_string(*low) + " to " + std::to_string(*high) +
                        " is empty: a loop downwards has a step of -1",
                    PyExc_SyntaxWarning);
-    box.lower.push_back(convert(items[first], type));
-    box.upper.push_back(convert(items[first + 1], type));
-    box.steps.push_back(convert(items[first + 2], type));
+    bool isBiased = findType(items[first]) == session.types.u64 && findType(items[first + 1]) == session.types.u64;
+    auto bound = [&](const Value &value) {
+      if (isBiased) return biased(cast(emit(value), session.types.i64));
+      return findType(value) == session.types.u64 ? clipped(value) : convert(value, type);
+    };
+    box.isBiased.push_back(isBiased);
+    box.lower.push_back(bound(items[first]));
+    box.upper.push_back(bound(items[first + 1]));
+    box.steps.push_back(findType(items[first + 2]) == session.types.u64 ? clipped(items[first + 2]) : convert(items[first + 2], type));
     hasSteps |= step != 1;
+    if (!step) requireStep(box.steps.back());
   }
+  if (rounds.getActiveBits() > 63) fail(error::kSyntax, "a loop has at most 2**63 - 1 iterations");
   if (!hasSteps) box.steps.clear();
   box.axes = range.aggregate->axes;
   box.isGrouped = range.aggregate->isGrouped;
+  box.isNdrange = range.aggregate->isNdrange;
   if (!range.aggregate->isNdrange || box.isGrouped || countTargets(target) == box.lower.size()) return box;
   At here(*this, target);
   fail(error::kSyntax, "Ndrange for loop with number of the loop variables not equal to the dimension of the ndrange is not supported");
@@ -431,52 +474,15 @@ FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &container, const s
   return box;
 }
 
-bool FunctionBuilder::isHarmless(nb::handle at) {
-  auto areHarmless = [&](nb::handle nodes) {
-    for (nb::handle node : nodes)
-      if (!isHarmless(node)) return false;
-    return true;
-  };
-  switch (kindOf(at)) {
-  case NodeKind::Constant:
-  case NodeKind::Name: return true;
-  case NodeKind::Attribute: return isHarmless(getAttribute(at, names().value));
-  case NodeKind::UnaryOp: return isHarmless(getAttribute(at, names().operand));
-  case NodeKind::BinOp: return isHarmless(getAttribute(at, names().left)) && isHarmless(getAttribute(at, names().right));
-  case NodeKind::Compare: return isHarmless(getAttribute(at, names().left)) && areHarmless(getAttribute(at, names().comparators));
-  case NodeKind::Tuple: return areHarmless(getAttribute(at, names().elts));
-  case NodeKind::Call: {
-    nb::object callee = resolveCallee(getAttribute(at, names().func));
-    std::string name = builtinName(callee);
-    return (name == "ndrange" || name == "grouped" || name == "zip" || (callee && callee.is(session.python.rangeClass))) &&
-           areHarmless(getAttribute(at, names().args)) && nb::len(getAttribute(at, names().keywords)) == 0;
-  }
-  default: return false;
-  }
-}
-
-bool FunctionBuilder::holdsLoopsOnly(nb::handle statements) {
-  for (nb::handle statement : statements) {
-    bool fits = false;
-    if (kindOf(statement) == NodeKind::For) {
-      fits = isHarmless(getAttribute(statement, names().iter)) && nb::len(getAttribute(statement, names().orelse)) == 0;
-    } else if (kindOf(statement) == NodeKind::If) {
-      fits = isHarmless(getAttribute(statement, names().test)) && holdsLoopsOnly(getAttribute(statement, names().body)) &&
-             holdsLoopsOnly(getAttribute(statement, names().orelse));
-    } else if (kindOf(statement) == NodeKind::Expr) {
-      nb::object value = getAttribute(statement, names().value);
-      fits = kindOf(value) == NodeKind::Call && builtinName(resolveCallee(getAttribute(value, names().func))) == "loop_config";
-    }
-    if (!fits) return false;
-  }
-  return true;
-}
-
 void FunctionBuilder::loopOver(nb::handle at, Box box) {
   nb::object target = getAttribute(at, names().target);
   checkLoopTarget(target);
   LoopOptions options = std::exchange(nextLoop, {});
   bool isParallel = isTopLevel() && !isInsideParallel && !options.isSerial;
+  if (!options.name.empty() && (!isTopLevel() || isInsideParallel))
+    session.warn("qd.loop_config(name=\"" + options.name +
+                     "\") is set on a loop inside of another loop or of an `if`: the name is ignored, only outermost loops have one",
+                 PyExc_UserWarning);
   size_t rank = box.lower.size();
   if (rank == 0) {
     // The only element of a container without axes.
@@ -491,8 +497,6 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
       if (!box.steps.empty()) box.steps[position] = written.steps[size_t(axis)];
     }
   }
-  if (isParallel)
-    for (mlir::Value guard : guards) box.upper[0] = create<ir::SelectOp>(box.upper[0].getType(), guard, box.upper[0], box.lower[0]);
   mlir::Value wasLeft = isParallel ? mlir::Value() : makeLeftFlag(at);
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
@@ -506,19 +510,24 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
   loops.push_back(loop);
   Branch body = runBranch(op.getBody(), [&] {
     std::vector<Value> indices(rank);
-    for (size_t position = 0; position < rank; ++position)
-      indices[box.axes.empty() ? position : size_t(box.axes[position])] = makeComputed(block.getArgument(unsigned(position)));
+    for (size_t position = 0; position < rank; ++position) {
+      size_t axis = box.axes.empty() ? position : size_t(box.axes[position]);
+      mlir::Value index = block.getArgument(unsigned(position));
+      indices[axis] = makeComputed(axis < box.isBiased.size() && box.isBiased[axis] ? biased(index) : index);
+    }
     Value value = makeTuple(indices);
     if (box.isGrouped && rank != 0)
       value = makeComputed(emitSequence(value));
     else if (!box.isGrouped && kindOf(target) == NodeKind::Name)
       value = indices[0];
-    bindLoopVariable(target, value);
-    visitBody(getAttribute(at, names().body));
+    nb::object statements = getAttribute(at, names().body);
+    box.isNdrange ? bindIndices(target, value, statements) : bindLoopVariable(target, value);
+    visitBody(statements);
   });
   hideShadowed(body.bindings);
   loops.pop_back();
   isInsideParallel = wasInside;
+  if (isParallel) settleSharedVariables(op);
   if (isParallel)
     visitBlock(getAttribute(at, names().orelse));
   else
@@ -544,7 +553,7 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
     session.warn("qd.graph_do_while() is deprecated and will be removed; use qd.graph.do_while() instead.", PyExc_DeprecationWarning);
   if (!nb::cast<bool>(getAttribute(nb::borrow(session.request.source), names().is_graph)))
     fail(error::kSyntax, kName + " requires @qd.kernel(graph=True)");
-  if (!isTopLevel() || isInsideParallel || !guards.empty())
+  if (!isTopLevel() || isInsideParallel)
     fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
   if (sections == Sections::Inside) fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
   Arguments arguments = visitArguments(call);

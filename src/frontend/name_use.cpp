@@ -29,19 +29,20 @@ std::string FunctionBuilder::builtinName(nb::handle object) {
   return name && PyUnicode_Check(name.ptr()) ? toText(name).str() : "";
 }
 
+bool FunctionBuilder::isStaticCall(nb::handle at) {
+  return kindOf(at) == NodeKind::Call && builtinName(resolveCallee(getAttribute(at, names().func))) == "static";
+}
+
 bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
   for (nb::handle statement : statements) {
     NodeKind kind = kindOf(statement);
     if (kind == NodeKind::For) {
       // An unrolled loop is no task; its body may hold some.
-      nb::object iterable = getAttribute(statement, names().iter);
-      bool isCall = kindOf(iterable) == NodeKind::Call;
-      bool isStatic = isCall && builtinName(resolveCallee(getAttribute(iterable, names().func))) == "static";
-      if (!isStatic || mayHoldTasks(getAttribute(statement, names().body))) return true;
+      if (!isStaticCall(getAttribute(statement, names().iter)) || mayHoldTasks(getAttribute(statement, names().body))) return true;
     } else if (kind == NodeKind::While) {
       nb::object test = getAttribute(statement, names().test);
       if (kindOf(test) == NodeKind::Call && builtinName(resolveCallee(getAttribute(test, names().func))) == "graph_do_while") return true;
-    } else if (kind == NodeKind::If) {
+    } else if (kind == NodeKind::If && isStaticCall(getAttribute(statement, names().test))) {
       if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse))) return true;
     } else if (kind == NodeKind::Expr || kind == NodeKind::Assign) {
       nb::object value = getAttribute(statement, names().value);
@@ -56,9 +57,9 @@ bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
 
 /// A compile-time `if` is told by its call: of qd.static, or of what Python asks about types.
 bool FunctionBuilder::isCompileTimeTest(nb::handle test) {
+  if (isStaticCall(test)) return true;
   if (kindOf(test) != NodeKind::Call) return false;
   nb::object callee = getAttribute(test, names().func);
-  if (builtinName(resolveCallee(callee)) == "static") return true;
   if (kindOf(callee) != NodeKind::Name) return false;
   nb::object name = getAttribute(callee, names().id);
   return llvm::is_contained({"isinstance", "issubclass", "hasattr", "callable"}, toText(name));
@@ -79,6 +80,37 @@ bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
 bool FunctionBuilder::holdsTasks() {
   nb::object statements = getAttribute(tree, names().body);
   return mayHoldTasks(statements) && !returnsEarly(statements, false);
+}
+
+bool FunctionBuilder::isAssignedIn(nb::handle body, nb::handle name) {
+  auto isName = [&](nb::handle at) { return kindOf(at) == NodeKind::Name && getAttribute(at, names().id).equal(name); };
+  // `name[i].x` is a part of `name`.
+  auto isPart = [&](nb::object at) {
+    while (kindOf(at) == NodeKind::Attribute || kindOf(at) == NodeKind::Subscript) at = getAttribute(at, names().value);
+    return isName(at);
+  };
+  auto isHandedOn = [&](nb::handle call) {
+    nb::object callee = resolveCallee(getAttribute(call, names().func));
+    if (!callee) return false;
+    size_t position = 0;
+    for (nb::handle argument : getAttribute(call, names().args)) {
+      if (isPart(nb::borrow(argument)) && mayTakeReference(makeObject(callee), position, nb::none())) return true;
+      ++position;
+    }
+    for (nb::handle keyword : getAttribute(call, names().keywords))
+      if (isPart(getAttribute(keyword, names().value)) && mayTakeReference(makeObject(callee), 0, getAttribute(keyword, names().arg)))
+        return true;
+    return false;
+  };
+  nb::object walk = nb::module_::import_("ast").attr("walk");
+  for (nb::handle statement : body)
+    for (nb::handle part : walk(statement)) {
+      NodeKind kind = kindOf(part);
+      bool isTarget = (kind == NodeKind::Name || kind == NodeKind::Attribute || kind == NodeKind::Subscript) && isPart(nb::borrow(part)) &&
+                      kindOf(getAttribute(part, names().ctx)) == NodeKind::Store;
+      if (isTarget || (kind == NodeKind::Call && isHandedOn(part))) return true;
+    }
+  return false;
 }
 
 void FunctionBuilder::collectAssignments() {

@@ -25,6 +25,9 @@ void FunctionBuilder::addOperand(Pieces &pieces, const Value &value, llvm::Strin
   static constexpr llvm::StringLiteral kFlags = "0123456789.+- #<>^=,_*", kTypes = "diuxXoeEfFgGab";
   mlir::Value operand = emit(value);
   llvm::StringRef flags = !spec.empty() && kTypes.contains(spec.back()) ? spec.drop_back() : spec;
+  Type scalar = ir::getScalar(operand.getType());
+  if (flags.size() < spec.size() && llvm::StringRef("diuxXob").contains(spec.back()) && ir::isFloatScalar(scalar))
+    fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(scalar) + "'.");
   bool isFilled = flags.size() > 1 && llvm::StringRef("<>^=").contains(flags[1]);
   if (flags.drop_front(isFilled ? 2 : 0).find_first_not_of(kFlags) != llvm::StringRef::npos)
     fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(operand.getType()) + "'.");
@@ -50,6 +53,11 @@ void FunctionBuilder::addPieces(Pieces &pieces, const Value &value, llvm::String
   pieces.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
 
+void FunctionBuilder::addField(Pieces &pieces, const Value &value, llvm::StringRef spec) {
+  bool isPlain = value.isObject() && spec.empty() && session.python.isNumber(value.object);
+  isPlain ? pieces.text(builder, toText(nb::str(value.object))) : addPieces(pieces, value, spec);
+}
+
 Value FunctionBuilder::visitFormatted(nb::handle at) {
   Pieces pieces;
   pieces.isConstant = true;
@@ -70,7 +78,7 @@ void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
     int64_t conversion = readInteger(part, names().conversion);
     if (known && conversion == 'r') value = makeObject(nb::repr(known));
     if (known && conversion == 's') value = makeObject(nb::str(known));
-    addPieces(pieces, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
+    addField(pieces, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
   }
 }
 
@@ -106,7 +114,7 @@ void FunctionBuilder::addFields(Pieces &pieces, nb::handle format, const Argumen
     Pieces spec;
     spec.isConstant = true;
     addFields(spec, specText, arguments, use);
-    if (value) addPieces(pieces, *value, spec.getText());
+    if (value) addField(pieces, *value, spec.getText());
   }
 }
 

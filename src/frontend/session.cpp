@@ -67,6 +67,7 @@ OwningOpRef<ModuleOp> Session::run() {
   reader.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
   builder.buildKernel();
+  dropUnchecked(*module);
   addCompanions();
   markWrittenInputs();
   describeContainers();
@@ -135,9 +136,13 @@ void Session::note(const llvm::Twine &message) {
 }
 
 void Session::warn(const llvm::Twine &message, PyObject *category) {
-  std::string text = message.str();
   artifact::SourcePlace place = currentPlace();
-  if (PyErr_WarnExplicit(category, text.c_str(), place.file.c_str(), int(place.line), "quadrants", nullptr) < 0) throw nb::python_error();
+  warnAt(place.file, place.line, message, category);
+}
+
+void Session::warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &message, PyObject *category) {
+  std::string text = message.str(), path = file.str();
+  if (PyErr_WarnExplicit(category, text.c_str(), path.c_str(), int(line), "quadrants", nullptr) < 0) throw nb::python_error();
 }
 
 Type Session::findScalarType(nb::handle object) const {

@@ -80,6 +80,7 @@ public:
   /// Throws the mistakes that were kept, if there are any.
   void throwMistakes();
   void warn(const llvm::Twine &message, PyObject *category);
+  void warnAt(llvm::StringRef file, unsigned line, const llvm::Twine &message, PyObject *category);
   /// A log line of level debug that names the place at hand; one for each place and text.
   void note(const llvm::Twine &message);
 
@@ -106,11 +107,16 @@ public:
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0;
+  std::vector<ir::AssertOp> unchecked;                           ///< of assertions that are evaluated for their effects only
   bool isOver = false;                                           ///< the mistake on its way is the last one
   llvm::DenseMap<PyObject *, std::shared_ptr<NameUse>> nameUses; ///< by function tree
   llvm::DenseMap<PyObject *, nb::object> plainFunctions;         ///< Python functions called as funcs, wrapped
   llvm::StringMap<unsigned> symbolCounts;
   std::set<std::string> notes;
+
+  /// Erases the unchecked assertions inside of an operation, with what was computed for them alone. No value of the frontend may still
+  /// name anything in there.
+  void dropUnchecked(mlir::Operation *inside);
 
 private:
   std::vector<Diagnostic> mistakes;

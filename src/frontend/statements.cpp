@@ -26,16 +26,15 @@ void FunctionBuilder::visitBody(nb::handle statements) {
 void FunctionBuilder::visitRecovering(nb::handle statement) {
   OpBuilder::InsertPoint place = builder.saveInsertionPoint();
   unsigned depth = scopes.depth(), calls = session.callDepth;
-  std::tuple state(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock, sections);
-  size_t loopCount = loops.size(), guardCount = guards.size();
+  std::tuple state(runtimeDepth, expressionDepth, isInsideParallel, isOrdered, isInStreamBlock, sections);
+  size_t loopCount = loops.size();
   try {
     visitStatement(statement);
   } catch (CompileError &error) {
     if (error.isComplete) throw;
     while (scopes.depth() > depth) scopes.pop();
     loops.resize(loopCount);
-    guards.resize(guardCount);
-    std::tie(runtimeDepth, expressionDepth, isInsideParallel, isInStreamBlock, sections) = state;
+    std::tie(runtimeDepth, expressionDepth, isInsideParallel, isOrdered, isInStreamBlock, sections) = state;
     nextLoop = {};
     terminated = false;
     session.callDepth = calls;
@@ -196,28 +195,17 @@ void FunctionBuilder::visitIf(nb::handle at) {
     else
       condition = truth(test, "if");
   }
-  if (!isKnown) return visitRuntimeIf(at, condition);
+  if (!isKnown)
+    return emitIf(condition, [&] { visitBody(body); }, nb::len(orelse) != 0 ? [&] { visitBody(orelse); } : std::function<void()>());
+  bool wasOrdered = std::exchange(isOrdered, isOrdered || !isStaticCall(expression));
   scopes.push();
   visitBody(holds ? body : orelse);
+  isOrdered = wasOrdered;
   for (auto &[name, binding] : scopes.pop()) {
     if (isVisible(scopes.find(name)) || binding.kind == Binding::Kind::LoopVariable) continue;
     if (binding.kind != Binding::Kind::Partial) binding.kind = Binding::Kind::Merged;
     scopes.bind(name, std::move(binding));
   }
-}
-
-void FunctionBuilder::visitRuntimeIf(nb::handle at, mlir::Value condition) {
-  nb::object body = getAttribute(at, names().body), orelse = getAttribute(at, names().orelse);
-  if (isTopLevel() && holdsLoopsOnly(body) && holdsLoopsOnly(orelse)) {
-    // The condition holds for all iterations or for none: the loops are tasks that have nothing to do when it does not.
-    guards.push_back(condition);
-    visitBlock(body);
-    guards.back() = create<ir::UnaryOp>(ir::UnaryKind::logical_not, condition);
-    visitBlock(orelse);
-    guards.pop_back();
-    return;
-  }
-  emitIf(condition, [&] { visitBody(body); }, nb::len(orelse) != 0 ? [&] { visitBody(orelse); } : std::function<void()>());
 }
 
 void FunctionBuilder::emitIf(mlir::Value condition, const std::function<void()> &then, const std::function<void()> &otherwise) {
@@ -260,9 +248,13 @@ void FunctionBuilder::visitReturn(nb::handle at) {
 }
 
 void FunctionBuilder::visitAssert(nb::handle at) {
-  if (!session.options.debug) return;
   nb::object test = getAttribute(at, names().test), message = getAttribute(at, names().msg);
   mlir::Value condition = truth(visit(test), "assert");
+  if (!session.options.debug) {
+    auto unchecked = create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr({}), ValueRange());
+    session.unchecked.push_back(unchecked);
+    return;
+  }
   Pieces pieces;
   if (!addFormatted(pieces, message)) {
     nb::object text = message.is_none() ? nb::module_::import_("ast").attr("unparse")(test) : toPython(visit(message));

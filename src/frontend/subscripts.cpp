@@ -85,6 +85,10 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
   if (base.isTyped()) return subscriptVector(base, indices);
   if (base.isObject() && session.python.isInstance(base.object, session.python.structField))
     return structElement(base, [&](const Value &member) { return subscriptTensor(toTensor(member), indices); });
+  if (std::optional<int64_t> known; base.isIndex && indices.size() == 1 && (known = findInteger(indices[0]))) {
+    std::vector<Value> components = listItems(base, "index");
+    return components[size_t(wrapIndex(*known, int64_t(components.size()), "the index of the loop"))];
+  }
   if (base.isObject() && session.python.isInstance(base.object, session.python.matrix))
     return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
   Value key = kindOf(index) == NodeKind::Tuple ? makeTuple(indices) : indices[0];

@@ -36,6 +36,7 @@ struct Value {
   bool isShared = false;          ///< place of a variable of the kernel's serial part
   bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
   bool isClamped = false;         ///< container: indices are moved into it
+  bool isIndex = false;           ///< object: the index vector of an unrolled loop, whose components are known
   bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
   Members members = Members::Unsaid;
   uint32_t input = 0; ///< Argument, Tensor: number of the artifact's input

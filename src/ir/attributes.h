@@ -41,6 +41,9 @@ inline constexpr llvm::StringLiteral kReadsBefore = "qd.reads_before";
 /// Of a qd.kernel that runs together with its gradient: offsets of the gradients that it writes without a look at what they were.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 
+/// Of a qd.assert: it is checked whether or not the kernel is compiled for debugging.
+inline constexpr llvm::StringLiteral kAlways = "qd.always";
+
 /// Of a qd.load: memory is read each time, whatever was read before.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 

@@ -1,4 +1,5 @@
-// strip_asserts.cpp: removes the user's assertions, which have no effect outside debug mode
+// strip_asserts.cpp: removes the assertions that have no effect outside debug mode
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -12,7 +13,9 @@ namespace {
 
 struct StripAssertsPass : impl::StripAssertsBase<StripAssertsPass> {
   void runOnOperation() override {
-    getOperation().walk([](ir::AssertOp op) { op.erase(); });
+    getOperation().walk([](ir::AssertOp op) {
+      if (!op->hasAttr(ir::kAlways)) op.erase();
+    });
   }
 };
 

@@ -16,3 +16,15 @@ qd.kernel @asserts [] attributes {argument_bytes = 4 : i32} {
   qd.assert %positive, 1 ["x is ", [""]](%x : si32)
   qd.print ["end"]
 }
+
+// One that holds whatever the kernel is compiled for stays.
+// CHECK-LABEL: qd.kernel @always
+// CHECK: qd.assert
+// DEBUG-LABEL: qd.kernel @always
+// DEBUG: qd.assert
+qd.kernel @always [] attributes {argument_bytes = 4 : i32} {
+  %x = qd.argument 0 : si32
+  %zero = qd.constant 0 : si32
+  %positive = qd.binary gt %x, %zero : si32, si32 -> i1
+  qd.assert %positive, 1 ["x is ", [""]](%x : si32) {qd.always}
+}

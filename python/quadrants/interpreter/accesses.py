@@ -50,7 +50,7 @@ class Accesses:
     truth = bool
     convert = staticmethod(hosts.convert)
     slice = staticmethod(builtins.slice)
-    formatted = staticmethod(meanings.format_value)
+    formatted = staticmethod(meanings.format_field)
 
     def object_operand(self, value: Any) -> Any:
         """An operand of `is` or `in`, which look at compile-time objects."""

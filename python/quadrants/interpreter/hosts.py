@@ -288,13 +288,19 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
         given = _parameters.bind(func.parameters, given, keywords)
     given = [passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
-        made = [read(zero(kind)) for kind in func.results or ()]
-        return tuple(made) if len(made) > 1 else made[0] if made else None
+        return _zero_result(func)
     result = executable(func.function, func.parameters, "value", evaluator)(*given)
+    if result is None and func.results is not None:  # it has ended without a return
+        return _zero_result(func)
     if func.results is not None:
         return converted_result(result, func.results)
     visit_returns = executable(func.function, func.parameters, "value", evaluator, "returns")
     return evaluator.common_result(result, visit_returns, given) if visit_returns else result
+
+
+def _zero_result(func: Any) -> Any:
+    made = [read(zero(kind)) for kind in func.results or ()]
+    return tuple(made) if len(made) > 1 else made[0] if made else None
 
 
 def passed(evaluator: Any, parameter: Any, value: Any) -> Any:

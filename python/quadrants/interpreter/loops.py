@@ -16,7 +16,7 @@ from quadrants._snode import SNode
 
 from . import hosts, scalars, values
 from .accesses import Accesses
-from .scalars import I32, I64, options
+from .scalars import I32, options
 from .values import Vec, read
 
 
@@ -63,8 +63,7 @@ class Loops(Accesses):
         if isinstance(items, range):
             items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
             wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
-            dtype = I64.type if wide else I32.type
-            return (dtype(k) for k in items)
+            return map(scalars.as_i64 if wide else I32.type, items)
         if isinstance(items, GroupedNDRange):
             return (Vec(np.array(index, I32)) for index in items.r)
         if isinstance(items, _Ndrange):

@@ -14,6 +14,7 @@ from quadrants import _format, linalg
 from quadrants._buffer_view import BufferView
 from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
+from quadrants._errors import QuadrantsAssertionError
 from quadrants._matrix import Matrix
 from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
@@ -129,10 +130,18 @@ def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) ->
     return StructValue({name: new_place(value) for name, value in {**(entries or {}), **members}.items()})
 
 
+_WIDE_BOUNDS = (I64, scalars.U64, np.dtype(np.uint32))
+
+
 def _range(evaluator: Any, *bounds: Any) -> Any:
-    plain = range(*(int(bound) for bound in bounds))
-    is_wide = any(isinstance(bound, np.generic) and bound.dtype == I64 for bound in bounds)
-    return map(I64.type, plain or range(evaluator.dry > 0)) if is_wide else plain
+    numbers = [int(bound) for bound in bounds]
+    if len(numbers) > 2 and numbers[2] == 0:
+        if not evaluator.dry:
+            raise QuadrantsAssertionError("range() arg 3 must not be zero")
+        numbers[2] = 1
+    plain = range(*numbers)
+    is_wide = any(isinstance(bound, np.generic) and bound.dtype in _WIDE_BOUNDS for bound in bounds)
+    return map(scalars.as_i64, plain or range(evaluator.dry > 0)) if is_wide else plain
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
@@ -216,12 +225,17 @@ class _Shown:
         self.value = value
 
     def __format__(self, spec: str) -> str:
-        return format_value(self.value, spec)
+        return format_field(self.value, spec)
 
 
 def format_text(text: str, *items: Any, **named: Any) -> str:
     """`"...".format(...)` with the language's formats."""
     return text.format(*map(_Shown, items), **{name: _Shown(value) for name, value in named.items()})
+
+
+def format_field(value: Any, spec: str) -> str:
+    """A value in a text: a number that is known while compiling is written as Python does."""
+    return str(value) if not spec and type(value) in (bool, int, float) else format_value(value, spec)
 
 
 def format_value(value: Any, spec: str) -> str:

@@ -207,12 +207,17 @@ class Rewriter(ExpressionRewriter):
             items = helper("iterate_slice", *part, literal(count), at=node.iter)
         else:
             items = helper("iterate", self.visit(node.iter), literal(count), at=node.iter)
-        body = self.looped(node.body, self.names_of(node.target), unrolled)
+        names = self.names_of(node.target)
+        if not unrolled:  # those of an ndrange can be assigned
+            names = {name: "place" if name in self.references else "value" for name in names}
+        placed = [name for name, role in names.items() if role == "place"]
+        body = self.looped(node.body, names, unrolled)
+        body = [*(set_name(name, helper("place_of", load(name), at=node.target), node.target) for name in placed), *body]
         return place(ast.For(node.target, items, body, self.block(node.orelse)[0]), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = self.visit(node.msg) if node.msg else literal(ast.unparse(node.test))
-        test = ast.BoolOp(ast.Or(), [helper("skips_assertions", at=node), helper("truth", self.visit(node.test), at=node.test)])
+        test = ast.BoolOp(ast.Or(), [helper("truth", self.visit(node.test), at=node.test), helper("skips_assertions", at=node)])
         return place(ast.Assert(place(test, node), helper("assertion_failed", message, at=node)), node)
 
     def visit_With(self, node: ast.With) -> ast.stmt:

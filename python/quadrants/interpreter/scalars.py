@@ -52,6 +52,11 @@ def typed(value: Any, hint: np.dtype | None = None) -> np.generic:
     return options.default_fp.type(value)
 
 
+def as_i64(value: int) -> np.int64:
+    """An index of a loop with 64-bit bounds; those of a u64 from 2**63 on wrap."""
+    return np.int64(value if value < 2**63 else value - 2**64)
+
+
 def fits(value: int, dtype: np.dtype) -> bool:
     """True when an integer dtype holds `value`."""
     info = np.iinfo(dtype)

@@ -236,3 +236,47 @@ def test_components_of_a_vector_that_was_read_change_in_a_loop():
         finish()
 
     check(both, loss, v)
+
+
+def test_reductions_into_variables_from_outside_of_the_loop(x, loss):
+    @qd.kernel
+    def run():
+        total, product, largest, least = 0.0, 1.0, 0.0, 9.0
+        powers = qd.Vector([0.0, 0.0])
+        for i in x:
+            total = total + x[i] * x[i] - 0.5 * x[i]
+            powers = powers + qd.Vector([x[i], x[i] ** 3])
+        for i in x:
+            product = product * (x[i] + 0.3)
+        for i in x:
+            if x[i] * 2 > largest:
+                largest = x[i] * 2
+            least = min(least, x[i])
+        for i, j in qd.ndrange(1, 5):
+            j = (j + 2) % 5
+            total = x[j] * j + total
+        loss[None] += total * total + product * largest + least * powers.norm_sqr()
+
+    check(run, loss, x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_loops_under_an_if_run_in_order(x, loss, n):
+    @qd.func
+    def damp(s, value):
+        return s * 0.5 + value * s * s
+
+    @qd.kernel
+    def run(n: qd.i32):
+        s = 0.3
+        if n > 0:
+            for i in x:
+                if i > n:
+                    break
+                s = damp(s, x[i])
+        elif x[0] > 0:
+            for i in range(4):
+                s = s * x[i] + 0.1
+        loss[None] += s * s
+
+    check(lambda: run(n), loss, x)

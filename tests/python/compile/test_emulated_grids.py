@@ -285,6 +285,70 @@ def test_blocks_share_arrays_and_wait_at_barriers() -> None:
     np.testing.assert_array_equal(out.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("size", [96, 192, 384, 48, 1000])
+def test_blocks_of_any_size(size: int) -> None:
+    block = qd.simt.block
+    count = size * 5
+    out, sums = qd.ndarray(qd.i32, (2, count)), qd.ndarray(qd.i32, 7)
+
+    @qd.kernel
+    def kernel(out: qd.types.ndarray(qd.i32, 2), sums: qd.types.ndarray(qd.i32, 1)) -> qd.i32:
+        total = 0
+        qd.loop_config(block_dim=size)
+        for i in range(count):
+            total = total + i
+            sums[i % 7] += i
+        qd.loop_config(block_dim=size)
+        for i in range(count + 5):
+            if i < count:
+                out[1, i] += i
+        qd.loop_config(block_dim=size)
+        for i in range(count):
+            own = block.SharedArray((size,), qd.i32)
+            thread = block.thread_idx()
+            own[thread] = i
+            block.sync()
+            out[0, i] = own[size - 1 - thread]
+        return total
+
+    i = np.arange(count)
+    assert kernel(out, sums) == i.sum()
+    np.testing.assert_array_equal(out.to_numpy(), [i // size * size + size - 1 - i % size, i])
+    np.testing.assert_array_equal(sums.to_numpy(), np.bincount(i % 7, i).astype(int))
+
+
+def test_loops_under_an_if_keep_their_order_and_zero_steps_fail() -> None:
+    x = qd.ndarray(qd.i32, 1000)
+
+    @qd.kernel
+    def kernel(x: qd.types.ndarray(qd.i32, 1), n: qd.i32) -> qd.i32:
+        largest = -5
+        if n > 0:
+            for i in range(1, 1000, n):
+                x[i] = x[i - 1] + 1
+        for i in range(1000):
+            if x[i] > largest:
+                largest = x[i]
+        for i in range(n):
+            for k in range(0, 5, n):
+                x[k] = i
+        return largest
+
+    assert kernel(x, 1) == 999
+
+    @qd.kernel
+    def step(n: qd.i32) -> qd.i32:
+        total = 0
+        for i in range(3):
+            for _ in range(i, 9, n):
+                total += 1
+        return total
+
+    assert step(3) == 9
+    with pytest.raises(qd.QuadrantsAssertionError, match="arg 3 must not be zero"):
+        step(0)
+
+
 def test_shared_arrays_are_no_larger_than_the_memory_of_a_block() -> None:
     @qd.kernel
     def kernel() -> None:

@@ -45,7 +45,7 @@ def test_outermost_loops_are_parallel_and_inner_ones_are_not(emit: Emit):
     assert count(r"qd\.for \(", text) == 2
 
 
-def test_loops_that_stand_alone_under_an_if_are_parallel(emit: Emit):
+def test_loops_under_a_run_time_if_are_serial(emit: Emit):
     x = qd.field(qd.i32, shape=8)
 
     @qd.kernel
@@ -53,26 +53,30 @@ def test_loops_that_stand_alone_under_an_if_are_parallel(emit: Emit):
         if n > 0:
             for i in range(n + 1):
                 x[i] = 1
-            if n > 3:
-                for i in x:
-                    x[i] = 2
         else:
             for i, j in qd.ndrange(2, 2):
                 x[i * j] = 3
 
-    assert count(r"qd\.for parallel", emit(k, 1)) == 3
+    text = emit(k, 1)
+    assert count(r"qd\.for parallel", text) == 0
+    assert count(r"qd\.for", text) == 2
 
 
-def test_loops_with_bounds_that_may_fail_stay_under_their_if(emit: Emit):
+def test_an_assertion_without_an_effect_leaves_nothing_where_it_is_not_checked(emit: Emit):
     x = qd.field(qd.i32, shape=8)
 
     @qd.kernel
-    def k(n: qd.i32):
-        if n > 0:
-            for i in range(x[n]):
-                x[i] = 1
+    def k(n: qd.i32, m: qd.i32):
+        total = 0
+        for i in x:
+            assert x[i] * n > 3 and (x[i] < n or 7 // m > 2), f"{x[i]}"
+            total = total + n
+            assert total < 100
+        assert total == n
 
-    assert count(r"qd\.for parallel", emit(k, 1)) == 0
+    text = emit(k, 1, 2)
+    assert count(r"qd\.(load|compare|if|assert|binary)", text) == 0
+    assert count(r"qd\.atomic add", text) == 1
 
 
 def test_loops_of_funcs_in_an_unrolled_loop_are_parallel(emit: Emit):

@@ -533,3 +533,49 @@ def test_items_of_lists_are_taken_by_reference(body, expected):
 )
 def test_functions_inside_kernels_obey_their_annotations(body, expected):
     assert run(body, n=("qd.i32", 300)) == expected
+
+
+@pytest.mark.parametrize(
+    "body, n, expected",
+    [
+        ("for i in range(n):\n        return 42", 3, 42),
+        ("for i in range(n):\n        return 42", 0, 0),
+        ("while n > 0:\n        return n * 2", 4, 8),
+        ("if n > 3:\n        return 7", 4, 7),
+        ("if n > 3:\n        return 7", 1, 0),
+    ],
+)
+def test_a_real_function_may_end_without_a_return(body, n, expected):
+    module = define(f"@qd.real_func\ndef f(n: qd.i32) -> qd.i32:\n    {body}\n\n@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return f(n)\n")
+    assert module["k"](n) == expected
+
+
+def test_a_func_whose_loop_returns_needs_no_return_after_it():
+    @qd.func
+    def find(x: qd.template(), value) -> qd.i32:
+        for i in range(8):
+            if x[i] == value:
+                return i
+
+    x = qd.field(qd.i32, shape=8)
+    x[5] = 3
+
+    @qd.kernel
+    def k(value: qd.i32) -> qd.i32:
+        return find(x, value)
+
+    assert [k(3), k(0)] == [5, 0]
+
+
+def test_a_func_that_misses_a_return_on_a_path_is_refused():
+    @qd.func
+    def f(n) -> qd.i32:
+        if n > 3:
+            return 7
+
+    @qd.kernel
+    def k(n: qd.i32) -> qd.i32:
+        return f(n)
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="does not return a value on every path"):
+        k(1)

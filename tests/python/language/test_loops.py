@@ -304,6 +304,112 @@ def test_loops_alone_under_an_if_run_when_its_condition_holds(n, expected):
     assert x.to_numpy().tolist() == expected
 
 
+def test_variables_of_an_ndrange_loop_can_be_assigned():
+    x = qd.field(qd.i32, shape=(4, 8))
+
+    @qd.func
+    def grow(a: qd.template()):
+        a += 2
+
+    @qd.kernel
+    def k() -> qd.i32:
+        for i, j in qd.ndrange(2, 2):
+            j = j + 2
+            x[0, i * 4 + j] = j
+        for i, j in qd.ndrange(2, 2):
+            i = qd.cast(i, qd.i64)
+            j += 2.7
+            grow(j)
+            for _ in range(2):
+                i += 1
+            x[1, (i - 2) * 2 + j - 4] = i * 10 + j
+        for I in qd.grouped(qd.ndrange(2, 2)):
+            I[0] += 1
+            I = I + 1
+            x[2, I[0] * 2 + I[1] - 5] = I[0]
+        total = 0
+        for k in range(2):
+            for i, j in qd.ndrange(2, 2):
+                i, j = j, i
+                total += (i + 1) * 3**j
+        return total + x[3, 0]
+
+    assert k() == 2 * (1 + 2 + 3 + 6)
+    expected = np.zeros((4, 8), int)
+    expected[0, [2, 3, 6, 7]] = [2, 3, 2, 3]
+    expected[1, :4] = [24, 25, 34, 35]
+    expected[2, :4] = [2, 2, 3, 3]
+    assert x.to_numpy().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "body", ["for i in range(3):\n    i = i + 1", "for i, j in x:\n    j += 1", "for I in qd.grouped(x):\n    I[0] = 1"]
+)
+def test_other_loop_variables_cannot_be_assigned(body):
+    with pytest.raises(qd.QuadrantsSyntaxError):
+        run(body, None, preamble="x = qd.field(qd.i32, shape=(2, 2))")
+
+
+@pytest.mark.parametrize(
+    "low, high, step, count",
+    [
+        (2**63 - 5, 2**63 + 5, 1, 10),
+        (2**63 - 5, 2**63 + 5, 3, 4),
+        (2**63 + 5, 2**63 - 5, 1, 0),
+        (2**64 - 3, 2**64 - 1, 1, 2),
+        (0, 3, 1, 3),
+        (2**63 + 5, 2**63 - 5, -2, 5),
+    ],
+)
+def test_ranges_of_u64_go_beyond_the_largest_i64(low, high, step, count):
+    loop = "qd.loop_config(serialize=True)\nfor i in range(a, b, c):\n    s += 1\n    last = qd.cast(i, qd.u64)"
+    body = f"s = 0\nlast = qd.u64(0)\n{loop}\nreturn "
+    numbers = range(low, high, step)
+    arguments = {"a": ("qd.u64", low), "b": ("qd.u64", high), "c": ("qd.i64", step)}
+    assert run(body + "s", **arguments) == count
+    assert run(body + "last", "qd.u64", **arguments) == (numbers[-1] if count else 0)
+    parallel = "s = 0\nfor i in range(a, b, c):\n    s += 1\nreturn s"
+    assert run(parallel, **arguments) == count
+
+
+@pytest.mark.parametrize("low, high, count", [("qd.i64", "qd.u64", 8), ("qd.u64", "qd.i32", 0), ("qd.i32", "qd.u64", 8)])
+def test_ranges_of_mixed_signs(low, high, count):
+    first, last = (2**63 + 1, 3) if low == "qd.u64" else (-3, 5)
+    assert run("s = 0\nfor i in range(a, b):\n    s += 1\nreturn s", a=(low, first), b=(high, last)) == count
+
+
+def test_more_iterations_than_can_be_counted_are_refused():
+    with pytest.raises(qd.QuadrantsSyntaxError, match=r"at most 2\*\*63 - 1 iterations"):
+        run("for i, j, k, l in qd.ndrange(2**16, 2**16, 2**16, 2**17):\n    pass", None)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize(
+    "loop", ["for i in range(2, 9, n):", "for j in range(3):\n  for i in range(j, 9, n):", "if n == 0:\n  for i in range(9, 2, n):"]
+)
+def test_a_step_that_is_zero_fails_the_launch(on_every_backend, loop, debug):
+    on_every_backend(debug=debug)
+    pad = "    " if ":" in loop[:-1] else ""
+    body = f"s = 0\n{loop}\n{pad}    s += 1\nreturn s"
+    if not loop.startswith("if"):
+        assert run(body, n=("qd.i32", 3)) > 0
+    with pytest.raises(qd.QuadrantsAssertionError, match="arg 3 must not be zero"):
+        run(body, n=("qd.i32", 0))
+    assert run("return n", n=("qd.i32", 4)) == 4
+
+
+@pytest.mark.parametrize("block_dim", [1, 3, 96, 192, 1000, 1024])
+def test_blocks_have_any_size_up_to_the_limit(block_dim):
+    body = f"s = 0\nqd.loop_config(block_dim={block_dim})\nfor i in range(5000):\n    s += i\nreturn s"
+    assert run(body) == sum(range(5000))
+
+
+@pytest.mark.parametrize("block_dim", [0, -32, 1025, 2.5])
+def test_blocks_of_other_sizes_are_refused(block_dim):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="block_dim must be an integer between 1 and 1024"):
+        run(f"qd.loop_config(block_dim={block_dim})\nfor i in range(5):\n    pass", None)
+
+
 def test_an_element_that_is_a_vector_is_looped_over_by_its_components():
     v = qd.Vector.field(3, qd.i32, shape=(2, 2))
     v[1, 0] = [3, 4, 5]

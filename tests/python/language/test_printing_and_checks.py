@@ -33,10 +33,20 @@ def printed(capfd, body, **arguments):
         ("v = qd.Vector([x, x])\nprint(f'{v:.1f}')", "[1.5, 1.5]\n"),
         ("print(*qd.Vector([n, 2]), sep='')", "32\n"),
         ("print()", "\n"),
+        ("print(f'{True} {1.23} {1e-20} {7}', '{} {}'.format(False, 2.5), True, 1.25)", "True 1.23 1e-20 7 False 2.5 1 1.250000\n"),
+        ("print(f'{1.23:.1f}|{True:3d}|{qd.static(2.5)}')", "1.2|  1|2.5\n"),
+        ("y = qd.cast(n, qd.f64) / 7\nprint(y, f'{y} {y:.3f}', qd.Vector([y]))", "0.428571428571 0.428571428571 0.429 [0.428571428571]\n"),
     ],
 )
 def test_print_formats(on_every_backend, capfd, body, expected):
     assert printed(capfd, body, n=("qd.i32", 3), x=("qd.f32", 1.5)) == expected
+
+
+@pytest.mark.parametrize("spec", ["i", "d", ".2d", "4x", "u"])
+@pytest.mark.parametrize("value", ["x", "qd.Vector([x, x])"])
+def test_a_format_of_integers_does_not_suit_a_float(on_every_backend, spec, value):
+    with pytest.raises(qd.QuadrantsTypeError, match=f"'{spec}' doesn't match 'f32'"):
+        run(f"v = {value}\nprint(f'{{v:{spec}}}')", None, x=("qd.f32", 1.5))
 
 
 def test_print_writes_to_stderr(on_every_backend, capfd):
@@ -75,6 +85,37 @@ def test_failed_assertions_name_the_iteration():
 
 def test_assert_has_no_effect_without_debug(on_every_backend):
     assert run("assert n > 5\nreturn n", n=("qd.i32", 3)) == 3
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_the_condition_of_an_assertion_is_always_evaluated(on_every_backend, debug):
+    on_every_backend(debug=debug)
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.func
+    def add(i, v):
+        x[i] += v
+        return 0
+
+    @qd.real_func
+    def add_apart(v: qd.i32) -> qd.i32:
+        x[1] += v
+        assert qd.atomic_add(x[3], 1) >= 0
+        return 0
+
+    @qd.kernel
+    def k(n: qd.i32):
+        assert add(0, 15) == 0
+        assert add_apart(n) == 0, f"{n}"
+        assert add(2, 1) == 0 and add(2, 2) == 0
+        assert add(2, 1) == 0 or add(2, 4) == 0
+        for i in range(n):
+            assert add(0, i) == 0
+        assert (m := n + 1) > 0
+        x[1] += m
+
+    k(5)
+    assert x.to_numpy().tolist() == [25, 11, 4, 1]
 
 
 def test_field_access_out_of_bounds_raises(on_every_backend):

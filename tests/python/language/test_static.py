@@ -1,5 +1,6 @@
 """Compile-time evaluation (spec 1 S6)."""
 
+import numpy as np
 import pytest
 from language_support import run
 
@@ -138,6 +139,48 @@ def test_components_of_static_vectors_index_lists():
     assert run(f"w = [qd.Vector([n, 2]), qd.Vector([3, 5 * n])]\ns = 0\n{loop}", n=("qd.i32", 1)) == 11
     loop = "for I in qd.static(qd.grouped(qd.ndrange(2))):\n    s += t[I[0]]\nreturn s"
     assert run(f"t = [4, 6]\ns = n\n{loop}", n=("qd.i32", 1)) == 11
+
+
+def test_components_of_the_index_of_a_static_grouped_ndrange_are_static():
+    x = qd.field(qd.i32, shape=(3, 3))
+    table, weights = [1, 2, 3], np.arange(9).reshape(3, 3)
+
+    @qd.func
+    def put(place: qd.template(), value):
+        if qd.static(place[0] < place[1]):
+            x[place] += value
+
+    @qd.kernel
+    def k() -> qd.i32:
+        total = 0
+        for I in qd.static(qd.grouped(qd.ndrange(3, (0, 3)))):
+            if qd.static(I[0] == I[1]):
+                x[I] = 5
+            elif qd.static(I[0] >= 2 and I[1] >= 1):
+                x[I] = table[I[0]] + qd.static(int(weights[I[0], I[1]])) + weights[tuple(I)]
+            put(I, 7)
+            i, j = I
+            total += (I + i).sum() + j - qd.static(table[I[0]])
+        return total
+
+    assert k() == 9 + 9 + 18 + 9 - 18
+    assert x.to_numpy().tolist() == [[5, 7, 7], [0, 5, 7], [0, 3 + 7 + 7, 5]]
+
+
+def test_an_ndrange_without_axes_has_one_index_without_components():
+    x, y = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=2)
+
+    @qd.kernel
+    def k():
+        for I in qd.static(qd.grouped(qd.ndrange())):
+            x[I] += 3
+            y[0] += 1
+        for I in qd.grouped(qd.ndrange()):
+            x[I] += 4
+            y[1] += 1
+
+    k()
+    assert (x[None], y.to_numpy().tolist()) == (7, [1, 1])
 
 
 def test_several_static_values_at_once():

@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 
 import pytest
+from language_support import define
 
 import quadrants as qd
 
@@ -57,6 +58,18 @@ def test_warnings_name_the_line_and_are_given_once(on_every_backend):
     assert messages(doubtful, 2, 1.5) == (1 + 33 + 9, [])
     on_every_backend(unrolling_limit=0)
     assert [text for _, text in messages(doubtful, 1, 4.5)[1]] == [CAST, found[-1][1]]
+
+
+@pytest.mark.parametrize("around, count", [("for _ in range(2):", 1), ("if n > 0:", 1), ("if qd.static(True):", 0)])
+def test_the_name_of_a_loop_that_is_not_outermost_is_ignored(on_every_backend, around, count):
+    module = define(
+        f"@qd.kernel\ndef k(n: qd.i32):\n    {around}\n        qd.loop_config(name='inner')\n        for _ in range(n):\n            pass\n"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        module["k"](3)
+    assert [(each.category, each.lineno) for each in caught] == [(UserWarning, 5)] * count
+    assert all('qd.loop_config(name="inner") is set on a loop inside of another loop' in str(each.message) for each in caught)
 
 
 @qd.kernel

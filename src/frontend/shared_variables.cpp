@@ -1,0 +1,410 @@
+// shared_variables.cpp: variables from outside of a parallel loop that its iterations update
+//
+// `s = s + x`, `s = max(s, x)` and `if x > s: s = x` are the atomic update that `s += x` is, if the loop does nothing else with the
+// variable. Whatever else reads and writes it depends on the order of the iterations, of which nothing is known: there is a warning. In a
+// derived kernel such loops run in order, and so do those with updates whose adjoints need the values in between.
+#include "frontend/builder.h"
+#include "frontend/unused_values.h"
+#include "ir/attributes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using ir::AtomicKind;
+using ir::BinaryKind;
+
+namespace {
+
+/// Expressions deeper than this are not looked into.
+constexpr unsigned kDeepest = 64;
+
+mlir::Value getPlace(Operation *access) { return access->getOperand(isa<ir::StoreOp>(access) ? 1 : 0); }
+
+mlir::Value findOrigin(mlir::Value place) {
+  while (auto component = place.getDefiningOp<ir::ComponentOp>()) place = component.getRef();
+  return place;
+}
+
+/// Subtracting is adding the negative.
+AtomicKind getCombination(AtomicKind kind) { return kind == AtomicKind::sub ? AtomicKind::add : kind; }
+
+std::optional<AtomicKind> findUpdateKind(BinaryKind kind) {
+  static constexpr std::pair<BinaryKind, AtomicKind> kKinds[] = {
+      {BinaryKind::add, AtomicKind::add},       {BinaryKind::sub, AtomicKind::sub},        {BinaryKind::mul, AtomicKind::mul},
+      {BinaryKind::min, AtomicKind::min},       {BinaryKind::max, AtomicKind::max},        {BinaryKind::bit_and, AtomicKind::bit_and},
+      {BinaryKind::bit_or, AtomicKind::bit_or}, {BinaryKind::bit_xor, AtomicKind::bit_xor}};
+  for (auto [binary, atomic] : kKinds)
+    if (binary == kind) return atomic;
+  return std::nullopt;
+}
+
+bool isExtremum(AtomicKind kind) { return kind == AtomicKind::min || kind == AtomicKind::max; }
+
+/// Two expressions that have one value, given that memory does not change in between; lists the loads of the first that the second repeats.
+bool isSame(mlir::Value first, mlir::Value second, SmallVectorImpl<Operation *> &repeated, unsigned depth = 0) {
+  if (first == second) return true;
+  Operation *one = first.getDefiningOp(), *other = second.getDefiningOp();
+  if (!one || !other || depth > kDeepest || one->getName() != other->getName() || one->getAttrDictionary() != other->getAttrDictionary() ||
+      one->getNumRegions() != 0 || first.getType() != second.getType() || one->getNumOperands() != other->getNumOperands())
+    return false;
+  bool isLoad = isa<ir::LoadOp>(one) && !one->hasAttr(ir::kVolatile);
+  if (!isLoad && !isPure(one)) return false;
+  if (isLoad) repeated.push_back(one);
+  for (auto [left, right] : llvm::zip(one->getOperands(), other->getOperands()))
+    if (!isSame(left, right, repeated, depth + 1)) return false;
+  return true;
+}
+
+bool isSamePlace(mlir::Value first, mlir::Value second) {
+  SmallVector<Operation *> repeated;
+  return isSame(first, second, repeated) && repeated.empty();
+}
+
+/// The value before casts from narrower integers or floats; where several casts keep all bits.
+mlir::Value beforeWidening(mlir::Value value) {
+  while (auto cast = value.getDefiningOp<ir::CastOp>()) {
+    Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
+    bool areAlike = !from.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
+    if (!areAlike || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth()) break;
+    value = cast.getOperand();
+  }
+  return value;
+}
+
+/// The value that a narrower place takes.
+mlir::Value beforeNarrowing(mlir::Value value) {
+  auto cast = value.getDefiningOp<ir::CastOp>();
+  if (!cast) return value;
+  Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
+  bool areAlike = !to.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
+  return areAlike && from.getIntOrFloatBitWidth() >= to.getIntOrFloatBitWidth() ? cast.getOperand() : value;
+}
+
+/// An update that is written as a read, a computation and a write.
+struct Update {
+  Operation *store = nullptr;
+  Operation *branches = nullptr; ///< the `if` that is all replaced, or null
+  AtomicKind kind = AtomicKind::add;
+  SmallVector<std::pair<mlir::Value, bool>> terms; ///< what is combined; true: subtracted
+  SmallVector<ir::LoadOp, 2> reads;                ///< of the variable
+};
+
+class UpdateMatcher {
+public:
+  explicit UpdateMatcher(ir::StoreOp store) : store(store) { update.store = store; }
+
+  std::optional<Update> match() {
+    bool isFound = matchOperation() || matchChoice() || matchBranch();
+    Operation *end = update.branches ? update.branches : store;
+    isFound =
+        isFound && llvm::all_of(update.reads, [&](ir::LoadOp read) { return isUntouchedUntil(read, end, findOrigin(store.getRef())); });
+    return isFound ? std::optional(std::move(update)) : std::nullopt;
+  }
+
+private:
+  ir::LoadOp findRead(mlir::Value value) {
+    auto load = beforeWidening(value).getDefiningOp<ir::LoadOp>();
+    return load && isSamePlace(load.getRef(), store.getRef()) ? load : ir::LoadOp();
+  }
+
+  void restart() {
+    update.reads.clear();
+    update.terms.clear();
+  }
+
+  /// `s op x`, `x op s`, and longer chains of one operator.
+  bool matchOperation() {
+    restart();
+    mlir::Value value = beforeNarrowing(store.getValue());
+    auto last = value.getDefiningOp<ir::BinaryOp>();
+    std::optional<AtomicKind> kind = last ? findUpdateKind(last.getBinaryKind()) : std::nullopt;
+    if (!kind) return false;
+    update.kind = getCombination(*kind);
+    // Extrema of integers do not wrap.
+    bool isExact =
+        !isExtremum(update.kind) || ir::isFloatScalar(ir::getScalar(value.getType())) || value.getType() == store.getValue().getType();
+    return isExact && descend(value, 0);
+  }
+
+  bool descend(mlir::Value value, unsigned depth) {
+    if (ir::LoadOp read = findRead(value)) {
+      update.reads.push_back(read);
+      return true;
+    }
+    auto step = beforeWidening(value).getDefiningOp<ir::BinaryOp>();
+    std::optional<AtomicKind> kind = step ? findUpdateKind(step.getBinaryKind()) : std::nullopt;
+    if (!kind || getCombination(*kind) != update.kind || depth > kDeepest) return false;
+    size_t count = update.terms.size();
+    if (descend(step.getLhs(), depth + 1)) {
+      update.terms.emplace_back(step.getRhs(), *kind == AtomicKind::sub);
+      return true;
+    }
+    update.terms.truncate(count);
+    if (*kind == AtomicKind::sub || !descend(step.getRhs(), depth + 1)) return false;
+    update.terms.emplace_back(step.getLhs(), false);
+    return true;
+  }
+
+  /// What `condition` compares the variable with, when storing that where it holds makes an extremum.
+  mlir::Value matchComparison(mlir::Value condition) {
+    auto compare = condition.getDefiningOp<ir::BinaryOp>();
+    if (!compare) return {};
+    BinaryKind kind = compare.getBinaryKind();
+    bool isLess = kind == BinaryKind::lt || kind == BinaryKind::le, isGreater = kind == BinaryKind::gt || kind == BinaryKind::ge;
+    ir::LoadOp left = findRead(compare.getLhs()), right = findRead(compare.getRhs());
+    if ((!isLess && !isGreater) || bool(left) == bool(right)) return {};
+    update.reads.push_back(left ? left : right);
+    update.kind = isGreater == bool(right) ? AtomicKind::max : AtomicKind::min;
+    return left ? compare.getRhs() : compare.getLhs();
+  }
+
+  /// Whether what is compared is what is stored; a place of integers takes no others.
+  bool isStored(mlir::Value compared, mlir::Value stored, Operation *end) {
+    compared = beforeWidening(compared);
+    stored = beforeNarrowing(beforeWidening(stored));
+    Type scalar = ir::getScalar(store.getValue().getType());
+    SmallVector<Operation *> repeated;
+    if (!ir::isFloatScalar(scalar) && compared.getType() != store.getValue().getType()) return false;
+    if (!isSame(compared, stored, repeated)) return false;
+    update.terms.emplace_back(compared, false);
+    return llvm::all_of(repeated, [&](Operation *load) { return isUntouchedUntil(load, end, {}); });
+  }
+
+  /// `select(x > s, x, s)`, `x if x > s else s`.
+  bool matchChoice() {
+    restart();
+    auto select = beforeNarrowing(store.getValue()).getDefiningOp<ir::SelectOp>();
+    if (!select) return false;
+    mlir::Value compared = matchComparison(select.getCondition());
+    ir::LoadOp first = findRead(select.getTrueValue()), second = findRead(select.getFalseValue());
+    if (!compared || bool(first) == bool(second)) return false;
+    update.reads.push_back(first ? first : second);
+    if (first) update.kind = update.kind == AtomicKind::max ? AtomicKind::min : AtomicKind::max;
+    return isStored(compared, first ? select.getFalseValue() : select.getTrueValue(), store);
+  }
+
+  /// `if x > s: s = x`.
+  bool matchBranch() {
+    restart();
+    auto branches = dyn_cast<ir::IfOp>(store->getParentOp());
+    if (!branches || store->getParentRegion() != &branches.getThenRegion() || !branches.getCondition().hasOneUse()) return false;
+    Region &other = branches.getElseRegion();
+    if (!other.empty() && !llvm::all_of(other.front(), llvm::IsaPred<ir::YieldOp>)) return false;
+    for (Operation &op : *store->getBlock())
+      if (&op != store && !isPure(&op) && !isa<ir::LoadOp, ir::YieldOp>(op)) return false;
+    update.branches = branches;
+    mlir::Value compared = matchComparison(branches.getCondition());
+    return compared && isStored(compared, store.getValue(), branches);
+  }
+
+  /// Whether both stand in one block, and nothing between them changes `origin`, or any memory where that is not given.
+  static bool isUntouchedUntil(Operation *read, Operation *end, mlir::Value origin) {
+    if (read->getBlock() != end->getBlock()) return false;
+    for (Operation *op = read->getNextNode(); op && op != end; op = op->getNextNode()) {
+      bool isHarmless = !op->walk([&](Operation *inner) {
+                             bool isWrite = isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(inner);
+                             bool touches = isWrite && (!origin || findOrigin(getPlace(inner)) == origin);
+                             if (isa<ir::CallOp>(inner))
+                               touches = !origin || llvm::any_of(inner->getOperands(), [&](mlir::Value operand) {
+                                 return isa<ir::RefType>(operand.getType()) && findOrigin(operand) == origin;
+                               });
+                             return touches ? WalkResult::interrupt() : WalkResult::advance();
+                           }).wasInterrupted();
+      if (!isHarmless) return false;
+    }
+    return true;
+  }
+
+  ir::StoreOp store;
+  Update update;
+};
+
+/// What a loop does with one variable.
+struct Accesses {
+  SmallVector<ir::LoadOp> reads;
+  SmallVector<ir::StoreOp> writes;
+  SmallVector<ir::AtomicOp> atomics;
+  bool isExchanged = false;
+
+  /// The operation that a warning is about.
+  Operation *getCulprit() { return writes.empty() ? atomics[0].getOperation() : writes[0].getOperation(); }
+  bool areUpdates() {
+    return llvm::all_of(atomics, [](ir::AtomicOp op) { return op->use_empty() && op.getAtomicKind() != AtomicKind::exchange; });
+  }
+};
+
+class LoopVariables {
+public:
+  LoopVariables(ir::ForOp loop, ModuleOp module) : loop(loop), kernel(loop->getParentOfType<ir::KernelOp>()), module(module) {
+    collect(loop, DenseMap<mlir::Value, mlir::Value>());
+  }
+
+  /// Makes atomic updates of those that can be; gives the variables, with the culprits, whose values depend on the order of the iterations.
+  /// In a derived kernel nothing is changed where there is any.
+  SmallVector<std::pair<mlir::Value, Operation *>> run(bool isDerived) {
+    SmallVector<std::pair<mlir::Value, Operation *>> ordered;
+    SmallVector<Update> updates;
+    for (auto &[variable, accesses] : variables) {
+      bool isFloat = ir::isFloatScalar(ir::getScalar(cast<ir::RefType>(variable.getType()).getPointee()));
+      std::optional<SmallVector<Update>> found = findUpdates(accesses, isDerived && isFloat);
+      found ? updates.append(std::move(*found)) : void(ordered.emplace_back(variable, accesses.getCulprit()));
+    }
+    if (isDerived && !ordered.empty()) return ordered;
+    for (const Update &update : updates)
+      if (applied.insert(update.store).second) apply(update);
+    return ordered;
+  }
+
+  bool isReadBetweenUpdates(mlir::Value variable) {
+    const Accesses &accesses = variables[variable];
+    return !accesses.reads.empty() && !accesses.atomics.empty();
+  }
+
+private:
+  mlir::Value findVariable(mlir::Value place, const DenseMap<mlir::Value, mlir::Value> &handed) {
+    mlir::Value origin = findOrigin(place);
+    if (isa<BlockArgument>(origin)) return handed.lookup(origin);
+    auto local = origin.getDefiningOp<ir::LocalOp>();
+    bool isOuter = local && !loop->isProperAncestor(local) && local->getParentOfType<ir::KernelOp>() == kernel;
+    return isOuter ? origin : mlir::Value();
+  }
+
+  void collect(Operation *inside, const DenseMap<mlir::Value, mlir::Value> &handed) {
+    inside->walk([&](Operation *op) {
+      if (auto call = dyn_cast<ir::CallOp>(op)) return enter(call, handed);
+      if (!isa<ir::LoadOp, ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(op) || op->hasAttr(ir::kVolatile)) return;
+      mlir::Value variable = findVariable(getPlace(op), handed);
+      if (!variable) return;
+      Accesses &accesses = variables[variable];
+      if (auto load = dyn_cast<ir::LoadOp>(op)) accesses.reads.push_back(load);
+      if (auto store = dyn_cast<ir::StoreOp>(op)) accesses.writes.push_back(store);
+      if (auto atomic = dyn_cast<ir::AtomicOp>(op)) accesses.atomics.push_back(atomic);
+      accesses.isExchanged |= isa<ir::CompareExchangeOp>(op);
+    });
+  }
+
+  void enter(ir::CallOp call, const DenseMap<mlir::Value, mlir::Value> &handed) {
+    SmallVector<mlir::Value> given;
+    std::vector<const void *> key;
+    for (mlir::Value operand : call.getArguments()) {
+      given.push_back(isa<ir::RefType>(operand.getType()) ? findVariable(operand, handed) : mlir::Value());
+      key.push_back(given.back().getAsOpaquePointer());
+    }
+    if (llvm::none_of(given, [](mlir::Value variable) { return bool(variable); })) return;
+    auto callee = module.lookupSymbol<ir::FuncOp>(call.getCallee());
+    key.push_back(callee);
+    if (!callee || callee.getBody().empty() || !entered.insert(key).second) return;
+    DenseMap<mlir::Value, mlir::Value> inner;
+    for (auto [parameter, variable] : llvm::zip(callee.getBody().getArguments(), given))
+      if (variable) inner[parameter] = variable;
+    collect(callee, inner);
+  }
+
+  /// The writes of a variable as atomic updates, none where there is nothing to do; nothing where its value depends on the order.
+  std::optional<SmallVector<Update>> findUpdates(Accesses &accesses, bool onlySums) {
+    SmallVector<Update> updates;
+    SmallPtrSet<Operation *, 8> known;
+    bool isWritten = !accesses.writes.empty() || !accesses.atomics.empty();
+    if (!isWritten || accesses.isExchanged || !accesses.areUpdates()) return updates; // those who exchange values know what they do
+    std::optional<AtomicKind> kind;
+    auto fits = [&](AtomicKind other) {
+      if (!kind) kind = getCombination(other);
+      return *kind == getCombination(other) && (!onlySums || *kind == AtomicKind::add);
+    };
+    for (ir::AtomicOp atomic : accesses.atomics)
+      if (!fits(atomic.getAtomicKind())) return std::nullopt;
+    bool isOnlyWritten = accesses.reads.empty() && accesses.atomics.empty();
+    if (isOnlyWritten) return updates;
+    for (ir::StoreOp store : accesses.writes) {
+      std::optional<Update> update = UpdateMatcher(store).match();
+      if (!update || !fits(update->kind)) return std::nullopt;
+      for (ir::LoadOp read : update->reads)
+        if (servesOnly(read, *update)) known.insert(read);
+      updates.push_back(std::move(*update));
+    }
+    bool areKnown = llvm::all_of(accesses.reads, [&](ir::LoadOp read) { return read->use_empty() || known.contains(read); });
+    return areKnown ? std::optional(std::move(updates)) : std::nullopt;
+  }
+
+  /// Whether all that is computed from what was read ends in the update.
+  static bool servesOnly(Operation *read, const Update &update) {
+    for (Operation *op = read; op != update.store && op != update.branches; op = *op->getUsers().begin())
+      if (!op->hasOneUse()) return false;
+    return true;
+  }
+
+  void apply(const Update &update) {
+    auto store = cast<ir::StoreOp>(update.store);
+    Type type = store.getValue().getType(), scalar = ir::getScalar(type);
+    OpBuilder builder(update.branches ? update.branches : update.store);
+    Location loc = store.getLoc();
+    auto converted = [&](mlir::Value value) -> mlir::Value {
+      if (ir::getScalar(value.getType()) == scalar) return value;
+      return ir::CastOp::create(builder, loc, ir::withScalar(value.getType(), scalar), value);
+    };
+    AtomicKind kind = update.terms.size() == 1 && update.terms[0].second ? AtomicKind::sub : update.kind;
+    mlir::Value whole;
+    for (auto [term, isSubtracted] : update.terms) {
+      mlir::Value part = converted(term);
+      if (isSubtracted && kind != AtomicKind::sub) part = ir::UnaryOp::create(builder, loc, ir::UnaryKind::neg, part);
+      BinaryKind combine = *ir::findKind<BinaryKind>(ir::getRow(update.kind).name);
+      whole = whole ? ir::BinaryOp::create(builder, loc, combine, whole, part) : part;
+    }
+    Operation *replaced = update.branches ? update.branches : update.store;
+    ir::AtomicOp::create(builder, loc, kind, update.branches ? update.reads[0]->getOperand(0) : store.getRef(), whole);
+    UnusedEraser eraser(replaced->getParentOp());
+    eraser.add(replaced->getOperand(0)); // the condition, or what was stored
+    replaced->erase();
+    eraser.run();
+  }
+
+  ir::ForOp loop;
+  ir::KernelOp kernel;
+  ModuleOp module;
+  llvm::MapVector<mlir::Value, Accesses> variables;
+  std::set<std::vector<const void *>> entered; ///< callees with the variables that they were handed
+  SmallPtrSet<Operation *, 8> applied;
+};
+
+bool runsOnce(ir::ForOp loop) {
+  for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper())) {
+    std::optional<int64_t> first = ir::findInteger(lower), last = ir::findInteger(upper);
+    if (!first || !last || *first == INT64_MAX || *last > *first + 1) return false;
+  }
+  return true;
+}
+
+} // namespace
+
+void FunctionBuilder::settleSharedVariables(ir::ForOp loop) {
+  session.dropUnchecked(loop);
+  bool isDerived = session.request.mode != support::AutodiffMode::None;
+  if (runsOnce(loop)) return;
+  LoopVariables variables(loop, *session.module);
+  auto ordered = variables.run(isDerived);
+  if (isDerived) {
+    bool isOfBlock =
+        loop->walk([](Operation *op) { return ir::isOfBlock(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+    // What iterations read between the updates of others has no derivative in any order: that is refused later.
+    bool isReadBetween = llvm::any_of(ordered, [&](const auto &found) { return variables.isReadBetweenUpdates(found.first); });
+    if (!ordered.empty() && !isOfBlock && !isReadBetween) loop.setParallel(false);
+    return;
+  }
+  for (auto [variable, culprit] : ordered) {
+    std::string name = "a variable";
+    for (const FunctionBuilder *at = this; at; at = at->caller)
+      if (PyObject *found = at->scopes.findName(variable)) name = "'" + toText(found).str() + "'";
+    auto range = culprit->getLoc()->findInstanceOf<FileLineColRange>();
+    session.warnAt(
+        range.getFilename().getValue(), range.getStartLine(),
+        "iterations of a parallel loop read and write " + name +
+            ", which is declared outside of it: what they find there depends on their order. Declare it in the loop, update it in "
+            "one way only (x += y, x = max(x, y)), or put qd.loop_config(serialize=True) in front of the loop",
+        PyExc_UserWarning);
+  }
+}
+
+} // namespace qd::frontend
