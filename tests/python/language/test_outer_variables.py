@@ -1,0 +1,165 @@
+"""Variables from outside of a parallel loop: what its iterations may do with them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from language_support import define
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+N = 20000
+VALUES = (np.arange(N, dtype=np.int64) * 7919 % 2003 - 1000).astype(np.int32)
+
+
+def compile_loop(first, body, loop="for i in y:", dtype="qd.i32", result="s", preamble=""):
+    """A kernel with a variable s, and how many warnings there are."""
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    source = f"{preamble}\n@qd.kernel\ndef k(y: qd.types.ndarray()) -> {dtype}:\n    s = {first}\n    {loop}\n{lines}    return {result}\n"
+    return define(source)["k"]
+
+
+def call(kernel, values=VALUES):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = kernel(values)
+    return result, [warning for warning in caught if warning.category is UserWarning]
+
+
+total, largest, least = int(VALUES.sum()), int(VALUES.max()), int(VALUES.min())
+REDUCTIONS = [
+    ("0", "s = s + y[i]", total),
+    ("0", "s = y[i] + s", total),
+    ("0", "s = s - y[i]", -total),
+    ("0", "s = s + y[i] * 3 - 1 - y[i]", 2 * total - N),
+    ("0", "s = 1 + (y[i] + s)", total + N),
+    ("1", "s = s * (2 * y[i] + 1)", np.multiply.reduce(2 * VALUES + 1, dtype=np.int32)),
+    ("0", "s = s | y[i]", np.bitwise_or.reduce(VALUES)),
+    ("-1", "s = y[i] & s", np.bitwise_and.reduce(VALUES)),
+    ("0", "s = s ^ y[i]", np.bitwise_xor.reduce(VALUES)),
+    ("-5000", "s = max(s, y[i])", largest),
+    ("-5000", "s = qd.max(y[i], s)", largest),
+    ("5000", "s = min(s, y[i], y[i] + 1)", least),
+    ("-5000", "if y[i] > s: s = y[i]", largest),
+    ("-5000", "if y[i] >= s: s = y[i]", largest),
+    ("5000", "if y[i] < s: s = y[i]", least),
+    ("-5000", "if s < y[i]: s = y[i]", largest),
+    ("5000", "v = y[i]\nif s >= v: s = v", least),
+    ("-5000", "s = qd.select(y[i] > s, y[i], s)", largest),
+    ("5000", "v = y[i]\ns = s if v > s else v", least),
+    ("0", "if y[i] % 2 == 0: s = s + y[i]\nelse: s = s - 1", int(VALUES[VALUES % 2 == 0].sum() - (VALUES % 2 != 0).sum())),
+    ("0", "t = s + 1\ns = t + y[i]", total + N),
+    ("0", "for k in qd.static(range(3)): s = s + k * y[i]", 3 * total),
+    ("0", "for k in range(4):\n    s = s + k", 6 * N),
+    ("0", "s += 2\ns = s + 1", 3 * N),
+    ("0", "if y[i] > 0: s = 1", 1),
+    ("0", "y[qd.atomic_add(s, 1) * 0] = 3", N),
+]
+
+
+@pytest.mark.parametrize("first, body, expected", REDUCTIONS)
+def test_reductions_are_exact_however_they_are_written(first, body, expected):
+    kernel = compile_loop(first, body)
+    for _ in range(2):
+        result, caught = call(kernel, VALUES.copy())
+        assert (result, caught) == (expected, [])
+
+
+@pytest.mark.parametrize("loop", ["for i in range(N):", "for i, j in qd.ndrange(N // 8, 8):", "for I in qd.grouped(z):", "for i in z:"])
+def test_every_form_of_loop_reduces(loop):
+    kernel = compile_loop("0", "s = s + 2", loop, preamble=f"N = {N}\nz = qd.field(qd.i32, N)")
+    assert call(kernel) == (2 * N, [])
+
+
+def test_several_variables_vectors_and_structs_are_reduced_apart():
+    kernel = define("""
+@qd.func
+def add(s: qd.template(), v):
+    s = s + v
+
+@qd.func
+def add_twice(s: qd.template(), v):
+    add(s, v)
+    if v > 0:
+        add(s, 1)
+
+@qd.kernel
+def k(y: qd.types.ndarray()) -> qd.types.vector(8, qd.i32):
+    low, high, count = 5000, -5000, 0
+    v = qd.Vector([0, 0])
+    p = qd.Struct(a=0, b=1)
+    items = [0, 0]
+    by_reference = 0
+    for i in range(y.shape[0]):
+        if y[i] < low:
+            low = y[i]
+        if y[i] > high:
+            high = y[i]
+        count = count + 1
+        v = v + qd.Vector([y[i], 2])
+        v[1] = v[1] - 1
+        p.a = p.a + y[i]
+        items[1] = items[1] - y[i]
+        add_twice(by_reference, y[i])
+    return qd.Vector([low, high, count, v[0], v[1], p.a, items[1], by_reference])
+""")["k"]
+    result, caught = call(kernel)
+    expected = [least, largest, N, total, N, total, -total, total + int((VALUES > 0).sum())]
+    assert (list(result), caught) == (expected, [])
+
+
+@pytest.mark.parametrize("dtype, first", [("qd.i8", "qd.cast(0, qd.i8)"), ("qd.i64", "qd.i64(0)"), ("qd.u16", "qd.cast(0, qd.u16)")])
+def test_sums_of_other_widths_wrap_as_assignments_do(dtype, first):
+    kernel = compile_loop(first, "s = s + y[i]", dtype="qd.i64", result="qd.cast(s, qd.i64)")
+    width = {"qd.i8": np.int8, "qd.i64": np.int64, "qd.u16": np.uint16}[dtype]
+    assert call(kernel) == (int(np.array(total).astype(width)), [])
+
+
+def test_sums_of_floats_do_not_depend_on_threads():
+    kernel = compile_loop("0.0", "s = s + y[i] * 0.1", dtype="qd.f32")
+    again = compile_loop("0.0", "s += y[i] * 0.1", dtype="qd.f32")
+    assert call(kernel)[0] == call(kernel)[0] == call(again)[0]
+    assert call(kernel)[0] == pytest.approx(total * 0.1, rel=1e-4)
+
+
+ORDERED = {
+    "s = s + 1\ny[i] = s": 2,
+    "s = y[i]\ny[i] = s * 2": 1,
+    "s = s * 2 + y[i]": 1,
+    "s = s + s": 1,
+    "s = y[i] - s": 1,
+    "s //= 2": 1,
+    "s += 1\ns *= 2": 1,
+    "s += 1\ny[i] = s": 1,
+    "if y[i] > s:\n    s = y[i]\n    y[i] = 0": 2,
+    "if y[i] > s: s = y[i] + 1": 1,
+    "t = s\ns = s + 1\ns = t + 2": 2,
+    "t = s + 1\ns = t\ny[i] = t": 2,
+}
+
+
+@pytest.mark.parametrize("body", ORDERED)
+def test_what_depends_on_the_order_of_iterations_is_warned_of_once_with_its_line(body):
+    kernel = compile_loop("1", body)
+    _, caught = call(kernel, VALUES.copy())
+    assert len(caught) == 1
+    assert caught[0].lineno - 5 in range(len(body.splitlines()) + 1)
+    assert "a parallel loop read and write 's', which is declared outside of it" in str(caught[0].message)
+    assert "serialize=True" in str(caught[0].message)
+    assert call(kernel, VALUES.copy())[1] == []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for _ in range(1):\n        for i in range(9):",
+        "qd.loop_config(serialize=True)\n    for i in range(9):",
+        "if s:\n      for i in range(9):",
+    ],
+)
+def test_loops_in_order_may_do_anything(loop):
+    kernel = compile_loop("1", "    s = s * 2 + i", loop)
+    expected = 1
+    for i in range(9):
+        expected = expected * 2 + i
+    assert call(kernel) == (expected, [])
