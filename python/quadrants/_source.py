@@ -157,8 +157,7 @@ def copy_tree(tree: Any) -> Any:
     for name in tree._fields:
         value = getattr(tree, name, None)
         members[name] = copy_tree(value) if isinstance(value, (ast.AST, list)) else value
-    for name in tree._attributes:
-        members[name] = getattr(tree, name, None)
+    members.update({name: getattr(tree, name) for name in tree._attributes if hasattr(tree, name)})  # nodes just made have no place yet
     return made
 
 
