@@ -55,8 +55,11 @@ void Session::markWrittenInputs() {
 }
 
 static bool hasSerialLoops(Block &block) {
-  return llvm::any_of(block.getOps<ir::ForOp>(), [](ir::ForOp loop) { return !loop.getParallel(); }) ||
-         llvm::any_of(block.getOps<ir::RepeatOp>(), [](ir::RepeatOp repeat) { return hasSerialLoops(repeat.getBody().front()); });
+  return llvm::any_of(block, [](Operation &op) {
+    if (auto loop = dyn_cast<ir::ForOp>(op)) return !loop.getParallel();
+    return isa<ir::RepeatOp, ir::IfOp>(op) &&
+           llvm::any_of(op.getRegions(), [](Region &region) { return !region.empty() && hasSerialLoops(region.front()); });
+  });
 }
 
 void Session::describeContainers() {

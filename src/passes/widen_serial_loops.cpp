@@ -1,7 +1,8 @@
 // widen_serial_loops.cpp: serial loops whose order shows nowhere run several iterations at once
 //
 // In:   a kernel whose loops stand at its top; tensor arguments that say how they are at the launch for which the kernel is compiled.
-// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread. The kernel says what this rests on.
+// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread; those that stand alone under an `if`
+//       are parallel loops on all threads, without an iteration where the condition does not hold. The kernel says what this rests on.
 // Here: before tasks are split, which tells parallel loops from the rest.
 #include "artifact/artifact.h"
 #include "ir/attributes.h"
@@ -50,6 +51,68 @@ private:
     for (RepeatOp repeat : block.getOps<RepeatOp>()) lookIn(repeat.getBody().front());
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
       if (!loop.getParallel()) look(loop);
+    for (IfOp branches : llvm::to_vector(block.getOps<IfOp>())) {
+      SmallVector<ForOp> loops;
+      llvm::DenseSet<uint64_t> written;
+      if (!listLoops(branches, loops) || !llvm::all_of(loops, [&](ForOp loop) { return isIndependent(loop, written); })) continue;
+      noteWritten(written);
+      OpBuilder builder(branches);
+      takeOut(branches, {}, builder);
+      branches.erase();
+    }
+  }
+
+  void noteWritten(const llvm::DenseSet<uint64_t> &written) {
+    for (uint64_t offset : written)
+      if (arrays.contains(offset)) alone.insert(int32_t(offset));
+  }
+
+  /// The loops under an `if`; false where anything else stands there that cannot be computed ahead of it.
+  static bool listLoops(IfOp branches, SmallVectorImpl<ForOp> &loops) {
+    for (Region &region : branches->getRegions())
+      for (Operation &op : region.getOps()) {
+        auto binary = dyn_cast<BinaryOp>(op);
+        bool mayFail = binary && llvm::is_contained({BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod},
+                                                    binary.getBinaryKind());
+        auto inner = dyn_cast<IfOp>(op);
+        auto loop = dyn_cast<ForOp>(op);
+        if (loop) loops.push_back(loop);
+        if (inner ? !listLoops(inner, loops) : !loop && !isa<YieldOp>(op) && (!isPure(&op) || mayFail)) return false;
+      }
+    return !loops.empty();
+  }
+
+  bool isIndependent(ForOp loop, llvm::DenseSet<uint64_t> &written) {
+    llvm::DenseSet<uint64_t> own;
+    IndependentIterations::Axes axes = iterations.findAxes(loop, own);
+    bool isShared = llvm::any_of(own, [&](uint64_t offset) { return shared.contains(offset); });
+    written.insert(own.begin(), own.end());
+    return !loop.getParallel() && !isShared && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
+  }
+
+  /// Moves everything under an `if` in front of the outermost one.
+  static void takeOut(IfOp branches, Value guard, OpBuilder &builder) {
+    Location loc = branches.getLoc();
+    for (Region &region : branches->getRegions()) {
+      if (region.empty()) continue;
+      Value condition = branches.getCondition();
+      if (&region == &branches.getElseRegion()) condition = UnaryOp::create(builder, loc, UnaryKind::logical_not, condition);
+      if (guard) condition = BinaryOp::create(builder, loc, BinaryKind::bit_and, guard, condition);
+      for (Operation &op : llvm::make_early_inc_range(region.front())) {
+        if (isa<YieldOp>(op)) continue;
+        if (auto inner = dyn_cast<IfOp>(op)) {
+          takeOut(inner, condition, builder);
+          continue;
+        }
+        op.moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
+        auto loop = dyn_cast<ForOp>(op);
+        if (!loop) continue;
+        OpBuilder ahead(loop);
+        Value lower = loop.getLower()[0], upper = loop.getUpper()[0];
+        loop.getUpperMutable()[0].set(SelectOp::create(ahead, loc, upper.getType(), condition, upper, lower));
+        loop.setParallel(true);
+      }
+    }
   }
 
   void look(ForOp loop) {
@@ -64,8 +127,7 @@ private:
     ForOp outer = isWhole ? loop : interchange(loop, axis);
     outer.setParallel(true);
     outer.setMaxThreads(1);
-    for (uint64_t offset : written)
-      if (arrays.contains(offset)) alone.insert(int32_t(offset));
+    noteWritten(written);
   }
 
   /// Whether a loop that ends there takes enough iterations; notes what that depends on.

@@ -174,3 +174,66 @@ qd.func @put(%i: si32, %x: !qd.tensor<si32, [64], [4], 4>) {
   qd.store %i, %to : !qd.ref<si32>
   qd.return
 }
+
+// -----
+
+// Loops that stand alone under an `if` are parallel; where the condition does not hold they have no iterations.
+// CHECK-LABEL: qd.kernel @under_an_if
+// CHECK-SAME: qd.alone = array<i32: 0>
+// CHECK: %[[POSITIVE:.*]] = qd.binary gt
+// CHECK-NOT: qd.if
+// CHECK: %[[UPPER:.*]] = qd.select %[[POSITIVE]]
+// CHECK: qd.for parallel ({{.*}}) to (%[[UPPER]]) : (si32) to (si32) {
+// CHECK: %[[OTHER:.*]] = qd.unary logical_not %[[POSITIVE]]
+// CHECK: %[[SECOND:.*]] = qd.select %[[OTHER]]
+// CHECK: qd.for parallel ({{.*}}) to (%[[SECOND]])
+qd.kernel @under_an_if [] attributes {argument_bytes = 32 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32} : !qd.tensor<si32, [?], [], 4>
+  %n = qd.argument 16 : si32
+  %zero = qd.constant 0 : si32
+  %positive = qd.binary gt %n, %zero : si32, si32 -> i1
+  qd.if %positive {
+    %end = qd.extent %x 0 : !qd.tensor<si32, [?], [], 4> -> si32
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %to = qd.element %x[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      qd.store %i, %to : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  } else {
+    %end = qd.extent %x 0 : !qd.tensor<si32, [?], [], 4> -> si32
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %to = qd.element %x[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      qd.store %n, %to : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}
+
+// -----
+
+// What one of them writes the next one reads elsewhere: all stay where they are.
+// CHECK-LABEL: qd.kernel @dependent_under_an_if
+// CHECK: qd.if
+// CHECK-NOT: qd.for parallel
+qd.kernel @dependent_under_an_if [] attributes {argument_bytes = 32 : i32} {
+  %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32} : !qd.tensor<si32, [?], [], 4>
+  %n = qd.argument 16 : si32
+  %zero = qd.constant 0 : si32
+  %positive = qd.binary gt %n, %zero : si32, si32 -> i1
+  qd.if %positive {
+    %end = qd.extent %x 0 : !qd.tensor<si32, [?], [], 4> -> si32
+    qd.for (%zero) to (%end) : (si32) to (si32) {
+    ^body(%i: si32):
+      %from = qd.element %x[%zero] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %to = qd.element %x[%i] : !qd.tensor<si32, [?], [], 4>, si32 -> !qd.ref<si32>
+      %value = qd.load %from : !qd.ref<si32>
+      qd.store %value, %to : !qd.ref<si32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

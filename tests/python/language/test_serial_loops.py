@@ -90,6 +90,25 @@ def test_iterations_that_meet_run_in_order(loop):
     assert compare_with_python(kernel, loop, "xy", integers(20), integers(20)) == 1
 
 
+UNDER_AN_IF = "if {}:\n{}else:\n    for i in range(x.shape[0]):\n        x[i] = i"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize("loop, is_wide", [*((loop, True) for loop in OWN[:3]), *((loop, False) for loop in DEPENDENT[:4])])
+def test_loops_alone_under_an_if_are_parallel_where_their_order_shows_nowhere(loop, is_wide, holds):
+    text = UNDER_AN_IF.format(f"y[3] {'>' if holds else '<'} 0", indent(loop))
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}):\n{indent(text)}")["k"]
+    assert (compare_with_python(kernel, text, "xy", integers(20), integers(20)) > 1) == is_wide
+
+
+def test_what_is_read_between_loops_under_an_if_keeps_them_in_order():
+    text = (
+        "if y[3] > 0:\n    for i in range(20):\n        x[i] = y[i]\n    if x[1] > 0:\n        for i in range(20):\n            x[i] += 1"
+    )
+    kernel = define(f"@qd.kernel\ndef k(x: {ANY}, y: {ANY}):\n{indent(text)}")["k"]
+    assert compare_with_python(kernel, text, "xy", integers(20), integers(20)) == 1
+
+
 def test_functions_are_followed():
     preamble = (
         "@qd.func\ndef fill(i, x: qd.template(), y: qd.template()):\n    for k in range(3):\n        x[k, i] += y[i, k] + look(y, k)\n"
