@@ -138,25 +138,32 @@ class Problem:
     start: np.ndarray
     step: float  # of the central differences
     indices: tuple[int, ...]
+    make_tensor: Callable[..., Any]
 
     def compute_gradient(self) -> np.ndarray:
         """The gradient by the simulator's own backward pass."""
-        import torch
-
-        numbers = torch.tensor(self.start, dtype=torch.float32, requires_grad=True)
+        numbers = self._make(self.start)
         self.run(numbers).backward()
         return _to_numpy(numbers.grad)
 
     def difference(self, index: int) -> float:
         """The central difference of the loss along one of the numbers."""
-        import torch
-
         losses = []
         for sign in (1.0, -1.0):
             numbers = self.start.copy()
             numbers[index] += sign * self.step
-            losses.append(float(self.run(torch.tensor(numbers, dtype=torch.float32, requires_grad=True)).detach()))
+            losses.append(float(self.run(self._make(numbers)).detach()))
         return (losses[0] - losses[1]) / (2 * self.step)
+
+    def _make(self, numbers: np.ndarray) -> Any:
+        return self.make_tensor(numbers.astype(np.float32), requires_grad=True)
+
+
+def _find_tensor_type(gs: Any) -> Callable[..., Any]:
+    """Older versions of the simulator differentiate their own kind of tensor only."""
+    import torch
+
+    return getattr(gs, "tensor", torch.tensor)
 
 
 def _differentiable_mpm(gs: Any, displacement: float) -> Problem:
@@ -178,7 +185,7 @@ def _differentiable_mpm(gs: Any, displacement: float) -> Problem:
             scene.step()
         return (block.get_state().pos.mean(dim=-2) ** 2).sum()
 
-    return Problem(run, np.array([0.5, -0.3, -1.0]), 1e-2, (0, 1, 2))
+    return Problem(run, np.array([0.5, -0.3, -1.0]), 1e-2, (0, 1, 2), _find_tensor_type(gs))
 
 
 def _differentiable_rigid(gs: Any, displacement: float) -> Problem:
@@ -194,7 +201,7 @@ def _differentiable_rigid(gs: Any, displacement: float) -> Problem:
             scene.step()
         return (box.get_state().pos ** 2).sum()
 
-    return Problem(run, np.array([0.3, 0.1, 0.6]), 1e-2, (0, 1, 2))
+    return Problem(run, np.array([0.3, 0.1, 0.6]), 1e-2, (0, 1, 2), _find_tensor_type(gs))
 
 
 GRADIENTS: dict[str, Callable[[Any, float], Problem]] = {"grad_mpm": _differentiable_mpm, "grad_rigid": _differentiable_rigid}
