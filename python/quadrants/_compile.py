@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _runtime, _snode
+from . import _foreign, _options, _runtime, _snode
 from ._buffer_view import BufferView
 from ._container import ContainerMethods
 from ._device_arrays import find_device_array
@@ -65,8 +65,7 @@ def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if parameter.optional and value is None:
             prepared.append(None)
             continue
-        if kernel.mode >= 3:  # adjoints
-            _give_gradient(value)
+        _give_gradients(parameter, value)
         if position == 0 and kernel._is_classkernel and parameter.annotation is None:
             cls = value if isinstance(value, type) else type(value)
             if not getattr(cls, "_data_oriented", False):
@@ -101,11 +100,11 @@ def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> 
     return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
 
 
-def _give_gradient(value: Any) -> None:
-    """Zeros for the gradient of a torch tensor that is to have one."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf and value.grad is None:
-        value.grad = torch.zeros_like(value)
+def _give_gradients(parameter: Parameter, value: Any) -> None:
+    """Zeros for the gradients of torch tensors that are to have one."""
+    for given in [value, *(member for _, member in array_members(value, parameter.name))] if parameter.kind == "dataclass" else (value,):
+        if _foreign.is_tensor(given):
+            _foreign.make_gradient(given)
 
 
 def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
@@ -233,7 +232,7 @@ def _find_external(parameter: Parameter, value: Any) -> Any:
         return None
     is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
     # torch warns where the gradient of others is looked at
-    has_grad = is_of_torch and (value.is_leaf or value.retains_grad) and value.grad is not None
+    has_grad = is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None
     _check_external(parameter, array, has_grad)
     return value if has_grad else array
 

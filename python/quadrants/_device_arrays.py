@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _options, _runtime
+from . import _foreign, _options, _runtime
 from ._dtypes import BF16_BITS, bf16, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError
 from ._snode import row_major_strides
@@ -61,8 +61,8 @@ def name_device(device: tuple[int, int]) -> str:
 
 def get_device(value: Any) -> tuple[int, int] | None:
     """(type, number) of the device that an array of another library is on, as DLPack numbers them; None where it does not say."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if _foreign.is_tensor(value):
+        value = _foreign.plain_tensor(value)
         return (CUDA, value.device.index) if value.device.type == "cuda" else None  # the others are told apart by their own name
     if hasattr(value, "__dlpack_device__"):
         kind, number = value.__dlpack_device__()
@@ -100,10 +100,10 @@ def refuse_device(value: Any, name: str) -> None:
 
 
 def _ask_capsule(value: Any) -> Any:
-    torch = sys.modules.get("torch")
     place: Any = nullcontext()
-    if torch is not None and isinstance(value, torch.Tensor):
-        value, place = value.detach(), torch.cuda.device_of(value)  # torch gives only what lies on its current device
+    if _foreign.is_tensor(value):
+        value = _foreign.plain_tensor(value)
+        place = sys.modules["torch"].cuda.device_of(value)  # torch gives only what lies on its current device
     with place:
         try:
             return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _dtypes, _options, _runtime
+from . import _dtypes, _foreign, _options, _runtime
 from ._device_arrays import DeviceArray, describe_container, describe_interface, export_capsule, find_device_array, refuse_device
 from ._dtypes import BF16_BITS, DataType, bf16, find_dtype, store, to_memory_dtype, to_numbers, to_numpy_dtype
 from ._matrix import unwrap
@@ -74,15 +74,18 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
     Raises `ValueError` for tensors on other devices, `TypeError` for layouts and types that NumPy has not, both with the argument's `name`.
     """
     if isinstance(value, np.ndarray):
+        try:
+            value = _foreign.plain_array(value)
+        except TypeError as problem:
+            raise TypeError(f"Invalid type for argument {name}, got {problem}") from None
         return value.view(BF16_BITS) if value.dtype.name == "bfloat16" else value
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
-        return _view_torch(value, name)
+    if _foreign.is_tensor(value):
+        return _view_torch(_foreign.plain_tensor(value), name)
     if value is None or isinstance(value, (int, float, list, tuple, str, bytes, dict, np.generic)):
         return None
     if hasattr(value, "__dlpack__"):
         refuse_device(value, name)
-        return np.from_dlpack(value)
+        return _view_capsule(value)
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     try:
@@ -91,13 +94,21 @@ def find_array(value: Any, name: str) -> np.ndarray | None:
         return None
 
 
+def _view_capsule(value: Any) -> np.ndarray:
+    """What a library offers through DLPack. Raises `BufferError` where that is a copy."""
+    try:
+        return np.from_dlpack(value, copy=False)
+    except TypeError:  # NumPy before 2.1, or a library from before version 1, which knows of no copies
+        return np.from_dlpack(value)
+
+
 def _view_torch(tensor: Any, name: str) -> np.ndarray:
     if tensor.device.type != "cpu":
         raise ValueError(f"kernels on the CPU take CPU tensors, got one on {tensor.device} for argument {name}: pass its .cpu()")
     torch = sys.modules["torch"]
     try:
         is_bf16 = tensor.dtype is torch.bfloat16
-        array = tensor.detach().view(torch.int16).numpy().view(BF16_BITS) if is_bf16 else tensor.detach().numpy()
+        array = tensor.view(torch.int16).numpy().view(BF16_BITS) if is_bf16 else tensor.numpy()
     except (TypeError, RuntimeError) as error:
         what = f"{str(tensor.layout).removeprefix('torch.')} tensor of {str(tensor.dtype).removeprefix('torch.')}"
         raise TypeError(
@@ -115,11 +126,11 @@ def as_array(value: Any) -> np.ndarray:
     """Anything array-like as a NumPy array: containers, host vectors, lists, torch tensors of any device and type."""
     if isinstance(value, (_runtime.FieldBase, _runtime.NdarrayBase)):
         return to_numbers(value._fetch())
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if _foreign.is_tensor(value):
+        torch, value = sys.modules["torch"], _foreign.plain_tensor(value)
         if value.device.type == "meta":
             raise ValueError("a tensor on the device meta has no elements to copy")
-        value = (value if value.layout is torch.strided else value.to_dense()).detach().cpu().resolve_neg()
+        value = (value if value.layout is torch.strided else value.to_dense()).cpu().resolve_neg()
         return _view_torch(value.float() if value.dtype is torch.bfloat16 else value, "arr")
     if (on_device := find_device_array(value, "the array")) is not None:
         return to_numbers(on_device.fetch(element_dtype(on_device.make_stand_in(), "the array")))

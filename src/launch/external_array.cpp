@@ -46,6 +46,16 @@ static const DlExchange *findExchange(PyTypeObject *type) {
   return exchange = found;
 }
 
+bool isTorchTensor(PyObject *object) { return !PyArray_Check(object) && findExchange(Py_TYPE(object)); }
+
+bool lacksGradient(PyObject *object) {
+  static PyObject *name = PyUnicode_InternFromString("requires_grad");
+  PyObject *answer = PyObject_GetAttr(object, name);
+  PyErr_Clear(); // another library's
+  Py_XDECREF(answer);
+  return answer == Py_True && call("quadrants._foreign", "lacks_gradient", "O", object).get() == Py_True;
+}
+
 static bool isPacked(const ExternalArray &array, int64_t bytes) {
   bool isPacked = true;
   for (int axis = array.rank - 1; axis >= 0; --axis) {
@@ -106,8 +116,21 @@ static bool hasNoStorage(PyObject *object, const ExternalArray &array, int64_t b
   return first >= 0 && uintptr_t(first * bytes) == address;
 }
 
+/// Masked arrays have a mask, of which kernels know nothing. The type that was asked for last is remembered.
+static bool isMasked(PyTypeObject *type) {
+  static PyTypeObject *known;
+  static bool answer;
+  if (type == known) return answer;
+  int found = PyObject_IsSubclass(reinterpret_cast<PyObject *>(type), importAttribute("numpy.ma", "MaskedArray").get());
+  if (found < 0) throw PythonError{};
+  Py_INCREF(type);
+  Py_XDECREF(reinterpret_cast<PyObject *>(std::exchange(known, type)));
+  return answer = found;
+}
+
 bool readExternal(PyObject *object, ExternalArray &out) {
   if (PyArray_Check(object)) {
+    if (!PyArray_CheckExact(object) && isMasked(Py_TYPE(object))) return false;
     auto *array = reinterpret_cast<PyArrayObject *>(object);
     out.data = static_cast<unsigned char *>(PyArray_DATA(array));
     out.rank = PyArray_NDIM(array);

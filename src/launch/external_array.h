@@ -26,6 +26,10 @@ struct ExternalArray {
   std::pair<unsigned char *, unsigned char *> getRange() const;
 };
 
+/// Whether it is a tensor of torch, or of a library with the same C functions.
+bool isTorchTensor(PyObject *object);
+/// Whether such a tensor is to have a gradient, and has none.
+bool lacksGradient(PyObject *object);
 /// False when the object is no array in the memory of the processor or of a CUDA device.
 bool readExternal(PyObject *object, ExternalArray &array);
 

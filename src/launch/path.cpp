@@ -1,5 +1,6 @@
 #include "launch/path.h"
 
+#include "launch/external_array.h"
 #include "launch/kernel.h"
 #include "launch/tensor_object.h"
 
@@ -73,7 +74,14 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   PyObject *found = nullptr;
   object = unwrap(object);
   switch (step.kind) {
-  case PathStep::Kind::Attribute: found = PyObject_GetAttr(object, name); break;
+  case PathStep::Kind::Attribute:
+    if (step.name == "grad" && !isTensor(object) && isTorchTensor(object)) {
+      // Of a tensor of torch that has none it is not there.
+      Ref gradient = call("quadrants._foreign", "grad_of", "O", object);
+      return gradient.get() == Py_None ? Ref() : gradient;
+    }
+    found = PyObject_GetAttr(object, name);
+    break;
   case PathStep::Kind::Item: {
     Ref key = name ? Ref::borrow(name) : Ref::adopt(PyLong_FromLongLong(step.index));
     found = PyObject_GetItem(object, key.get());

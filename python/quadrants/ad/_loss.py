@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
+from .. import _foreign
 from .._errors import QuadrantsRuntimeError
 from .._field import ScalarField
 from .._ndarray import ScalarNdarray
@@ -35,8 +35,8 @@ class Loss:
                     "Gradients of loss are not allocated, please set needs_grad=True for all ndarrays that take part"
                 )
             self.index = (0,) * len(container.shape) or None
-        elif "torch" in sys.modules and isinstance(container, sys.modules["torch"].Tensor):
-            if container.numel() != 1:
+        elif _foreign.is_tensor(container):
+            if _foreign.plain_tensor(container).numel() != 1:
                 raise QuadrantsRuntimeError("The loss of `Tape` must be a tensor only contains one element")
             if not container.requires_grad:
                 raise QuadrantsRuntimeError(
@@ -48,20 +48,20 @@ class Loss:
     @property
     def value(self) -> float:
         """What the loss is."""
-        return float(self.container[self.index]) if hasattr(self.container, "has_grad") else float(self.container.detach())
+        return float(self.container[self.index]) if hasattr(self.container, "has_grad") else float(_foreign.plain_tensor(self.container))
 
     def clear(self) -> None:
         """Set the loss to zero."""
         if hasattr(self.container, "has_grad"):
             self.container[self.index] = 0
         else:
-            self.container.detach().zero_()
+            _foreign.plain_tensor(self.container).zero_()
 
     def seed(self) -> None:
         """Set its gradient to one."""
         if hasattr(self.container, "has_grad"):
             self.container.grad[self.index] = 1
-        elif self.container.grad is None:
-            self.container.grad = sys.modules["torch"].ones_like(self.container)
+        elif (gradient := _foreign.grad_of(self.container)) is None:
+            self.container.grad = _foreign.plain_tensor(self.container).new_ones(self.container.shape)
         else:
-            self.container.grad.fill_(1)
+            _foreign.plain_tensor(gradient).fill_(1)
