@@ -3,11 +3,13 @@
 #include "backends/cpu/device.h"
 #include "backends/cuda/device.h"
 #include "bindings/read_options.h"
+#include "launch/binding.h"
 #include "launch/data_type.h"
 #include "launch/dlpack.h"
 #include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
+#include "launch/saved_memory.h"
 #include "launch/specialise.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
@@ -206,6 +208,7 @@ NB_MODULE(_runtime, m) {
     launch::addDataTypes(m.ptr());
     launch::addTensorTypes(m.ptr());
     launch::addKernelType(m.ptr());
+    launch::addBindingType(m.ptr());
     launch::addDlpack(m.ptr());
     return true;
   });
@@ -238,6 +241,11 @@ NB_MODULE(_runtime, m) {
       .def("begin_replay", &launch::Journal::beginReplay, "before"_a, "after"_a)
       .def("end_replay", &launch::Journal::endReplay)
       .def("redo", &launch::Journal::redo)
+      .def("take_binding",
+           [](launch::Journal &journal) -> nb::object {
+             launch::Ref binding = journal.takeBinding();
+             return binding ? nb::steal(binding.release()) : nb::none();
+           })
       .def(
           "added_only_to",
           [](const launch::Journal &journal, nb::handle container, uint64_t leastMicroseconds) {
@@ -252,9 +260,22 @@ NB_MODULE(_runtime, m) {
           "kernel"_a, "arguments"_a, "loss"_a)
       .def("accept", &launch::Journal::accept);
   m.def(
-      "set_of_tape", [](bool isOfTape) { return std::exchange(launch::isOfTape, isOfTape); }, "is_of_tape"_a,
-      "Whether gradients that this thread launches from now on are those of a tape; gives what it was before.");
-  m.def("is_of_tape", [] { return launch::isOfTape; }, "Whether gradients that this thread launches are those of a tape.");
+      "launch_bound",
+      [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
+        return nb::steal(launch::launchBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr()).release());
+      },
+      "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
+      "Launch a kernel of the function whose call left the binding, on what that call was called with.");
+  m.def(
+      "specialise_bound",
+      [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
+        launch::specialiseBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
+      },
+      "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
+      "Make the version of a kernel that `launch_bound` would launch, if there is none.");
+  m.def(
+      "note_saved", [](nb::handle tensor) { launch::noteSaved(tensor.ptr()); }, "tensor"_a,
+      "From now on launches that write to the memory of this tensor of torch raise its version.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },

@@ -46,8 +46,9 @@ void Session::addCompanions() {
     nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
     nb::object companion = findAttribute(object, which);
     if (!companion || companion.is_none()) {
+      // Arrays of other libraries have none, or say None.
       reader.depend(reader.getStep(path, PathStep::Kind::Attribute, toText(which)),
-                    companion ? Dependency::Kind::Value : Dependency::Kind::Absent);
+                    companion && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
       continue;
     }
     bool isField = isTensor && python.isInstance(companion, python.fieldBase);

@@ -196,33 +196,83 @@ void Journal::write(PyObject *object, const Box &box, const std::string &name, c
   forget(object, box);
 }
 
+void Journal::writeFromHost(PyObject *container, const Box &box, const std::string &writer) {
+  // What is watched is compared anyway where it is used next.
+  auto isOwn = [&](const Watched &entry) { return entry.object.get() == container; };
+  if (!keepsAll && std::any_of(watched.begin(), watched.end(), isOwn)) return;
+  compare(container, false);
+  write(container, box, "a container", writer, false, false);
+}
+
 void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
   for (Journal *to = journal; to; to = to->outer)
     for (const Plan::Access &access : accesses) {
       if (isCompanion(access.object)) continue;
-      to->compare(access.object);
+      to->compare(access.object, !access.input->written.isEmpty);
+      if (!access.input->read.isEmpty) to->readForeign(access.object);
       if (access.input->written.isEmpty) continue;
       Box box = evaluate(access.input->written, access.object, block);
       bool isOwn = !to->hidden && !to->isClosed && isReadBy(accesses, access.object, box, block);
       to->write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
     }
+  forEachForeign([&](Journal &other) {
+    for (const Plan::Access &access : accesses) {
+      if (isCompanion(access.object) || access.input->written.isEmpty) continue;
+      other.compare(access.object, true);
+      Box box = evaluate(access.input->written, access.object, block);
+      other.write(access.object, box, access.input->name, "kernel " + artifact.kernel + " of another thread", false, false);
+      other.noteForeign(access.object, "kernel " + artifact.kernel);
+    }
+  });
 }
 
 void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
   for (Journal *to = journal; to; to = to->outer)
     for (const Plan::Access &access : accesses) {
-      if (to->isClosed || isCompanion(access.object) || access.input->read.isEmpty) continue;
+      if (to->isClosed || isCompanion(access.object)) continue;
+      if (isOpen(access.object)) to->watch(access);
+      if (access.input->read.isEmpty) continue;
       Box box = evaluate(access.input->read, access.object, block);
       if (to->hidden)
         to->hiddenReads.push_back({Ref::borrow(access.object), std::move(box)});
       else
         to->addRead(access.object, std::move(box));
-      if (isOpen(access.object)) to->watch(access.object, access.input->name);
     }
+  auto refresh = [](Journal &of) {
+    for (Watched &entry : of.watched)
+      if (std::exchange(entry.isOutdated, false)) copyNow(entry);
+  };
+  for (Journal *to = journal; to; to = to->outer) refresh(*to);
+  forEachForeign(refresh);
+}
+
+//--- Other threads ---
+
+/// The journals of other threads.
+template <typename Visit> void Journal::forEachForeign(Visit visit) {
+  for (Journal *other = firstEntered; other; other = other->nextEntered) {
+    bool isOwn = false;
+    for (Journal *own = journal; own; own = own->outer) isOwn |= own == other;
+    if (!isOwn) visit(*other);
+  }
+}
+
+/// Another thread writes to something; what the tape computes from it has a gradient that does not know how it came about.
+void Journal::noteForeign(PyObject *object, const std::string &writer) {
+  if (call("quadrants.ad._keep", "has_gradient", "O", object).get() != Py_True) return;
+  foreign.push_back({Ref::borrow(object), writer +
+                                              " has written to it on another thread while the tape recorded. Call it on the tape's own "
+                                              "thread, or outside of the tape's block"});
+}
+
+void Journal::readForeign(PyObject *object) {
+  for (const Foreign &entry : foreign)
+    if (refusal.empty() && (entry.object.get() == object || mayOverlap(entry.object.get(), object)))
+      refusal = "a recorded call reads a container with a gradient that the tape does not know: " + entry.text;
 }
 
 void Journal::noteWrite(PyObject *container, PyObject *index) {
-  if (!journal || isCompanion(container)) return;
+  if (!firstEntered || isCompanion(container)) return;
   const layout::TensorLayout &layout = getTensor(container).layout;
   Box box;
   if (index != Py_None && layout.origin.empty()) {
@@ -233,7 +283,11 @@ void Journal::noteWrite(PyObject *container, PyObject *index) {
   bool isInside = true;
   for (size_t axis = 0; axis < box.size(); ++axis) isInside &= box[axis][0] >= 0 && box[axis][1] <= layout.extents[axis];
   if (!isInside) box.clear();
-  for (Journal *to = journal; to; to = to->outer) to->write(container, box, "a container", "Python", false, false);
+  for (Journal *to = journal; to; to = to->outer) to->writeFromHost(container, box, "Python");
+  forEachForeign([&](Journal &other) {
+    other.writeFromHost(container, box, "another thread");
+    if (getTensor(container).buffer->getLastLaunch() > other.firstLaunch) other.noteForeign(container, "Python");
+  });
 }
 
 void Journal::hide() {
@@ -250,17 +304,49 @@ void Journal::show() {
 
 //--- Memory that others may write to ---
 
-void Journal::watch(PyObject *object, const std::string &name) {
-  std::erase_if(watched, [&](const Watched &entry) { return entry.object.get() == object; });
-  Watched entry{.object = Ref::borrow(object), .name = name};
+/// After a launch.
+void Journal::watch(const Plan::Access &access) {
+  bool isWritten = !access.input->written.isEmpty;
+  bool isComputed =
+      isWritten && !PyArray_Check(access.object) && call("quadrants.ad._keep", "has_gradient", "O", access.object).get() == Py_True;
+  if (access.input->read.isEmpty && !isComputed) return;
+  for (Watched &entry : watched)
+    if (entry.object.get() == access.object && entry.isComputed >= isComputed) return; // up to date, or made so in a moment
+  std::erase_if(watched, [&](const Watched &entry) { return entry.object.get() == access.object; });
+  Watched entry{.object = Ref::borrow(access.object), .name = access.input->name, .isComputed = isComputed};
+  copyNow(entry);
+  watched.push_back(std::move(entry));
+}
+
+void Journal::noteView(PyObject *container) {
+  if (!firstEntered || isCompanion(container)) return;
+  const runtime::BufferRef &buffer = getTensor(container).buffer;
+  for (Journal *to = firstEntered; to; to = to->nextEntered) {
+    if (to->isClosed) continue;
+    std::vector<Ref> objects; // that are used and could be reached through the view
+    bool isComputed =
+        buffer->getLastLaunch() > to->firstLaunch && call("quadrants.ad._keep", "has_gradient", "O", container).get() == Py_True;
+    if (isComputed || to->keepsAll) objects.push_back(Ref::borrow(container));
+    for (const Read &read : to->getReads(container)) objects.push_back(read.object);
+    for (const Ref &object : objects) {
+      auto isSame = [&](const Watched &entry) { return entry.object.get() == object.get(); };
+      if (std::any_of(to->watched.begin(), to->watched.end(), isSame)) continue;
+      Watched entry{.object = object, .name = "a container", .isComputed = isComputed && object.get() == container};
+      copyNow(entry);
+      to->watched.push_back(std::move(entry));
+    }
+  }
+}
+
+void Journal::copyNow(Watched &entry) {
+  PyObject *object = entry.object.get();
   std::optional<Bytes> bytes = findBytes(object);
   if (bytes && bytes->memory)
     entry.version = readVersion(object);
-  else if (bytes)
+  else if (bytes && !entry.isComputed)
     entry.copy = copyOf(*bytes);
   else
     entry.elements = call("quadrants.ad._keep", "keep", "O", object);
-  watched.push_back(std::move(entry));
 }
 
 bool Journal::hasChanged(const Watched &entry) {
@@ -273,15 +359,31 @@ bool Journal::hasChanged(const Watched &entry) {
   return !bytes || bytes->count != entry.copy->getSize() || memcmp(bytes->begin, entry.copy->getData(), bytes->count) != 0;
 }
 
-/// Before a call uses memory that is watched: what changed it since stands in the order before the call.
-void Journal::compare(PyObject *object) {
-  auto found = std::find_if(watched.begin(), watched.end(), [&](const Watched &entry) { return entry.object.get() == object; });
-  if (found == watched.end()) return;
-  Watched entry = std::move(*found);
-  watched.erase(found);
-  if (!hasChanged(entry)) return;
+/// Before a call uses memory that is watched, through this object or another one: what changed it since stands in the order before the
+/// call.
+void Journal::compare(PyObject *object, bool isWritten) {
+  for (size_t i = 0; i < watched.size();) {
+    if (watched[i].object.get() != object && !mayOverlap(watched[i].object.get(), object)) {
+      ++i;
+    } else if (hasChanged(watched[i])) {
+      Watched entry = std::move(watched[i]);
+      watched.erase(watched.begin() + ptrdiff_t(i));
+      if (entry.isComputed) { // it is overwritten as often as it changes
+        watched.push_back({.object = entry.object, .name = entry.name, .isComputed = true});
+        copyNow(watched.back());
+      }
+      compareWith(std::move(entry));
+    } else {
+      watched[i++].isOutdated |= isWritten;
+    }
+  }
+}
+
+/// Keeps what was there before memory changed unseen.
+void Journal::compareWith(Watched &&entry) {
   Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
-  std::optional<Bytes> bytes = findBytes(object);
+  if (entry.isComputed) before.changed = call("quadrants.ad._keep", "find_changed", "OO", entry.object.get(), entry.elements.get());
+  std::optional<Bytes> bytes = findBytes(entry.object.get());
   if (entry.copy && bytes && bytes->count == entry.copy->getSize()) {
     before.data = bytes->begin;
     before.bytes = bytes->count;
@@ -295,7 +397,11 @@ void Journal::compare(PyObject *object) {
 }
 
 void Journal::compareAll() {
-  while (!watched.empty()) compare(watched.back().object.get());
+  while (!watched.empty()) {
+    Watched entry = std::move(watched.back());
+    watched.pop_back();
+    if (hasChanged(entry)) compareWith(std::move(entry));
+  }
 }
 
 //--- There and back ---
@@ -303,6 +409,9 @@ void Journal::compareAll() {
 void Journal::enter() {
   if (isEntered) return;
   outer = std::exchange(journal, this);
+  firstLaunch = getState().launches;
+  nextEntered = std::exchange(firstEntered, this);
+  if (nextEntered) nextEntered->previousEntered = this;
   isEntered = true;
 }
 
@@ -313,6 +422,9 @@ void Journal::leave() {
   while (*link && *link != this) link = &(*link)->outer;
   if (*link) *link = outer;
   outer = nullptr;
+  (previousEntered ? previousEntered->nextEntered : firstEntered) = nextEntered;
+  if (nextEntered) nextEntered->previousEntered = previousEntered;
+  previousEntered = nextEntered = nullptr;
 }
 
 void Journal::swap(Kept &entry) {
@@ -320,6 +432,13 @@ void Journal::swap(Kept &entry) {
   if (entry.elements) {
     entry.elements = call("quadrants.ad._keep", "exchange", "OO", entry.object.get(), entry.elements.get());
     return;
+  }
+  if (!entry.owner) {
+    // Another library may have given the object other memory.
+    std::optional<Bytes> bytes = findBytes(entry.object.get());
+    if (!bytes || bytes->begin > entry.data || bytes->begin + bytes->count < entry.data + entry.bytes)
+      throw Error(ErrorKind::Runtime, "an array that a recorded call has read was given other memory since (`x.data = `, `set_`, "
+                                      "`resize_`), and its gradient needs what was there: hand a copy to the kernel");
   }
   if (runtime::DeviceMemory *memory = entry.copy->getMemory()) {
     BufferRef now = allocateBuffer(entry.bytes);
@@ -334,12 +453,15 @@ void Journal::swap(Kept &entry) {
 
 void Journal::undo(size_t mark) {
   if (undone == SIZE_MAX) {
+    if (!refusal.empty()) throw Error(ErrorKind::Runtime, refusal);
     compareAll();
     undone = kept.size();
   }
   while (undone > mark) {
-    swap(kept[undone - 1]);
+    Kept &entry = kept[undone - 1];
+    swap(entry);
     --undone;
+    if (entry.changed) call("quadrants.ad._keep", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
   }
 }
 

@@ -45,9 +45,13 @@ public:
   void redo();
 
   using Accesses = std::vector<Plan::Access>;
+  /// Whether some thread's journal notes launches now.
+  static bool isAnyEntered() { return firstEntered != nullptr; }
   /// Around a launch. Throws Error (Memory) that names the container.
   static void noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block);
   static void noteEnd(const Accesses &accesses, const unsigned char *block);
+  /// Before somebody gets a view of a container, through which it may change unseen.
+  static void noteView(PyObject *container);
   /// Before Python writes to an element, or (Py_None) anywhere.
   static void noteWrite(PyObject *container, PyObject *index);
 
@@ -58,6 +62,13 @@ public:
   void noteSum(PyObject *container, uint64_t microseconds) {
     sum = Ref::borrow(container);
     sumMicroseconds = microseconds;
+  }
+
+  /// What the last call that is recorded was called with (launch/binding.h); empty where nothing compiled ran since it was asked for.
+  Ref takeBinding() { return std::exchange(binding, Ref()); }
+  bool wantsBinding() const { return !hidden && !isClosed; }
+  void noteBinding(const Ref &made) {
+    for (Journal *to = this; to; to = to->outer) to->binding = made;
   }
 
   /// joined_launch.cpp. Calls a kernel of the mode Joined. False: nothing was done, as it has other effects than to add to the loss, or
@@ -82,10 +93,17 @@ private:
   };
   /// Memory that may change unseen, through views and by other libraries.
   struct Watched {
-    Ref object{}, elements{}; ///< elements: where they do not lie packed
+    Ref object{}, elements{}; ///< elements: where they do not lie packed, or have a gradient
     runtime::BufferRef copy{};
     int64_t version = 0; ///< of a tensor that torch counts changes of, on a device
     std::string name{};
+    bool isOutdated = false; ///< a launch that runs now writes to it
+    bool isComputed = false; ///< a recorded call has written it, and it has a gradient
+  };
+  /// What a thread has written that has no part in the tape, and that has a gradient.
+  struct Foreign {
+    Ref object;
+    std::string text; ///< why there is no gradient where it is read
   };
   struct Kept {
     Ref object{}, elements{}; ///< elements: where they do not lie packed
@@ -94,6 +112,7 @@ private:
     size_t bytes = 0;
     std::string lost{};      ///< why it is not known
     bool isOfLaunch = false; ///< a launch overwrites it
+    Ref changed{};           ///< elements that a recorded call has computed and that were overwritten unseen: their gradient ends here
   };
 
   static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
@@ -106,18 +125,29 @@ private:
   void addRead(PyObject *object, Box box);
   void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn);
   void keep(PyObject *object, const Box &box);
-  void watch(PyObject *object, const std::string &name);
-  void compare(PyObject *object);
+  void writeFromHost(PyObject *container, const Box &box, const std::string &writer);
+  void watch(const Plan::Access &access);
+  static void copyNow(Watched &entry);
+  void compare(PyObject *object, bool isWritten);
   void compareAll();
+  void compareWith(Watched &&entry);
   static bool hasChanged(const Watched &watched);
+  template <typename Visit> static void forEachForeign(Visit visit);
+  void noteForeign(PyObject *object, const std::string &writer);
+  void readForeign(PyObject *object);
   void swap(Kept &entry);
 
+  inline static Journal *firstEntered = nullptr; ///< of all threads; the GIL guards the list
+  Journal *previousEntered = nullptr, *nextEntered = nullptr;
+  uint64_t firstLaunch = 0; ///< number of the last launch before it was entered
   bool keepsAll = false, isEntered = false, isClosed = false;
   int hidden = 0;
   Journal *outer = nullptr;
   std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of others under null
   std::vector<Read> hiddenReads;
   std::vector<Watched> watched;
+  std::vector<Foreign> foreign;
+  std::string refusal; ///< why gradients would be wrong
   std::vector<Kept> kept;
   size_t undone = SIZE_MAX; ///< entries from here on are undone
   size_t replayBegin = 0, replayEnd = 0;
@@ -125,6 +155,7 @@ private:
   Ref sum;
   uint64_t sumMicroseconds = 0;
   std::vector<Hidden> uncertain;
+  Ref binding;
 };
 
 /// The innermost journal of this thread, or null.

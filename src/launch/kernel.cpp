@@ -24,8 +24,7 @@ static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<Ker
 
 //--- Calls ---
 
-/// Takes up the versions that the current program has.
-static void synchronizeEpoch(KernelObject &kernel) {
+void synchronizeEpoch(KernelObject &kernel) {
   if (kernel.epoch == getState().epoch) return;
   kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
   kernel.epoch = getState().epoch;

@@ -33,5 +33,7 @@ void releaseAllKernels();
 
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
 PyObject *getKernelFunction(PyObject *kernel);
+/// Takes up the versions that the current program has.
+void synchronizeEpoch(KernelObject &kernel);
 
 } // namespace qd::launch

@@ -264,12 +264,13 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   if (frame.joined && input.isWritten) frame.joined->note(*reinterpret_cast<TensorObject *>(object), *input.input);
   if (tensor.typeKey != input.key) {
     if (tensor.state != runtime::Tensor::State::Stale) return Fit::No;
+    if (frame.isTrial) return Fit::Yes;
     wakeCleared(*reinterpret_cast<TensorObject *>(object));
     if (tensor.typeKey != input.key) return Fit::No;
   }
   if (input.isWritten) {
     if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
-    tensor.buffer->noteLaunch(getState().launches + 1);
+    if (!frame.isTrial) tensor.buffer->noteLaunch(getState().launches + 1);
   }
   if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return Fit::No;
   if (input.hasExtentLimits && !fitsLimits(*input.input, tensor.layout.extents.data())) return Fit::No;
@@ -309,6 +310,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   // Strides of another library may lead to one element from several places.
   if (input.input->isAlone && input.hasStrides) return Fit::No;
   if (input.isWritten && !array.isWritable) return Fit::ReadOnly;
+  if (input.seesGradients && lacksGradient(object)) return Fit::No; // it is made where arguments are prepared
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;
   runtime::DeviceMemory *memory = getState().memory.get();

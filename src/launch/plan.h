@@ -33,6 +33,7 @@ struct PlanFrame {
   std::vector<HostArray> hostArrays; ///< what the device cannot read where it is
   void *stream = nullptr;            ///< in which another library works on its arrays; null: in order with everything
   JoinedLaunch *joined = nullptr;    ///< where gradients that are written are noted
+  bool isTrial = false;              ///< nothing is going to be launched: containers stay as they are
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);
@@ -67,6 +68,14 @@ public:
   };
   /// What the arguments of a frame that was read are.
   std::vector<Access> listAccesses(const PlanFrame &frame) const;
+
+  /// What the slots of a frame that was read hold, and the names of modules.
+  std::vector<Ref> listObjects(const PlanFrame &frame) const;
+  struct Link;
+  /// What of this plan follows from a call that another plan of the same function has read.
+  std::unique_ptr<Link> link(const Plan &other) const;
+  /// Fills the frame's block from what the other plan found and read, however the objects are bound now.
+  Fit readBound(Link &link, const std::vector<Ref> &objects, const unsigned char *block, PlanFrame &frame);
   /// The input that did not fit at the last read, for messages.
   std::string getMisfit() const { return misfit.second ? describe(*misfit.second) : std::string(misfit.first); }
 
@@ -92,6 +101,12 @@ private:
     const artifact::PathStep *path = nullptr;
   };
   struct Node;
+  /// The last step of the path to what a slot holds.
+  struct Origin {
+    int32_t parent = -1; ///< slot that the step starts from; -1: an argument, or the kernel's function
+    std::string step{};
+    bool isCaptured = false; ///< found by captureSteps
+  };
   struct Watch {
     Ref dict;
     uint64_t version;
@@ -124,6 +139,7 @@ private:
   std::vector<Watch> watches;
   std::vector<PyObject *> captured; ///< per slot: found by captureSteps; borrowed, valid while no watch has changed
   std::vector<uint16_t> tensorSlots;
+  std::vector<Origin> origins; ///< by slot
   size_t slotCount = 0;
   bool usesDicts = false;
   bool hasExclusive = false; ///< some input may not overlap others
@@ -131,6 +147,18 @@ private:
   bool hasMoved = true;      ///< an address is not the one of the last launch: look for overlaps
   std::optional<support::Error> refusal;
   std::pair<std::string_view, const artifact::Path *> misfit; ///< a name or a path; made text when it is asked for
+};
+
+/// plan_bound.cpp
+struct Plan::Link {
+  bool fits = true;                                 ///< what was baked into the code of both is the same
+  std::vector<std::pair<uint16_t, uint16_t>> slots; ///< own slot, and the slot of the other plan with the same path
+  std::vector<const Step *> required;               ///< steps whose slot is one of these and holds something
+  struct Copy {
+    uint32_t to, from, bytes;
+  };
+  std::vector<Copy> copies; ///< numbers, from the block of the other plan
+  std::vector<Step> rest;   ///< what is left to do
 };
 
 } // namespace qd::launch

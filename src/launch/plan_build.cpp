@@ -1,5 +1,7 @@
 // plan_build.cpp: from the paths of an artifact to the steps of a plan. Paths with a common beginning share its steps.
+#include "launch/external_array.h"
 #include "launch/plan_parts.h"
+#include "launch/tensor_object.h"
 #include "runtime/tensor.h"
 #include "support/error.h"
 
@@ -46,16 +48,17 @@ public:
 private:
   static constexpr int64_t kKernel = -1;
   Node *addChild(Node &parent, const PathStep &path, bool mayBeMissing);
-  Node makeNode(Ref object, bool isWatched);
+  Node makeNode(Ref object, bool isWatched, int32_t parent, std::string step);
 
   Plan &plan;
   const Roots &roots;
   std::map<int64_t, Node> tops;
 };
 
-Plan::Node Plan::Builder::makeNode(Ref object, bool isWatched) {
+Plan::Node Plan::Builder::makeNode(Ref object, bool isWatched, int32_t parent, std::string step) {
   if (plan.slotCount >= UINT16_MAX)
     throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
+  plan.origins.push_back({parent, std::move(step), isWatched});
   return Node{uint16_t(plan.slotCount++), std::move(object), isWatched, !isWatched, {}};
 }
 
@@ -65,8 +68,8 @@ Plan::Node &Plan::Builder::getRoot(const Path &path) {
     throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
   int64_t key = isArgument ? path.argument : kKernel;
   if (auto found = tops.find(key); found != tops.end()) return found->second;
-  Node &node =
-      tops.emplace(key, makeNode(Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function), !isArgument)).first->second;
+  Ref object = Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function);
+  Node &node = tops.emplace(key, makeNode(std::move(object), !isArgument, -1, std::to_string(key))).first->second;
   if (isArgument) plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
   return node;
 }
@@ -92,7 +95,7 @@ Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool may
                   (!object || PyDict_GetItemWithError(PyModule_GetDict(parent.object.get()), step.name.get()));
   bool isWatched = parent.isWatched && (step.kind == StepKind::Global || isModule);
   if (!isWatched) useInLaunch(parent);
-  auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched));
+  auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched, parent.slot, std::to_string(key.first) + key.second));
   step.slot = node->slot;
   plan.usesDicts |= !isWatched && step.kind == StepKind::Attribute;
   (isWatched ? plan.captureSteps : plan.steps).push_back(std::move(step));
@@ -185,6 +188,8 @@ void Plan::Builder::input(const Input &input) {
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
   tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isAlone);
   plan.hasExclusive |= tensor.isExclusive && (input.isField || input.isAlone || ++plan.updatedArrays > 1);
+  PyObject *object = node->object.get();
+  tensor.seesGradients = !isTensor(object) && isTorchTensor(object) && PyObject_IsTrue(findAttribute(object, "requires_grad").get()) == 1;
   tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;
   plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
   plan.tensors.push_back(std::move(tensor));

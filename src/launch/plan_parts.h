@@ -20,6 +20,7 @@ struct Plan::TensorInput {
   bool isStatic = false;         ///< no extent goes into the block
   bool isExclusive = false;      ///< overlaps no other input
   bool hasKnownExtents = false;  ///< an array whose annotation says some extents
+  bool seesGradients = false;    ///< torch has asked for the gradient of such an argument
   bool hasExtentLimits = false;  ///< the code is made for many or few elements along some axes
   const void *address = nullptr; ///< at the last launch
   const void *end = nullptr;     ///< of an array of another library, at the last launch

@@ -1,11 +1,13 @@
 #include "launch/specialisation.h"
 
+#include "launch/binding.h"
 #include "launch/data_type.h"
 #include "launch/joined_launch.h"
 #include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/launch_frame.h"
 #include "launch/numpy.h"
+#include "launch/saved_memory.h"
 #include "launch/sole_launch.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
@@ -13,6 +15,7 @@
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -163,17 +166,6 @@ private:
 
 //--- A launch ---
 
-/// The containers of floats of a gradient that can reach nothing, with commas; empty where one has a gradient.
-static std::string listWithoutGradients(const artifact::Artifact &artifact) {
-  std::string names;
-  for (const artifact::Input &input : artifact.inputs) {
-    if (input.kind != artifact::Input::Kind::Tensor || support::isInteger(input.layout.element.scalar)) continue;
-    if (!input.path.steps.empty() && input.path.steps.back().name == "grad") return "";
-    names += (names.empty() ? "" : ", ") + input.name;
-  }
-  return names;
-}
-
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
   auto made = std::make_shared<Specialisation>();
   made->artifact = std::move(artifact);
@@ -182,32 +174,58 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
   if (!made->plan) return nullptr;
-  made->withoutGradients = listWithoutGradients(made->artifact);
   made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
   return made;
 }
 
-Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
-  Frame frame;
+inline void Specialisation::place(Frame &frame) {
   size_t slots = plan->getSlotCount();
   unsigned char *memory =
       frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
   frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
+}
+
+Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+  Frame frame;
+  place(frame);
   if (kernel.mode == support::AutodiffMode::Joined) [[unlikely]] {
     if (!joinedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
     (frame.plan.joined = joinedLaunch)->begin();
   }
   Fit fit = plan->read(arguments, frame.plan);
-  if (fit != Fit::Yes) return fit;
-  // Asked for other than under a tape that is a mistake.
-  if (kernel.mode == support::AutodiffMode::Reverse && !withoutGradients.empty() && !isOfTape)
-    throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + " has no gradient: Gradients need storage, and of " +
-                                                          withoutGradients +
-                                                          " none has any; make those that take part with needs_grad=True");
-  if (journal && kernel.mode == support::AutodiffMode::None) return runNoted(kernel, frame, result);
+  return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
+}
+
+Fit Specialisation::readBound(const Binding &binding, Frame &frame) {
+  place(frame);
+  std::erase_if(links, [](const auto &known) { return known.first.expired(); });
+  auto found = std::find_if(links.begin(), links.end(), [&](const auto &known) { return known.first.lock() == binding.version; });
+  if (found == links.end()) found = links.insert(links.end(), {binding.version, plan->link(*binding.version->plan)});
+  return plan->readBound(*found->second, binding.objects, binding.block.data(), frame.plan);
+}
+
+Fit Specialisation::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
+  Frame frame;
+  Fit fit = readBound(binding, frame);
+  return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
+}
+
+bool Specialisation::fitsBound(const Binding &binding) {
+  Frame frame;
+  frame.plan.isTrial = true;
+  return readBound(binding, frame) != Fit::No;
+}
+
+inline Fit Specialisation::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  // Kernels of adjoints write to gradients alone.
+  bool isAdjoint = kernel.mode == support::AutodiffMode::Reverse || kernel.mode == support::AutodiffMode::Replay;
+  if (hasSavedMemory && !isAdjoint) [[unlikely]]
+    noteSavedWrites(plan->listAccesses(frame.plan));
+  if (Journal::isAnyEntered() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
+    return runNoted(kernel, frame, result);
   if (frame.plan.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return runPlainly(kernel, frame, result);

@@ -9,6 +9,7 @@
 
 namespace qd::launch {
 
+struct Binding;
 struct KernelObject;
 
 class Specialisation : public std::enable_shared_from_this<Specialisation> {
@@ -21,17 +22,26 @@ public:
 
   /// Launches if the arguments fit; `result` is then a new reference, or null with the Python error set.
   Fit launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+  /// The same on what a call of another kernel of the same function was called with.
+  Fit launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
+  /// Whether it would launch.
+  bool fitsBound(const Binding &binding);
 
   /// Includes the binary until the code is loaded.
   artifact::Artifact artifact;
-  size_t position = 0; ///< in the kernel's list
-  Ref record;          ///< quadrants._reports.Version: what is told about it; texts and numbers only
+  size_t position = 0;      ///< in the kernel's list
+  bool hasGradient = false; ///< of a kernel under tapes: a version of its gradient was asked for
+  Ref record;               ///< quadrants._reports.Version: what is told about it; texts and numbers only
   std::string getMisfit() const { return plan->getMisfit(); }
   const std::optional<support::Error> &getRefusal() const { return plan->getRefusal(); }
 
 private:
   struct Frame;
   class Observer;
+  void place(Frame &frame);
+  Fit readBound(const Binding &binding, Frame &frame);
+  Fit runRead(KernelObject &kernel, Frame &frame, PyObject *&result);
+  void noteBinding(const Frame &frame);
   Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
@@ -44,8 +54,9 @@ private:
   [[noreturn]] void raiseFailure(runtime::KernelRun &run);
 
   std::unique_ptr<Plan> plan;
+  std::vector<std::pair<std::weak_ptr<Specialisation>, std::unique_ptr<Plan::Link>>>
+      links; ///< to versions of other kernels of the function
   std::unique_ptr<runtime::LoadedKernel> code;
-  std::string withoutGradients;  ///< containers of floats, if none of them has a gradient among the inputs
   uint64_t lastMicroseconds = 0; ///< how long the launch before took
 };
 

@@ -6,6 +6,7 @@
 #include "launch/tensor_object.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace qd::launch {
@@ -61,7 +62,11 @@ uint64_t Specialisations::computeHash(PyObject *const *arguments) const {
 
 bool Specialisations::tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments,
                              PyObject *&result) {
-  Fit fit = candidate->launch(kernel, arguments, result);
+  return accept(candidate, candidate->launch(kernel, arguments, result));
+}
+
+/// What a launch said; one that fits is moved to the front.
+bool Specialisations::accept(const std::shared_ptr<Specialisation> &candidate, Fit fit) {
   if (fit == Fit::ReadOnly)
     throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
                                                         candidate->getMisfit() + "', and the array that was passed is read-only");
@@ -78,6 +83,19 @@ bool Specialisations::tryOne(KernelObject &kernel, std::shared_ptr<Specialisatio
 void Specialisations::raiseRefusal() const {
   for (const std::shared_ptr<Specialisation> &version : list)
     if (version->getRefusal()) throw support::Error(*version->getRefusal());
+}
+
+bool Specialisations::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    std::shared_ptr<Specialisation> candidate = list[i];
+    if (accept(candidate, candidate->launchBound(kernel, binding, result))) return true;
+  }
+  return false;
+}
+
+bool Specialisations::findBound(const Binding &binding) const {
+  std::vector<std::shared_ptr<Specialisation>> versions = list; // a look may run Python code
+  return std::any_of(versions.begin(), versions.end(), [&](const auto &version) { return version->fitsBound(binding); });
 }
 
 bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {

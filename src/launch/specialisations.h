@@ -22,6 +22,10 @@ public:
   void clear();
   /// Launches the one that fits; false when none does. Throws when one fits but for a read-only array.
   bool launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+  /// The same on what a call of another kernel of the same function was called with.
+  bool launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
+  /// Whether one would launch.
+  bool findBound(const Binding &binding) const;
   /// Throws if the last call fits no version for a reason that no other one would mend.
   void raiseRefusal() const;
   auto begin() const { return list.begin(); }
@@ -29,6 +33,7 @@ public:
 
 private:
   bool tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments, PyObject *&result);
+  bool accept(const std::shared_ptr<Specialisation> &candidate, Fit fit);
   uint64_t computeHash(PyObject *const *arguments) const;
 
   std::vector<std::shared_ptr<Specialisation>> list; ///< the one used last comes first

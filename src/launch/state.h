@@ -34,8 +34,6 @@ void giveBackState(State &state);
 State &switchState(State &next);
 /// The stream that launches of this thread go to; null: the default one.
 inline thread_local void *currentStream = nullptr;
-/// Gradients of a tape run now: of calls that may have nothing to do with it, too.
-inline thread_local bool isOfTape = false;
 /// Called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None); none while it runs. Owned.
 inline thread_local PyObject *watcher = nullptr;
 /// Called before Python writes to a container, as writeWatcher(container, index or None); none while it runs. Owned.

@@ -1,4 +1,5 @@
 // taped_launch.cpp: launches that a tape knows of: it keeps what they overwrite, puts it back for their gradients, or joins the two
+#include "launch/binding.h"
 #include "launch/joined_launch.h"
 #include "launch/launch_frame.h"
 #include "launch/state.h"
@@ -24,12 +25,21 @@ Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&r
   return Fit::Yes;
 }
 
+/// Leaves what the kernel is called with to the tapes.
+void Specialisation::noteBinding(const Frame &frame) {
+  if (!journal || !journal->wantsBinding()) return;
+  const unsigned char *block = frame.plan.block;
+  Binding made{shared_from_this(), getState().epoch, plan->listObjects(frame.plan), {block, block + artifact.argumentBytes}};
+  journal->noteBinding(makeBinding(std::move(made)));
+}
+
 /// Under a tape.
 Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
   std::shared_ptr<Specialisation> held = shared_from_this();
   std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
   std::vector<Ref> objects;
   for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
+  noteBinding(frame);
   Journal::noteBegin(artifact, accesses, frame.plan.block);
   runPlainly(kernel, frame, result);
   Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
@@ -64,6 +74,7 @@ Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&res
   std::vector<Ref> objects;
   for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
   joined.prepare();
+  noteBinding(frame);
   Journal::noteBegin(artifact, accesses, frame.plan.block);
   run(kernel, frame, result);
   if (!result) return Fit::Yes;

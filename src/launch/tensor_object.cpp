@@ -1,5 +1,7 @@
 #include "launch/tensor_object.h"
 
+#include "launch/journal.h"
+
 #include "launch/data_type.h"
 #include "launch/external_array.h"
 #define QD_IMPORT_NUMPY
@@ -227,6 +229,7 @@ static PyObject *makeView(PyObject *self, PyObject *) {
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
     if (!tensor.layout.tilings.empty())
       throw Error(ErrorKind::Value, "Zero-copy not available: the field lies in tiles, along which there is no stride");
+    Journal::noteView(self);
     tensor.buffer->noteView();
     return makeArray(tensor.layout, tensor.data, tensor.buffer);
   });
@@ -260,8 +263,10 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     Tensor part = getPart(getTensor(self), index);
     if (overwrites)
       noteHostWrite(self, index);
-    else if (index != Py_None)
-      part.buffer->noteView(); // an element that the user may keep
+    else if (index != Py_None) { // an element that the user may keep
+      Journal::noteView(self);
+      part.buffer->noteView();
+    }
     runtime::DeviceMemory *memory = part.buffer->getMemory();
     if (!memory) return makeArray(part.layout, part.data, part.buffer);
     auto bytes = size_t(part.range.end - part.range.begin);
@@ -346,6 +351,7 @@ static PyObject *getLiveShape(TensorObject &object) {
 }
 
 static PyObject *getAddress(TensorObject &object) {
+  Journal::noteView(reinterpret_cast<PyObject *>(&object));
   object.tensor.buffer->noteView();
   return PyLong_FromVoidPtr(object.tensor.data);
 }

@@ -81,6 +81,10 @@ class FwdMode:
 
     def __exit__(self, *_: Any) -> None:
         _runtime.set_watcher(self._outer)
+        self.clear_seed()
+
+    def clear_seed(self) -> None:
+        """Set the tangents of the parameters to zero: what the end of the block does."""
         for container, _seed in self.seeds:
             container.dual.fill(0)
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _options, _runtime
+from .. import _runtime
 from .._errors import OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
-from .._kernel import Kernel
 from .._matrix import Matrix
 from . import _keep
 
@@ -33,15 +32,19 @@ def call_validated(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     return interpreter.run(kernel, arguments, keywords or {}, validates=True)
 
 
-class Memories:
-    """What all containers hold, and the arrays among the arguments of a call: for calls that are interpreted, whose writes nobody notes."""
+# By address: memory with a gradient, what a call left there, and the gradient.
+Computed = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-    def __init__(self, arguments: tuple[Any, ...] = (), before: Memories | None = None) -> None:
-        known = {} if before is None else {id(memory): kept for memory, kept in before.rows}
+
+class Memories:
+    """What all containers hold, and the arrays among the arguments of a call: for functions with gradients of their own among calls that
+    are interpreted, whose writes nobody notes."""
+
+    def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
         arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
         containers = [row[0] for row in _runtime.list_containers()]
         values = [container for container in containers if getattr(container, "_parent", container)._primal is None]
-        self.rows = [(memory, _keep_once(memory, known.get(id(memory)))) for memory in (*values, *arrays)]
+        self.rows = [(memory, _keep.keep(memory)) for memory in (*values, *arrays)]
 
     def restore(self) -> None:
         """Gives it back to them."""
@@ -49,37 +52,142 @@ class Memories:
             _keep.exchange(memory, kept)
 
 
-def _keep_once(memory: Any, known: Any) -> Any:
-    return _keep.keep(memory) if known is None or _keep.differs(memory, known) else known
-
-
 class Recorded:
-    """A call of a kernel, or of a function with a gradient of its own, and the numbers that its arguments held.
+    """A call of a kernel. `begin` and `mark` are where in the journal it begins, and where its gradient runs.
 
-    `begin` and `mark` are where in the journal the call begins, and its gradient runs. Of an interpreted call there are the memories before
-    it and after.
+    `binding` holds the objects and numbers that the call found, whatever names and members are bound to afterwards.
     """
 
-    __slots__ = ("function", "arguments", "keywords", "numbers", "begin", "mark", "memories")
+    __slots__ = ("arguments", "begin", "binding", "function", "keywords", "mark")
 
     def __init__(
-        self,
-        function: Any,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any] | None,
-        begin: int,
-        mark: int,
-        memories: tuple[Memories, Memories] | None = None,
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, begin: int, mark: int, binding: Any
     ) -> None:
         self.function, self.arguments, self.keywords = function, arguments, keywords
+        self.begin, self.mark, self.binding = begin, mark, binding
+        if binding is not None and not binding.has_gradient:
+            self._find_gradient()
+
+    def _find_gradient(self) -> None:
+        """Has the gradient compiled now: the code that it is made from is the one that ran. What is wrong with it is told when it runs."""
+        needs_overwritten = vars(self.function).get("_needs_overwritten")
+        for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
+            try:
+                _runtime.specialise_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
+                return
+            except (OverwrittenError, QuadrantsCompilationError):
+                continue
+            except Exception:
+                return
+
+    def again(self) -> None:
+        """The same call."""
+        self._launch(self.function)
+
+    def backward(self, journal: Any) -> None:
+        """The gradient of the call. Raises `QuadrantsRuntimeError` where there is none any more."""
+        if vars(self.function).get("_needs_overwritten"):
+            self._replay(journal)
+            return
+        try:
+            self._launch(self.function.grad)
+        except (OverwrittenError, QuadrantsCompilationError) as problem:
+            self._replay_instead(journal, problem)
+
+    def _launch(self, kernel: Any) -> None:
+        if self.binding is None:
+            call(kernel, self.arguments, self.keywords)
+        else:
+            _runtime.launch_bound(kernel, self.binding, self.arguments, self.keywords)
+
+    def _replay_instead(self, journal: Any, problem: Exception) -> None:
+        """The gradient on what the call has overwritten. Raises `problem` where there is none either."""
+        try:
+            self._replay(journal)
+        except (OverwrittenError, QuadrantsCompilationError):
+            raise problem from None
+        vars(self.function)["_needs_overwritten"] = True
+
+    def _replay(self, journal: Any) -> None:
+        journal.begin_replay(self.begin, self.mark)
+        try:
+            self._launch(self.function._replayed)
+        finally:
+            journal.end_replay()
+
+
+class Interpreted(Recorded):
+    """A call of a kernel whose gradient is interpreted: what it computes from what is recorded beside the call, and run backward later.
+
+    The recording is made on memory as it is before the call, or, where that does not do, after it (`after`).
+    """
+
+    __slots__ = ("has_tangents", "problem", "recording")
+
+    def __init__(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, has_tangents: bool) -> None:
+        super().__init__(function, arguments, keywords, mark, mark, None)
+        self.has_tangents, self.recording = has_tangents, None
+        self.problem: Exception | None = None
+        self._record("_replayed")
+
+    def after(self) -> None:
+        """The call has returned."""
+        if self.recording is None:
+            self._record("grad")
+
+    def list_computed(self) -> Computed:
+        """What the call has stored, now."""
+        stored = {} if self.recording is None else self.recording.stored
+        return {address: (memory, memory.copy(), gradient) for address, (memory, gradient) in stored.items()}
+
+    def _record(self, name: str) -> None:
+        interpreter = importlib.import_module("..interpreter", __package__)  # few programs need it
+        derived = getattr(self.function, name)
+        try:
+            self.recording = interpreter.record(derived._tangent if self.has_tangents else derived, self.arguments, self.keywords or {})
+        except Exception as problem:  # told when the gradient runs; the call itself raises its own
+            self.problem = problem
+
+    def backward(self, _: Any) -> None:
+        """The gradient of the call. Raises what is wrong with it."""
+        if self.recording is None:
+            raise self.problem or QuadrantsRuntimeError(f"the gradient of {self.function.__name__} was not recorded")
+        self.recording.propagate()
+
+
+class Cut:
+    """Elements of a gradient that end there: what they belong to was overwritten between recorded calls."""
+
+    __slots__ = ("gradient", "mark", "where")
+
+    def __init__(self, mark: int, gradient: np.ndarray, where: Any) -> None:
+        self.mark, self.gradient, self.where = mark, gradient, where
+
+    def again(self) -> None:
+        """Nothing: what was written is not known."""
+
+    def backward(self, _: Any) -> None:
+        """Sets the elements to zero."""
+        self.gradient[self.where] = 0
+
+
+class Replaced:
+    """A call of a function with a gradient of its own, and the numbers that its arguments held."""
+
+    __slots__ = ("arguments", "function", "keywords", "mark", "memories", "numbers")
+
+    def __init__(
+        self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None, mark: int, memories: Memories | None
+    ) -> None:
+        self.function, self.arguments, self.keywords, self.mark = function, arguments, keywords, mark
         self.numbers = [_numbers_in(value) for value in arguments] if any(not isinstance(value, _CONSTANT) for value in arguments) else None
-        self.begin, self.mark, self.memories = begin, mark, memories
+        self.memories = memories  # after the call, where calls are interpreted
 
     def again(self) -> None:
         """The same call."""
         call(self.function, self.arguments, self.keywords)
 
-    def backward(self, journal: Any) -> None:
+    def backward(self, _: Any) -> None:
         """The gradient of the call.
 
         Raises `QuadrantsRuntimeError` where there is none, or where numbers in the arguments are not those of the call.
@@ -95,34 +203,8 @@ class Recorded:
                     f"argument {position} of {name} was changed after the call was recorded; its gradient needs the old one: pass a copy"
                 )
         if self.memories is not None:
-            self.memories[1].restore()
-        function = self.function
-        if not isinstance(function, Kernel):
-            call(gradient, self.arguments, self.keywords)
-        elif vars(function).get("_needs_overwritten"):
-            self._replay(journal)
-        else:
-            try:
-                call(gradient, self.arguments, self.keywords)
-            except (OverwrittenError, QuadrantsCompilationError) as problem:
-                self._replay_instead(journal, problem)
-
-    def _replay_instead(self, journal: Any, problem: Exception) -> None:
-        """The gradient on what the call has overwritten. Raises `problem` where there is none either."""
-        try:
-            self._replay(journal)
-        except (OverwrittenError, QuadrantsCompilationError):
-            raise problem from None
-        vars(self.function)["_needs_overwritten"] = True
-
-    def _replay(self, journal: Any) -> None:
-        if self.memories is not None and _options.get("arch") == "python":
-            self.memories[0].restore()
-        journal.begin_replay(self.begin, self.mark)
-        try:
-            call(self.function._replayed, self.arguments, self.keywords)
-        finally:
-            journal.end_replay()
+            self.memories.restore()
+        call(gradient, self.arguments, self.keywords)
 
 
 class HostWrite:

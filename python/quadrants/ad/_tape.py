@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from .. import _options, _runtime
-from .._errors import QuadrantsCompilationError
+from .._errors import QuadrantsCompilationError, warn
 from .._kernel import Kernel, derive
+from .._parameters import bind
 from .._snode import check_all_placed
 from ..types.enums import AutodiffMode
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss
-from ._recorded import HostWrite, Memories, Recorded, call, call_validated
+from ._recorded import Computed, Cut, HostWrite, Interpreted, Memories, Recorded, Replaced, call, call_validated
 
 # Calls that take less are not worth another version of their kernel.
 _LEAST_MICROSECONDS = 50
@@ -46,7 +46,7 @@ class Tape:
             raise AssertionError("grad_check must be a list of fields")
         self.loss = loss
         self.clear_gradients, self.validation, self.grad_check = clear_gradients, validation, grad_check
-        self.calls: list[Recorded | HostWrite] = []
+        self._recorded: list[Recorded | Replaced | HostWrite | Cut] = []
         self.entered = self.gradient_evaluated = False
         self._outer: Any = None
         self._outer_writes: Any = None
@@ -55,8 +55,8 @@ class Tape:
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has left its gradients
         self._journal: Any = None
-        self._is_interpreted = False
-        self._memories: Memories | None = None
+        self._is_interpreted = self._has_tangents = False
+        self._computed: Computed = {}
         self._may_join = False
         self._joined: Recorded | None = None  # the last call, if its gradient is computed, too
 
@@ -71,14 +71,23 @@ class Tape:
             _runtime.clear_companions(1)
         if self._checked is not None:
             self._checked.clear()
+        if self.validation and not _options.get("debug"):
+            warn(
+                "Debug mode is disabled: the tape checks what kernels overwrite, and nothing checks indices. Please specify "
+                "`qd.init(debug=True)` to enable that, too",
+                UserWarning,
+            )
         if self.grad_check:
             self._memory = Memory()
         self._first_launch = _runtime.launch_count()
-        self._is_interpreted = self.validation or _options.get("arch") == "python"
         self._journal = _runtime.Journal(keeps_all=bool(self.grad_check))
         self._journal.enter()
         self._outer = _runtime.set_watcher(self._watch)
         self._outer_writes = _runtime.set_write_watcher(self._note_write)
+        outer = getattr(self._outer, "__self__", None)
+        outer_tape = outer if isinstance(outer, Tape) else None
+        self._has_tangents = outer_tape._has_tangents if outer_tape else self._outer is not None
+        self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
         self._may_join = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
         return self
@@ -88,7 +97,7 @@ class Tape:
         _runtime.set_write_watcher(self._outer_writes)
         if kind is not None:
             self._journal.leave()
-            self.calls.clear()
+            self._recorded.clear()
         elif self.loss is not None:
             self.grad()
         else:
@@ -97,11 +106,12 @@ class Tape:
     def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
-        outer, begin = self._outer, self._journal.mark()
-        before = self._remember(arguments)
+        outer, begin, recorded = self._outer, self._journal.mark(), None
+        if self._is_interpreted and not kernel.mode:
+            self._find_overwritten()
+            recorded = Interpreted(kernel, arguments, keywords, begin, self._has_tangents)
         if self._joined is not None:
-            vars(self._joined.function)["_ends_tapes"] = False
-            self._joined = None
+            self._give_up_joined()
         is_joined = self._run_joined(kernel, arguments, keywords)
         if is_joined:
             result = None
@@ -112,11 +122,45 @@ class Tape:
         else:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
-            memories = None if before is None else (before, self._remember(arguments) or before)
-            recorded = Recorded(kernel, arguments, keywords, begin, self._journal.mark(), memories)
-            self.calls.append(recorded)
+            if recorded is None:
+                recorded = Recorded(kernel, arguments, keywords, begin, self._journal.mark(), self._journal.take_binding())
+            else:
+                recorded.after()
+                self._computed.update(recorded.list_computed())
+            self._recorded.append(recorded)
             self._joined = recorded if is_joined else None
         return result
+
+    def _find_overwritten(self) -> None:
+        """Notes where something else than a kernel has written over what calls that are interpreted computed."""
+        for address, (memory, left, gradient) in list(self._computed.items()):
+            if bool((changed := memory != left).any()):
+                self._recorded.append(Cut(self._journal.mark(), gradient, changed))
+                del self._computed[address]
+
+    def _give_up_joined(self) -> None:
+        """Another call follows the one that was run together with its gradient."""
+        if self._joined is not None:
+            vars(self._joined.function)["_ends_tapes"] = False
+            self._joined = None
+
+    @property
+    def calls(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """What was recorded, in order: the kernel or function, and its arguments."""
+        return [(row.function, _list_all(row)) for row in self._recorded if isinstance(row, (Recorded, Replaced))]
+
+    @property
+    def modes(self) -> list[AutodiffMode]:
+        """How each of `calls` ran: all as they are."""
+        return [AutodiffMode.NONE for _ in self.calls]
+
+    def insert(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Add a call of a kernel, which is as it were made now, or of a function with a gradient of its own, without calling it."""
+        mark = self._journal.mark()
+        if isinstance(func, Kernel):
+            self._recorded.append(Recorded(func, tuple(args), None, mark, mark, None))
+        else:
+            self.record(func, tuple(args), None)
 
     def _run_joined(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
         """Run a kernel that ended the tape before together with its gradient, as `launch/joined_launch.h` says; False where it was not."""
@@ -133,31 +177,25 @@ class Tape:
 
     def _accept_joined(self) -> None:
         """Drop the last call when its gradient is there; see whether it could be the next time."""
-        last = self.calls[-1] if self.calls else None
+        last = self._recorded[-1] if self._recorded else None
         if self._joined is not None:
             vars(self._joined.function)["_ends_tapes"] = is_accepted = last is self._joined and self._journal.accept()
             if is_accepted:
-                self.calls.pop()
-        elif self._may_join and self._checked is not None and isinstance(last, Recorded) and isinstance(last.function, Kernel):
+                self._recorded.pop()
+        elif self._may_join and self._checked is not None and isinstance(last, Recorded):
             if self._journal.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
                 vars(last.function).setdefault("_ends_tapes", True)
 
-    def _remember(self, arguments: tuple[Any, ...]) -> Memories | None:
-        """What memory holds now, where calls are interpreted."""
-        if self._is_interpreted:
-            self._memories = Memories(arguments, self._memories)
-        return self._memories
-
     def _note_write(self, container: Any, index: Any) -> None:
         if getattr(container, "_parent", container)._primal is None:  # gradients are the tape's own
-            self.calls.append(HostWrite(container, index, self._first_launch, self._journal.mark(), self.grad_check is not None))
+            self._recorded.append(HostWrite(container, index, self._first_launch, self._journal.mark(), self.grad_check is not None))
         if self._outer_writes is not None:
             self._outer_writes(container, index)
 
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
-        mark, after = self._journal.mark(), self._remember(arguments)
-        self.calls.append(Recorded(function, arguments, keywords, mark, mark, after and (after, after)))
+        after = Memories(arguments) if self._is_interpreted else None
+        self._recorded.append(Replaced(function, arguments, keywords, self._journal.mark(), after))
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer.record(function, arguments, keywords)
@@ -175,6 +213,7 @@ class Tape:
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer._clears_again = True
+            outer._give_up_joined()
         if self._clears_again and self.clear_gradients:
             _runtime.clear_companions(1)
         loss.seed()
@@ -182,28 +221,30 @@ class Tape:
         self._journal.leave()
         self._run_backward()
         if self._memory is not None and self.grad_check:
-            check_gradients(loss, self.calls, self._memory, self.grad_check)
-        self.calls.clear()
+            check_gradients(loss, self._recorded, self._memory, self.grad_check)
+        self._recorded.clear()
         self._memory = None
 
     def _run_backward(self) -> None:
         """The gradients of the calls, from the last to the first, each on memory as its call left it; then memory is what it was before."""
-        write_watcher, was_of_tape = _runtime.set_write_watcher(None), _runtime.set_of_tape(True)
-        after = Memories(tuple(self._list_arguments())) if self._is_interpreted else None
+        write_watcher = _runtime.set_write_watcher(None)
+        restored = [row for row in self._recorded if isinstance(row, Replaced) and row.memories is not None]
+        after = Memories(tuple(value for row in restored for value in row.arguments)) if restored else None
         try:
-            for recorded in reversed(self.calls):
-                if after is None:
+            for recorded in reversed(self._recorded):
+                if not self._is_interpreted:
                     self._journal.undo(recorded.mark)
                 recorded.backward(self._journal)
         finally:
-            if after is None:
+            if not self._is_interpreted:
                 self._journal.redo()
-            else:
+            elif after is not None:
                 after.restore()
-            _runtime.set_of_tape(was_of_tape)
             _runtime.set_write_watcher(write_watcher)
 
-    def _list_arguments(self) -> Iterator[Any]:
-        for recorded in self.calls:
-            if isinstance(recorded, Recorded):
-                yield from recorded.arguments
+
+def _list_all(row: Recorded | Replaced) -> tuple[Any, ...]:
+    """The arguments of a call, those given by name and defaults among them."""
+    if isinstance(row.function, Kernel):
+        return tuple(bind(row.function.parameters, row.arguments, row.keywords or {}))
+    return row.arguments

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .. import _foreign, _runtime
 from .._dtypes import import_torch
 from .._errors import QuadrantsTypeError
 from .._kernel import Kernel
@@ -60,6 +61,8 @@ class _TorchOperator(Operator):
         """What the operator computes."""
         outputs = [output.zero_() for output in self.allocate(inputs)]
         self.kernel(*self.merge([_detached(value) for value in inputs], outputs))
+        for value in (*outputs, *(inputs[position] for position in self.arrays)):  # what the gradient needs
+            _runtime.note_saved(value)
         return outputs
 
     def backward(self, gradients: list[Any], outputs: list[Any], *inputs: Any) -> list[Any]:
@@ -113,12 +116,12 @@ def _schema_type(parameter: Parameter) -> str:
 
 
 def _detached(value: Any) -> Any:
-    return value.detach() if hasattr(value, "detach") else value
+    return _foreign.plain_tensor(value) if _foreign.is_tensor(value) else value
 
 
 def _with_gradient(value: Any, gradient: Any) -> Any:
     """The same numbers, packed, with a gradient of their own: a copy of the given one, or zeros."""
-    made = value.detach().contiguous()
+    made = _foreign.plain_tensor(value).contiguous()
     if made.is_floating_point():
         made = made.view_as(made).requires_grad_()
         made.grad = import_torch().zeros_like(made) if gradient is None else gradient.clone()

@@ -53,8 +53,20 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
     return flat[0] if build is None else build(flat)
 
 
-def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> Any:
-    """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None."""
+def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Recorder:
+    """What a kernel of gradients would do now, except that the gradients flow when `propagate` of the result is called."""
+    if _options.get("arch") == "cuda":
+        raise _errors.QuadrantsRuntimeError("this gradient is interpreted, which does not reach the memory of a GPU: use arch=qd.cpu")
+    drawn = _evaluator.random.bit_generator.state
+    try:
+        return launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), defers=True)
+    finally:
+        _evaluator.random.bit_generator.state = drawn
+
+
+def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, defers: bool = False) -> Any:
+    """Runs a kernel; `arguments` stand in the order of its parameters. Gives what `build_result` takes, or None; with `defers` what a
+    kernel of gradients has recorded."""
     with _lock, np.errstate(all="ignore"):
         _evaluator.reset()
         _evaluator.kernel = kernel
@@ -74,8 +86,11 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False) -> 
                 if parameter.kind != "template" and dataclasses.is_dataclass(argument):
                     _evaluator.owners[id(argument)] = (argument, "annotated")
             value = hosts.executable(kernel.__wrapped__, kernel.parameters, "fixed", _evaluator)(*given)
-            if recorder is not None:
-                recorder.finish()
+            if recorder is not None and recorder.reverse:
+                recorder.check()
+                if defers:
+                    return recorder
+                recorder.propagate()
             return None if kernel.results is None else hosts.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants import _runtime
-from quadrants._errors import OverwrittenError, QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants import _foreign
+from quadrants._errors import OverwrittenError, QuadrantsAssertionError
 from quadrants.types.enums import AutodiffMode
 
 from . import scalars
@@ -54,15 +54,16 @@ class Recorder:
         self.evaluator, self.kernel, self.validates = evaluator, kernel.__name__, validates
         self.forward = kernel.mode in (AutodiffMode.FORWARD, AutodiffMode.SECOND)
         self.reverse = kernel.mode in (AutodiffMode.REVERSE, AutodiffMode.SECOND, AutodiffMode.REPLAY)
-        self.is_replay = kernel.mode == AutodiffMode.REPLAY  # memory is what it was before the call
+        modes = (kernel.mode, kernel.primal.mode if kernel.mode == AutodiffMode.SECOND else 0)
+        self.is_replay = AutodiffMode.REPLAY in modes  # memory is what it was before the call
         self.count = 1
         self.tape: list[Computed | Moved] = []
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
+        self.integers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: containers, and what they held
         self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
+        self.stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: memory and its gradient
         self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
-        self.names: list[str] = []  # of the containers of floats
-        self.has_gradients = False  # one of them has storage for its gradient
         self.stopped: set[int] = set()  # containers that no gradient flows into
         self.is_update = False  # the element that is read is that of an augmented assignment
 
@@ -83,10 +84,10 @@ class Recorder:
     def memory(self, array: np.ndarray, container: Any, label: str) -> Any:
         """The memory of a container, with that of its gradient and tangent."""
         if array.dtype.kind != "f":
+            if self.reverse and array.flags.writeable:
+                self.integers.setdefault(array.__array_interface__["data"][0], (array, array.copy()))
             return array
         gradient = find_companion(container, "grad") if self.reverse or self.validates else None
-        self.names.append(label)
-        self.has_gradients |= gradient is not None
         is_second = self.reverse and self.forward
         companions = (
             None if gradient is None else memory_of(gradient),
@@ -158,12 +159,15 @@ class Recorder:
                 self.overwritten.setdefault(node, (memory.label, place))
         if self.reverse:
             self.undone.append((target, target.copy()))
+            if dual is not None:
+                self.undone.append((dual, dual.copy()))
         target[...] = plain(value)
         if dual is not None:
             dual[...] = 0 if tangents is None else tangents
         if self.reverse and gradient is not None:
             nodes = np.zeros((), np.int64) if nodes is None else nodes
             self.tape.append(Moved(np.broadcast_to(nodes, target.shape).copy(), (gradient, tangent), is_store=True))
+            self.stored[target.__array_interface__["data"][0]] = (target, gradient)
 
     def keeps(self, memory: Any, value: Any) -> bool:
         """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
@@ -172,10 +176,10 @@ class Recorder:
         gradient, _, tangent = memory.companions or (None, None, None)
         data = value.data if hasattr(value, "data") and not isinstance(value, np.generic) else value
         nodes, _ = getattr(data, "companions", None) or (None, None)
+        if self.is_replay and not self.evaluator.dry:
+            raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         if self.evaluator.dry or gradient is None or nodes is None:
             return True
-        if self.is_replay:
-            raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):
             part = (*index[: gradient.ndim], ...)
             gradients = (gradient[part], None if tangent is None else tangent[part])
@@ -218,21 +222,8 @@ class Recorder:
 
     # -- afterwards
 
-    def _require_gradients(self) -> None:
-        """A gradient that can reach nothing is a mistake where it is asked for, other than under a tape."""
-        touched = [entry for entry in self.tape if not isinstance(entry, Computed)]
-        if not touched or self.forward or _runtime.is_of_tape() or self.has_gradients:
-            return
-        names = ", ".join(dict.fromkeys(self.names))
-        text = f"Gradients need storage, and of {names} none has any; make those that take part with needs_grad=True"
-        raise QuadrantsRuntimeError(f"kernel {self.kernel} has no gradient: {text}")
-
-    def finish(self) -> None:
+    def propagate(self) -> None:
         """Goes through the tape backwards."""
-        if not self.reverse:
-            return
-        self._check_overwritten()
-        self._require_gradients()
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):
@@ -247,10 +238,11 @@ class Recorder:
 
     def undo(self) -> None:
         """Gives memory what it held before."""
-        for target, old in reversed(self.undone):
+        for target, old in (*reversed(self.undone), *self.integers.values()):
             target[...] = old
 
-    def _check_overwritten(self) -> None:
+    def check(self) -> None:
+        """Raises `OverwrittenError` where the gradient needs what is not there."""
         lost = {**({} if self.is_replay else self.overwritten), **self.drawn}
         if not lost:
             return
@@ -284,13 +276,15 @@ class Recorder:
 
 def find_companion(container: Any, which: str) -> Any:
     """The gradient or tangent of a container that has memory for it, or None."""
-    has_memory = getattr(container, f"has_{which}", None)  # tensors of torch have none
+    if _foreign.is_tensor(container):
+        return _foreign.grad_of(container) if which == "grad" and _foreign.requires_grad(container) else None
+    has_memory = getattr(container, f"has_{which}", None)
     return None if has_memory is not None and not has_memory() else getattr(container, which, None)
 
 
 def memory_of(container: Any) -> np.ndarray:
     """The memory of a container or of a torch tensor."""
-    return container.view() if hasattr(container, "has_grad") else container.detach().numpy()
+    return container.view() if hasattr(container, "has_grad") else _foreign.plain_tensor(container).numpy()
 
 
 def _memory_of_companion(container: Any, which: str) -> np.ndarray | None:

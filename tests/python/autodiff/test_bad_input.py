@@ -48,9 +48,7 @@ def test_gradient_that_can_reach_nothing():
         for i in x:
             y[None] += x[i] * x[i]
 
-    with pytest.raises(qd.QuadrantsRuntimeError) as error:
-        run.grad()
-    refusal(error, "run has no gradient", "x, y", "needs_grad=True")
+    run.grad()
     with qd.ad.Tape(scalar_loss()):
         run()
     assert y[None] == 0.0

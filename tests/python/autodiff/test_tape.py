@@ -193,7 +193,7 @@ def test_streams_are_refused():
         squares(qd_stream=object())
 
 
-def test_changed_numbers_of_an_argument_are_found():
+def test_changed_numbers_of_an_argument_are_those_of_the_call():
     x, loss = numbers([1.0]), scalar_loss()
 
     @qd.data_oriented
@@ -207,9 +207,10 @@ def test_changed_numbers_of_an_argument_are_found():
                 loss[None] += self.factor * x[i]
 
     model = Model()
-    with pytest.raises(RuntimeError, match="argument 0 of run was changed"), qd.ad.Tape(loss):
+    with qd.ad.Tape(loss):
         model.run()
         model.factor = 3.0
+    assert x.grad[0] == 2.0
 
 
 def test_gradient_check_passes_and_leaves_memory_alone():

@@ -134,3 +134,44 @@ def test_autograd_function_of_the_user():
     x = _input(3)
     Square.apply(x).sum().backward()
     assert torch.allclose(x.grad, 2 * x.detach())
+
+
+@pytest.mark.host_memory
+@pytest.mark.parametrize("how", ["detached", "numpy", "part", "container"])
+def test_kernel_that_changes_what_a_gradient_needs_is_seen(how: str):
+    wave, x = _wave(), _input(4)
+    y = wave(x, 2.0)
+
+    @qd.kernel
+    def double(a: qd.types.ndarray()):
+        for i in range(a.shape[0]):
+            a[i] = 2.0 * a[i]
+
+    changed = {
+        "detached": lambda: x.detach(),
+        "numpy": lambda: x.detach().numpy(),
+        "part": lambda: x.detach()[1:3],
+        "container": lambda: torch.Tensor.view(x.detach(), 2, 2)[1],
+    }[how]()
+    version = x._version
+    double(changed)
+    assert x._version > version
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.host_memory
+def test_kernel_that_changes_something_else_is_no_matter():
+    wave, x = _wave(), _input(4)
+    y = wave(x, 2.0)
+    other = torch.zeros(4, dtype=torch.float64)
+    wave(other, 3.0)
+
+    @qd.kernel
+    def copy(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in range(4):
+            b[i] = a[i]
+
+    copy(x.detach(), other)
+    y.sum().backward()
+    assert torch.allclose(x.grad, 2 * torch.cos(x))

@@ -1,0 +1,99 @@
+// plan_bound.cpp: launches on what a recorded call was called with.
+//
+// Two kernels of one function reach the same objects by the same paths. So what the plan of a call has found takes the place of looking
+// again, however the objects are bound by then; what that plan did not look at (`.grad`) is found from there.
+#include "launch/plan_parts.h"
+
+#include <cstring>
+#include <map>
+
+namespace qd::launch {
+
+std::vector<Ref> Plan::listObjects(const PlanFrame &frame) const {
+  std::vector<Ref> objects;
+  objects.reserve(slotCount);
+  for (size_t slot = 0; slot < slotCount; ++slot)
+    objects.push_back(Ref::borrow(origins[slot].isCaptured ? captured[slot] : frame.slots[slot]));
+  return objects;
+}
+
+std::unique_ptr<Plan::Link> Plan::link(const Plan &other) const {
+  constexpr int32_t kNone = -1;
+  std::map<std::pair<int32_t, std::string_view>, int32_t> known;
+  for (size_t slot = 0; slot < other.slotCount; ++slot) known[{other.origins[slot].parent, other.origins[slot].step}] = int32_t(slot);
+  auto made = std::make_unique<Link>();
+  std::vector<int32_t> slots; // by own slot
+  for (const Origin &origin : origins) {
+    int32_t parent = origin.parent < 0 ? kNone : slots[size_t(origin.parent)];
+    auto found = origin.parent >= 0 && parent == kNone ? known.end() : known.find({parent, origin.step});
+    if (found != known.end()) made->slots.push_back({uint16_t(slots.size()), uint16_t(found->second)});
+    slots.push_back(found == known.end() ? kNone : found->second);
+  }
+  std::multimap<std::pair<StepKind, int32_t>, size_t> looks; // of the other plan: checks and values by slot
+  for (const std::vector<Step> *list : {&other.captureSteps, &other.steps})
+    for (const Step &step : *list) looks.insert({{step.kind, step.slot}, size_t(step.index)});
+
+  // What was baked into the code that ran is what it was then, whatever has become of the object.
+  auto isSettled = [&](const Check &check, int32_t slot) {
+    auto [first, last] = looks.equal_range({StepKind::Check, slot});
+    for (auto found = first; found != last; ++found) {
+      const Check &same = other.checks[found->second];
+      if (check.kind != same.kind || !check.hasDigest || !same.hasDigest) continue;
+      made->fits &= check.digest == same.digest;
+      return true;
+    }
+    return false;
+  };
+  auto isCopied = [&](const ValueInput &value, int32_t slot) {
+    const layout::ValueType &type = value.input->type;
+    auto [first, last] = looks.equal_range({StepKind::Value, slot});
+    for (auto found = first; found != last; ++found) {
+      const ValueInput &same = other.values[found->second];
+      if (type != same.input->type) continue;
+      made->copies.push_back({value.offset, same.offset, uint32_t(size_t(type.componentCount()) * getByteSize(type.scalar))});
+      return true;
+    }
+    return false;
+  };
+  for (const std::vector<Step> *list : {&captureSteps, &steps})
+    for (const Step &step : *list) {
+      int32_t slot = slots[step.slot];
+      bool isDone = false;
+      switch (step.kind) {
+      case StepKind::Captured: isDone = true; break;
+      case StepKind::Argument:
+        made->fits &= slot != kNone;
+        isDone = true;
+        break;
+      case StepKind::Check: isDone = slot != kNone && isSettled(checks[size_t(step.index)], slot); break;
+      case StepKind::Value: isDone = slot != kNone && isCopied(values[size_t(step.index)], slot); break;
+      case StepKind::Tensor: break;
+      default:
+        isDone = slot != kNone;
+        if (isDone && !step.mayBeMissing) made->required.push_back(&step);
+      }
+      if (!isDone) made->rest.push_back(step);
+    }
+  return made;
+}
+
+Fit Plan::readBound(Link &link, const std::vector<Ref> &objects, const unsigned char *block, PlanFrame &frame) {
+  refusal.reset();
+  misfit = {"something that the compiled code depends on", nullptr};
+  if (!link.fits) return Fit::No;
+  memset(frame.slots, 0, slotCount * sizeof(PyObject *));
+  memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
+  for (auto [own, other] : link.slots) frame.slots[own] = objects[other].get();
+  for (const Step *step : link.required)
+    if (!frame.slots[step->slot]) {
+      misfit = {step->path->name, nullptr};
+      return Fit::No;
+    }
+  for (const Link::Copy &copy : link.copies) memcpy(frame.block + copy.to, block + copy.from, copy.bytes);
+  if (Fit fit = walk(link.rest, nullptr, frame); fit != Fit::Yes) return fit;
+  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
+  hasMoved = false;
+  return Fit::Yes;
+}
+
+} // namespace qd::launch

@@ -1,0 +1,181 @@
+"""Arrays of torch and NumPy that change between recorded calls, whoever writes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from autodiff_support import numbers, scalar_loss
+
+import quadrants as qd
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.usefixtures("on_every_backend"), pytest.mark.host_memory]
+
+F64 = qd.types.ndarray(dtype=qd.f64)
+
+
+@qd.kernel
+def fill(a: F64, value: qd.f64):
+    for i in range(a.shape[0]):
+        a[i] = value
+
+
+WRITERS: dict[str, Callable[[Any, float], Any]] = {
+    "torch": lambda a, value: a.fill_(value),
+    "numpy": lambda a, value: a.numpy().fill(value),
+    "part": lambda a, value: [a[1:].fill_(value), a[:1].fill_(value)],
+    "kernel": fill,
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("make", [lambda: torch.zeros(3, dtype=torch.float64), lambda: torch.zeros(6, dtype=torch.float64)[::2]])
+def test_weights_that_change_between_calls(make: Any, writer: str):
+    if writer == "kernel" and make().stride() != (1,):
+        pytest.skip("strided arrays are arguments of their own kind")
+    weights, x, loss = make(), qd.ndarray(qd.f64, shape=3, needs_grad=True), scalar_loss()
+    x.fill(1.0)
+
+    @qd.kernel
+    def add(a: F64, w: F64):
+        for i in range(3):
+            loss[None] += a[i] * w[i]
+
+    for _ in range(2):  # the first call of a kernel comes to its arguments by another way than later ones
+        with qd.ad.Tape(loss):
+            for step in range(5):
+                WRITERS[writer](weights, 10.0**step)
+                add(x, weights)
+        assert loss[None] == 33333.0
+        assert x.grad.to_numpy().tolist() == [11111.0] * 3
+        assert weights.tolist() == [10000.0] * 3
+
+
+@pytest.mark.parametrize("of", [lambda a: a, torch.from_numpy])
+def test_views_made_anew_for_each_call(of: Any):
+    memory, x, loss = np.zeros(4), numbers([1.0, 1.0]), scalar_loss()
+
+    @qd.kernel
+    def add(w: F64):
+        for i in x:
+            loss[None] += x[i] * x[i] * w[i]
+
+    with qd.ad.Tape(loss):
+        for step in range(1, 4):
+            memory[:] = step
+            add(of(memory[1:3]))
+    assert x.grad.to_numpy().tolist() == [12.0, 12.0]
+    assert memory.tolist() == [3.0] * 4
+
+
+def test_indices_that_change_between_calls():
+    order, x, loss = torch.zeros(2, dtype=torch.int32), numbers([1.0, 2.0, 3.0]), scalar_loss()
+
+    @qd.kernel
+    def add(ix: qd.types.ndarray(dtype=qd.i32)):
+        for i in range(2):
+            loss[None] += x[ix[i]] ** (i + 1)
+
+    with qd.ad.Tape(loss):
+        for step in range(3):
+            order[0], order[1] = step, (step + 1) % 3
+            add(order)
+    assert x.grad.to_numpy().tolist() == [3.0, 5.0, 7.0]
+
+
+def test_parameter_that_changes_between_calls():
+    x, loss = torch.full((3,), 1.0, dtype=torch.float64, requires_grad=True), scalar_loss()
+
+    @qd.kernel
+    def add(a: F64):
+        for i in range(3):
+            loss[None] += a[i] ** 2
+
+    with qd.ad.Tape(loss):
+        for _ in range(3):
+            add(x)
+            with torch.no_grad():
+                x.mul_(2)
+    assert x.grad.tolist() == [2.0 + 4.0 + 8.0] * 3
+
+
+def test_gradient_ends_where_torch_overwrites_what_a_kernel_computed():
+    x, loss = numbers([1.0, 2.0]), scalar_loss()
+    y = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+
+    @qd.kernel
+    def compute(y: F64):
+        for i in x:
+            y[i] = 3.0 * x[i]
+
+    @qd.kernel
+    def add(y: F64):
+        for i in x:
+            loss[None] += y[i] ** 2
+
+    with qd.ad.Tape(loss):
+        compute(y)
+        add(y)
+        with torch.no_grad():
+            y[1] = 5.0
+        add(y)
+    assert loss[None] == 9.0 + 36.0 + 9.0 + 25.0
+    assert x.grad.to_numpy().tolist() == [2 * 2 * 9.0 * 1.0, 2 * 9.0 * 2.0]
+
+
+def test_memory_that_is_replaced_is_refused_or_right():
+    x, loss = numbers([1.0, 1.0]), scalar_loss()
+    weights = torch.full((2,), 3.0, dtype=torch.float64)
+
+    @qd.kernel
+    def add(w: F64):
+        for i in x:
+            loss[None] += x[i] * w[i]
+
+    with qd.ad.Tape(loss):
+        add(weights)
+        weights.data = torch.full((2,), 5.0, dtype=torch.float64)
+        add(weights)
+    assert x.grad.to_numpy().tolist() == [8.0, 8.0]
+    try:
+        with qd.ad.Tape(loss):
+            add(weights)
+            weights.data = torch.full((3,), 7.0, dtype=torch.float64)
+    except qd.QuadrantsRuntimeError:
+        return
+    assert x.grad.to_numpy().tolist() == [5.0, 5.0]
+
+
+def test_calls_give_tensors_zero_gradients():
+    @qd.kernel
+    def run(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in range(3):
+            y[0] += x[i] * 2
+
+    for _ in range(2):
+        x, y = torch.ones(3, dtype=torch.float64, requires_grad=True), torch.zeros(1, dtype=torch.float64, requires_grad=True)
+        run(x, y)
+        assert x.grad.tolist() == [0.0] * 3
+        y.grad.fill_(1.0)
+        run.grad(x, y)
+        assert x.grad.tolist() == [2.0] * 3
+    constant = torch.ones(3, dtype=torch.float64)
+    run(constant, y)
+    assert constant.grad is None
+
+
+def test_parameter_without_gradient_among_others():
+    @qd.kernel
+    def run(x: qd.types.ndarray(needs_grad=False), y: qd.types.ndarray()):
+        for i in range(3):
+            y[0] += x[i] * 2
+
+    x, y = torch.ones(3, dtype=torch.float64, requires_grad=True), torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    run(x, y)
+    assert (x.grad.tolist(), y.grad.tolist()) == ([0.0] * 3, [0.0])
+    y.grad.fill_(1.0)
+    run.grad(x, y)
+    assert (x.grad.tolist(), y.grad.tolist()) == ([0.0] * 3, [1.0])
