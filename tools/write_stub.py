@@ -42,16 +42,20 @@ def make_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
-# Data types and annotations as type checkers know them: a parameter of type f32 is a float, and an array is whatever can be indexed.
+# Data types and annotations as type checkers know them: a parameter of type f32 is a float, and an array is whatever can be indexed. mypy,
+# which takes no numbers in brackets but those of Any, reads the first definition that there is; pyright reads what can be reached.
 ANNOTATIONS = """
-class NDArray(Protocol):
-    def __class_getitem__(cls, items: Any) -> Any: ...
-    @property
-    def shape(self) -> Any: ...
-    def __getitem__(self, index: Any, /) -> Any: ...
-    def __setitem__(self, index: Any, value: Any, /) -> None: ...
-    def __iter__(self) -> Any: ...
-    def __len__(self) -> int: ...
+if False:
+    NDArray: Any
+else:
+    class NDArray(Protocol):  # type: ignore[no-redef]
+        def __class_getitem__(cls, items: Any) -> Any: ...
+        @property
+        def shape(self) -> Any: ...
+        def __getitem__(self, index: Any, /) -> Any: ...
+        def __setitem__(self, index: Any, value: Any, /) -> None: ...
+        def __iter__(self) -> Any: ...
+        def __len__(self) -> int: ...
 Template: TypeAlias = Any
 def template(element_type: Any = ..., ndim: int | None = ...) -> Any: ...
 def ndarray(dtype: Any = ..., ndim: int | None = ..., element_dim: int | None = ..., element_shape: Any = ..., field_dim: int | None = ...,
@@ -64,16 +68,15 @@ def make_types_stub() -> str:
     lines = [
         "# Written by tools/write_stub.py.",
         "# ruff: noqa",
-        "from types import SimpleNamespace",
         "from typing import Any, Protocol, TypeAlias",
     ]
     for name in _dtypes.__all__:
         dtype = getattr(_dtypes, name)
         kind = "bool" if dtype is _dtypes.u1 else "float" if dtype.is_real else "int"
         lines.append(f"{name}: TypeAlias = {kind}")
-    for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "template"}):
+    for name in sorted(set(qd.types.__all__) - {"NDArray", "Template", "ndarray", "primitive_types", "template"}):
         lines.append(f"from {getattr(qd.types, name).__module__.replace('quadrants', '.', 1)} import {name} as {name}")
-    return "\n".join([*lines, "primitive_types: SimpleNamespace"]) + ANNOTATIONS
+    return "\n".join([*lines, "from . import primitive_types as primitive_types"]) + ANNOTATIONS
 
 
 def make_library_stub(name: str) -> str:

@@ -29,7 +29,7 @@ class State:
 
 
 @qd.func
-def twice(value):
+def twice(value: Any) -> Any:
     return value * 2
 
 
@@ -41,14 +41,15 @@ def scale(values: qd.types.NDArray[qd.f32, 1], factor: qd.f32) -> qd.f32:
         x[i, j] = qd.sin(x[i, j]) + twice(factor)
     for i, j in qd.ndrange(3, (1, 4)):
         qd.atomic_add(x[i, j], 1.0)
-    return values[0] + qd.cast(1, qd.f32)
+    first: qd.f32 = values[0] + qd.cast(1, qd.f32)
+    return first
 
 
 @qd.kernel(fastcache=True)
-def advance(state: State, axis: qd.Template):
+def advance(state: State, axis: qd.Template) -> None:
     for i in range(state.steps):
         state.values[i] = velocities[i][axis] + qd.math.pi
-    particle = Particle(1.0, True)
+    particle = Particle(1.0, True)  # type: ignore[call-arg]  # mypy does not see what decorates a class
     print(particle.mass)
 
 
@@ -74,5 +75,5 @@ advance(State(values, 1), 0)
 assert_type(qd.compile_report()[0].seconds, float)
 assert_type(qd.explain_recompiles()[0].differences, tuple[tuple[str, str, str], ...])
 assert_type(counts.to_numpy(copy=False), Any)
-scale(values)  # pyright: ignore[reportCallIssue]
-scale(values, "two")  # pyright: ignore[reportArgumentType]
+scale(values)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+scale(values, "two")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
