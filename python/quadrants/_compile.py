@@ -7,7 +7,7 @@ import dataclasses
 import operator
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ from . import _foreign, _options, _runtime, _snode
 from ._buffer_view import BufferView
 from ._container import ContainerMethods
 from ._device_arrays import find_device_array
-from ._dtypes import to_dtype, wrap_integer
+from ._dtypes import check_range, to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from ._field import Field
 from ._interop import element_dtype, find_array
@@ -133,7 +133,7 @@ def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
         number = int(value) if isinstance(value, np.bool_) else operator.index(value)
     except TypeError:
         raise _refuse(position, value, dtype, parameter) from None
-    if _options.get("debug") and dtype.name != "u1" and wrap_integer(number, dtype) != number:
+    if dtype.name != "u1" and wrap_integer(number, dtype) != number:
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
     return value
 
@@ -151,8 +151,11 @@ def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
     if not _fits(kind.shape, array.shape):
         expected = f"an element of shape {kind.shape} is expected"
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got one of shape {array.shape}")
-    if kind.dtype is not None and kind.dtype.is_integral and array.dtype.kind == "f":
-        raise _refuse(position, value, kind.dtype, parameter)
+    if kind.dtype is not None and kind.dtype.is_integral:
+        if array.dtype.kind == "f":
+            raise _refuse(position, value, kind.dtype, parameter)
+        with _as_argument(parameter):
+            check_range(array, kind.dtype)
     return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
 
 
@@ -163,7 +166,17 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
     if set(entries) != set(parameter.annotation.members):
         members = f"members {', '.join(entries)} given, {', '.join(parameter.annotation.members)} expected"
         raise QuadrantsRuntimeTypeError(f"Argument {type(value)} cannot be converted into required type {parameter.annotation} ({members})")
-    return parameter.annotation(value)
+    with _as_argument(parameter):
+        return parameter.annotation(value)
+
+
+@contextlib.contextmanager
+def _as_argument(parameter: Parameter) -> Iterator[None]:
+    """A number out of range is a wrong argument."""
+    try:
+        yield
+    except OverflowError as error:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {error}") from None
 
 
 def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:

@@ -134,25 +134,48 @@ def wrap_integer(value: int, dtype: DataType) -> int:
     return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
 
 
+def to_array(values: Any, dtype: DataType) -> np.ndarray:
+    """Numbers for elements of type `dtype` as an array that holds them exactly: of large and small integers NumPy makes floats."""
+    array = np.asarray(values)
+    if array.dtype == np.float64 and dtype.is_integral and isinstance(values, (list, tuple)):
+        exact = np.array(values, object)
+        return exact if all(isinstance(item, int) for item in exact.flat) else array
+    return array
+
+
+def check_range(values: Any, dtype: DataType) -> None:
+    """Raises OverflowError where numbers, or their integral parts, are out of the range of an integer type."""
+    array = to_array(values, dtype)
+    if not dtype.is_integral or dtype is u1 or array.dtype.kind == "b" or np.can_cast(array.dtype, _NUMPY[dtype]):
+        return
+    lowest = -(1 << 8 * dtype.size - 1) if dtype.is_signed else 0
+    whole = np.trunc(array) if array.dtype.kind == "f" else array
+    is_inside = np.asarray((whole >= lowest) & (whole < lowest + (1 << 8 * dtype.size)), bool)  # a NaN is not
+    if not is_inside.all():
+        raise OverflowError(f"{array[~is_inside].flat[0]} is out of the range of {dtype}")
+
+
 def converted(values: np.ndarray, dtype: DataType) -> np.ndarray:
     """A new array of `values` as elements of type `dtype`."""
     array = np.empty(values.shape, to_numpy_dtype(dtype))
-    store(array, ..., values if values.ndim else values[()])
+    store(array, ..., values)
     return array
 
 
 def store(array: np.ndarray, key: Any, value: Any) -> None:
-    """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth."""
+    """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth.
+
+    Raises OverflowError for numbers and lists of numbers that are out of range, as NumPy does; arrays are converted.
+    """
     kind = array.dtype.kind
     if not isinstance(value, (int, float)):
         _check_numbers(np.asarray(value), value, array.dtype)
-    if kind in "iu":
-        if isinstance(value, int):
-            value = wrap_integer(value, _FROM_NUMPY[array.dtype])
-        elif not isinstance(value, float):
-            value = np.asarray(value)
-            if value.dtype == object:  # integers wider than 64 bits
-                value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]))(value)
+    if kind in "iu" and not isinstance(value, np.ndarray):
+        check_range(value, _FROM_NUMPY[array.dtype])
+    if kind in "iu" and not isinstance(value, (int, float)):
+        value = to_array(value, _FROM_NUMPY[array.dtype])
+        if value.dtype == object:  # integers wider than 64 bits
+            value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]), otypes=[array.dtype])(value)
     with np.errstate(invalid="ignore", over="ignore"):
         if kind == "V":
             array[key] = to_bf16(value)

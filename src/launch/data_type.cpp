@@ -120,11 +120,30 @@ static void storeFloat(ScalarType type, void *address, double value) {
   }
 }
 
-static uint64_t truncate(double value) {
-  if (std::isnan(value)) return 0;
+/// The low bits of a Python integer; false unless it is in the range of the type.
+static bool readInteger(ScalarType type, PyObject *number, uint64_t &bits) {
+  int overflow;
+  int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (value == -1 && !overflow && PyErr_Occurred()) throw PythonError{};
+  bits = uint64_t(value);
+  unsigned unused = unsigned(64 - 8 * getByteSize(type));
+  if (!overflow)
+    return support::isSigned(type) ? int64_t(bits << unused) >> unused == value : value >= 0 && bits << unused >> unused == bits;
+  if (type != ScalarType::U64 || overflow < 0) return false;
+  bits = PyLong_AsUnsignedLongLong(number);
+  if (bits != uint64_t(-1) || !PyErr_Occurred()) return true;
+  PyErr_Clear();
+  return false;
+}
+
+/// The integer below a float, toward zero; false unless it is in the range of the type.
+static bool truncate(ScalarType type, double value, uint64_t &bits) {
   value = std::trunc(value);
-  if (value >= 9223372036854775808.0) return value >= 18446744073709551616.0 ? UINT64_MAX : uint64_t(value);
-  return value <= -9223372036854775808.0 ? uint64_t(INT64_MIN) : uint64_t(int64_t(value));
+  bool isSigned = support::isSigned(type);
+  double end = std::ldexp(1.0, int(8 * getByteSize(type)) - isSigned);
+  if (!(value >= (isSigned ? -end : 0.0) && value < end)) return false; // a NaN is in no range
+  bits = value < 9223372036854775808.0 ? uint64_t(int64_t(value)) : uint64_t(value);
+  return true;
 }
 
 static bool hasFloat(PyObject *value) { return Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_float; }
@@ -135,28 +154,39 @@ static double readDouble(PyObject *value) {
   return number;
 }
 
+bool isIntegerNumber(PyObject *value) { return PyIndex_Check(value) || PyArray_IsScalar(value, Bool); } // NumPy's truth value is no index
+
 bool tryWriteExact(ScalarType type, void *address, PyObject *value) {
   if (support::isFloat(type)) {
     if (!hasFloat(value) && !PyIndex_Check(value)) return false;
     storeFloat(type, address, readDouble(value));
     return true;
   }
-  bool isTruth = PyArray_IsScalar(value, Bool); // NumPy's truth value is no index
-  if (!isTruth && !PyIndex_Check(value)) return false;
+  if (!isIntegerNumber(value)) return false;
+  bool isTruth = !PyIndex_Check(value);
   Ref number = isTruth || PyLong_Check(value) ? Ref::borrow(value) : Ref::adopt(PyNumber_Index(value));
-  // u1 asks whether the whole number is zero, not its low bits.
-  uint64_t bits = isTruth || type == ScalarType::U1 ? uint64_t(PyObject_IsTrue(number.get())) : PyLong_AsUnsignedLongLongMask(number.get());
-  if (bits == uint64_t(-1) && PyErr_Occurred()) throw PythonError{};
+  uint64_t bits;
+  if (isTruth || type == ScalarType::U1) { // u1 asks whether the whole number is zero, not its low bits
+    int truth = PyObject_IsTrue(number.get());
+    if (truth < 0) throw PythonError{};
+    bits = uint64_t(truth);
+  } else if (!readInteger(type, number.get(), bits)) {
+    return false;
+  }
   storeInteger(type, address, bits);
   return true;
 }
 
 void writeScalar(ScalarType type, void *address, PyObject *value) {
   if (tryWriteExact(type, address, value)) return;
+  if (isIntegerNumber(value)) throwPython(PyExc_OverflowError, "%S is out of the range of %s", value, support::getName(type).data());
   if (!hasFloat(value))
     throwPython(PyExc_TypeError, "a value of type '%s' cannot be stored as %s", Py_TYPE(value)->tp_name, support::getName(type).data());
   double number = readDouble(value);
-  storeInteger(type, address, type == ScalarType::U1 ? uint64_t(number != 0) : truncate(number));
+  uint64_t bits = number != 0;
+  if (type != ScalarType::U1 && !truncate(type, number, bits))
+    throwPython(PyExc_OverflowError, "%S is out of the range of %s", value, support::getName(type).data());
+  storeInteger(type, address, bits);
 }
 
 } // namespace qd::launch

@@ -24,10 +24,13 @@ support::ScalarType getScalarType(PyObject *object);
 
 /// A Python number from one scalar in memory. u1 reads as int 0/1 from containers.
 PyObject *readScalar(support::ScalarType type, const void *address);
-/// Stores a Python number, converted as an assignment in a kernel converts it: floats are truncated, integers wrap.
-/// Throws PythonError (TypeError) for what is not a number.
+/// Stores a Python number; on the way to integers floats are truncated.
+/// Throws PythonError: TypeError for what is not a number, OverflowError for what is out of the type's range.
 void writeScalar(support::ScalarType type, void *address, PyObject *value);
-/// As writeScalar, but for floats arriving at integers and for things other than numbers it returns false without an error.
+/// Whether the object is an integer, or stands for one.
+bool isIntegerNumber(PyObject *value);
+/// As writeScalar, but for floats arriving at integers, for integers out of range and for things other than numbers it returns false without
+/// an error.
 bool tryWriteExact(support::ScalarType type, void *address, PyObject *value);
 
 } // namespace qd::launch

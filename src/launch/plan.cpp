@@ -131,7 +131,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
       ValueInput &input = values[size_t(step.index)];
       bool isRead = input.isMember ? readMember(input, slots[step.slot], frame) : readValue(input, slots[step.slot], frame);
       if (!isRead) {
-        refuseFloat(input, slots[step.slot]);
+        refuseNumber(input, slots[step.slot]);
         misfit = {input.input->name, nullptr};
         return Fit::No;
       }
@@ -329,6 +329,14 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   return Fit::Yes;
 }
 
+/// Whether integers are the same after they were converted.
+static bool holdsSame(PyArrayObject *given, PyArrayObject *converted) {
+  if (PyArray_DESCR(given)->type_num == PyArray_DESCR(converted)->type_num || PyArray_ISBOOL(converted)) return true;
+  Ref same = Ref::adopt(PyObject_RichCompare(reinterpret_cast<PyObject *>(given), reinterpret_cast<PyObject *>(converted), Py_EQ));
+  Ref all = Ref::adopt(PyObject_CallMethod(same.get(), "all", nullptr));
+  return PyObject_IsTrue(all.get()) == 1;
+}
+
 /// A vector or matrix from a host vector, an array or nested sequences.
 static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address) {
   Ref inner = PyArray_Check(object) ? Ref() : findAttribute(object, "_array");
@@ -352,6 +360,7 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
       Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(isNarrow ? support::ScalarType::F32 : type.scalar), type.rank, shape,
                                       nullptr, isNarrow ? static_cast<void *>(wide.data()) : address, NPY_ARRAY_CARRAY, nullptr));
   if (PyArray_CopyInto(reinterpret_cast<PyArrayObject *>(target.get()), array) < 0) throw PythonError{};
+  if (support::isInteger(type.scalar) && !holdsSame(array, reinterpret_cast<PyArrayObject *>(target.get()))) return false;
   for (size_t i = 0; i < wide.size(); ++i) {
     uint16_t bits = support::floatToBfloat(wide[i]);
     memcpy(address + 2 * i, &bits, sizeof bits);
@@ -395,10 +404,17 @@ bool Plan::readMember(ValueInput &input, PyObject *object, PlanFrame &frame) {
   return true;
 }
 
-void Plan::refuseFloat(const ValueInput &input, PyObject *object) {
+void Plan::refuseNumber(const ValueInput &input, PyObject *object) {
   const layout::ValueType &type = input.input->type;
-  if (type.rank != 0 || !support::isInteger(type.scalar) || !PyFloat_Check(object)) return;
+  if (type.rank != 0 || !support::isInteger(type.scalar)) return;
   const std::string &name = input.input->name;
+  if (isIntegerNumber(object)) {
+    const char *text = PyUnicode_AsUTF8(Ref::adopt(PyObject_Str(object)).get());
+    refusal.emplace(support::ErrorKind::RuntimeType, "Argument '" + name + "' = " + (text ? text : "") + " is out of the range of " +
+                                                         std::string(support::getName(type.scalar)));
+    return;
+  }
+  if (!PyFloat_Check(object)) return;
   if (!input.isMember)
     refusal.emplace(support::ErrorKind::RuntimeType, "Argument " + name +
                                                          " (type=<class 'float'>) cannot be converted into required type " +

@@ -124,7 +124,7 @@ private:
   void store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides);
   bool readValue(ValueInput &input, PyObject *object, PlanFrame &frame);
   bool readMember(ValueInput &input, PyObject *object, PlanFrame &frame);
-  void refuseFloat(const ValueInput &input, PyObject *object);
+  void refuseNumber(const ValueInput &input, PyObject *object);
   bool holds(Check &check, PyObject *object);
   bool fits(PyObject *const *arguments);
   bool refreshCaptures();

