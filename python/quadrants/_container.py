@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _runtime
-from ._dtypes import BF16_BITS, DataType, store, to_dtype, to_memory_dtype, to_numbers
+from ._dtypes import BF16_BITS, DataType, check_range, store, to_array, to_dtype, to_memory_dtype, to_numbers
 from ._errors import QuadrantsShapeError
-from ._interop import HUGE, InteropMethods, as_array
+from ._interop import InteropMethods, as_array
 from ._matrix import Matrix, unwrap, view_of
 from ._types import MatrixType, factories
 
@@ -180,9 +180,9 @@ class ContainerMethods(InteropMethods, Companions, Copies):
     _leaf: Any = None  # the node of a tree that the container is placed in
     _whole: Any = None  # the field of vectors or matrices that it is a component of, where these are placed one by one
     _name = ""
+    _shown_name = ""  # the one that the program gave
     _state: str
-    _try_fill: Callable[[np.ndarray], bool]
-    _try_copy: Callable[[Any], bool]
+    _try_fill: Callable[[Any], bool]
 
     @property
     def layout(self) -> tuple[int, ...] | None:
@@ -212,14 +212,15 @@ class ContainerMethods(InteropMethods, Companions, Copies):
 
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        if not isinstance(val, np.ndarray) and self._try_fill(val):
+            return
         value = unwrap(val)
         if isinstance(value, (list, tuple, np.ndarray)):
-            value = np.asarray(value)
+            value = to_array(value, self.dtype)
             if value.shape not in ((), self.element_shape):
                 raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
-        if self._has_view and (view := self._fetch(None, True)).nbytes < HUGE:
-            store(view, ..., value)
-            return
+            if value.dtype.kind in "iufO":
+                check_range(value, self.dtype)
         element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
         store(element, ..., value)
         if not self._try_fill(element):
@@ -230,7 +231,7 @@ class ContainerMethods(InteropMethods, Companions, Copies):
         if isinstance(other, (int, float, str)) or other is None:
             problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
             raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
-        if self._device is not None and self._try_copy(other):
+        if self._try_copy(other):
             return
         source, own = as_array(other), self._live_shape + self.element_shape
         if source.shape != own:
@@ -239,6 +240,17 @@ class ContainerMethods(InteropMethods, Companions, Copies):
 
     def __str__(self) -> str:
         return str(self.to_numpy(copy=None))
+
+    def __repr__(self) -> str:
+        what = f"{self._kind_name} of {scalar_dtype(self._element_type)}"
+        where = f"shape {self.shape}" if self._is_placed() else "not placed"
+        name = f", name {self._shown_name!r}" if self._shown_name else ""
+        return f"<{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}>"
+
+    @property
+    def _kind_name(self) -> str:
+        """What repr calls the container."""
+        raise NotImplementedError
 
     def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
         factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"
@@ -264,12 +276,21 @@ class ContainerMethods(InteropMethods, Companions, Copies):
 
     def _set_element(self, index: tuple[int, ...], value: Any) -> None:
         """Assign a whole vector or matrix element; a number is given to every component."""
-        item = np.asarray(unwrap(value))
+        item = to_array(unwrap(value), self.dtype)
         if item.shape not in ((), self.element_shape):
             raise ValueError(f"an element of shape {self.element_shape} cannot be set to a value of shape {item.shape}")
+        check_range(item, self.dtype)
         part = self._fetch(index, True)
-        store(part, ..., item if item.ndim else item[()])
+        store(part, ..., item)
         self._flush(part, index)
+
+    def _assign_row(self, value: Any) -> bool:
+        """`container[index] = value` with axes left open, called on that row; False unless there is a value for each of its elements."""
+        shape = (*value.shape, *value.element_shape) if isinstance(value, ContainerMethods) else np.shape(unwrap(value))
+        if shape != (*self.shape, *self.element_shape):
+            return False
+        self._assign(value)
+        return True
 
     def _assign(self, value: Any) -> None:
         """`container[slices] = value`, called on the view that the slices choose."""

@@ -166,6 +166,8 @@ class InteropMethods:
     view: Callable[[], np.ndarray]
     _fetch: Callable[..., np.ndarray]  # the elements for reading, or for writing until `_flush`
     _flush: Callable[..., None]
+    _try_copy: Callable[[Any], bool]
+    _copy_out: Callable[[], np.ndarray | None]
     _device: int | None
     _has_view: bool
     _address: int
@@ -184,6 +186,8 @@ class InteropMethods:
 
     def _export(self, keep_dims: bool, dtype: Any, copy: Any, out: np.ndarray | None = None) -> np.ndarray:
         """The one way out: the view when `copy` is None or False and nothing forbids it, else a packed copy."""
+        if copy is True and dtype is None and out is None and (elements := self._copy_out()) is not None:
+            return self._in_shape(elements, keep_dims)
         if (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims, is_kept=True)
             return _as_numbers(view, copy) if view.dtype == BF16_BITS else view
@@ -291,6 +295,8 @@ class InteropMethods:
         Takes NumPy arrays, torch tensors, nested lists, and whatever has DLPack, the array interface or the buffer protocol. Raises
         `TypeError` for what is no array of numbers, `ValueError` for a wrong shape.
         """
+        if self._try_copy(arr):
+            return
         if isinstance(arr, (str, bytes)) or arr is None:
             raise TypeError(f"numpy.ndarray or an array-like object expected, got {type(arr).__name__}")
         source, own = as_array(arr), self._live_shape + self.element_shape
@@ -317,8 +323,10 @@ class InteropMethods:
         self.from_numpy(arr)
 
     def _is_column(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape gives the elements of vectors as n x 1 matrices, or the other way round."""
+        """Whether an array of this shape has vectors as matrices of one column or row, or matrices of one column as vectors."""
         own = self.shape + self.element_shape
+        if len(self.element_shape) == 1 and shape == (*own[:-1], 1, own[-1]):
+            return True
         return bool(self.element_shape) and (shape == (*own, 1) or (own[-1] == 1 and len(self.element_shape) == 2 and shape == own[:-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -380,47 +380,6 @@ static PyObject *getDeviceNumber(TensorObject &object) {
   return PyLong_FromLong(memory->getOrdinal());
 }
 
-/// _try_fill(element): sets every element to the one in the array, on the device and without waiting; False where that cannot be done.
-static PyObject *tryFill(PyObject *self, PyObject *element) {
-  return guard([&]() -> PyObject * {
-    requireAlive(self);
-    const Tensor &tensor = getTensor(self);
-    runtime::DeviceMemory *memory = tensor.buffer->getMemory();
-    auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
-    if (!memory || !PyArray_Check(element) || !isPacked(tensor) || begin % sizeof(uint32_t)) Py_RETURN_FALSE;
-    noteHostWrite(self, Py_None);
-    auto *array = reinterpret_cast<PyArrayObject *>(element);
-    auto *bytes = static_cast<const unsigned char *>(PyArray_DATA(array));
-    auto count = size_t(PyArray_NBYTES(array)), size = size_t(tensor.range.end - tensor.range.begin);
-    uint32_t word = 0;
-    for (size_t i = 0; i < sizeof word; ++i) word |= uint32_t(bytes[i % count]) << 8 * i;
-    // What repeats within a word fills any number of bytes when all four are equal, else whole words only.
-    for (size_t i = 0; i < count; ++i)
-      if (bytes[i] != uint8_t(word >> i % sizeof word * 8)) Py_RETURN_FALSE;
-    if (word != (word & 0xff) * 0x01010101u && (size % sizeof word || (count % sizeof word && sizeof word % count))) Py_RETURN_FALSE;
-    if (size) memory->fill(tensor.data + tensor.range.begin, word, size);
-    Py_RETURN_TRUE;
-  });
-}
-
-/// _try_copy(container): copies the elements on the device; False where they lie otherwise there.
-static PyObject *tryCopy(PyObject *self, PyObject *other) {
-  return guard([&]() -> PyObject * {
-    if (!isTensor(other)) Py_RETURN_FALSE;
-    requireAlive(self);
-    requireAlive(other);
-    const Tensor &to = getTensor(self), &from = getTensor(other);
-    runtime::DeviceMemory *memory = to.buffer->getMemory();
-    bool isSame = to.layout.element == from.layout.element && to.layout.extents == from.layout.extents &&
-                  to.layout.strides == from.layout.strides && to.layout.tilings == from.layout.tilings &&
-                  to.layout.componentStride == from.layout.componentStride;
-    if (!memory || memory != from.buffer->getMemory() || !isSame || !isPacked(to)) Py_RETURN_FALSE;
-    noteHostWrite(self, Py_None);
-    memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
-    Py_RETURN_TRUE;
-  });
-}
-
 static PyObject *getStateName(TensorObject &object) {
   static const char *names[] = {"unplaced", "alive", "dead", "alive"};
   return PyUnicode_InternFromString(names[size_t(object.tensor.state)]);
@@ -566,8 +525,9 @@ void addTensorTypes(PyObject *module) {
       {"view", makeView, METH_NOARGS, "A NumPy array of the same memory, which keeps the memory alive."},
       {"_fetch", fetchElements, METH_VARARGS, "A view, or a copy of what lies on a device; of one element, or of all."},
       {"_flush", flushElements, METH_VARARGS, "Write what `_fetch` gave back to a device."},
-      {"_try_fill", tryFill, METH_O, "Fill on the device with one element; False where that cannot be done."},
-      {"_try_copy", tryCopy, METH_O, "Copy on the device from a container of the same layout; False where that cannot be done."},
+      {"_try_fill", tryFill, METH_O, "Fill with a number or an element of memory; False where that takes more than this."},
+      {"_try_copy", tryCopy, METH_O, "Copy from a container or array of the same shape and type; False where that takes more than this."},
+      {"_copy_out", copyOut, METH_NOARGS, "The elements as a NumPy array of its own; None where that takes more than this."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
       {"_mark_companion", markCompanion, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},

@@ -74,6 +74,11 @@ void wakeCleared(TensorObject &object);
 /// Whether nobody but the container reaches its memory, so that it may be stale.
 bool isAlone(const TensorObject &object);
 
+// data_methods.cpp
+PyObject *tryFill(PyObject *self, PyObject *value);
+PyObject *tryCopy(PyObject *self, PyObject *other);
+PyObject *copyOut(PyObject *self, PyObject *);
+
 void addTensorTypes(PyObject *module);
 /// Takes the memory of every container away; views keep theirs.
 void releaseAllTensors();

@@ -1,0 +1,175 @@
+"""The data methods of containers beside the reference and NumPy: fill, copy_from, from_numpy, to_numpy, from_torch, to_torch.
+
+    python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--most 26] [--rounds 7] [--only fill,to_numpy]
+
+Prints, for each method, container and size, microseconds of ours and of the others, and the ratio of ours to the fastest other one. The
+processes take turns at every figure, so that a machine whose speed drifts favours none. `--reference` and `--ours` are the interpreters
+that import either package (by default this one); torch's methods are left out where it is not installed. NumPy is timed in our process:
+`fill`, `np.copyto`, `copy`. With `--worst 1.0` only the rows above that ratio are printed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+METHODS = ["fill", "copy_from", "from_numpy", "to_numpy", "from_torch", "to_torch"]
+KINDS = ["scalar", "vector", "vector SOA", "matrix", "matrix SOA"]
+COMPONENTS = {"scalar": (), "vector": (3,), "matrix": (2, 2)}
+MOST_BYTES = 1 << 30
+
+
+def make(qd: Any, container: str, kind: str, count: int) -> Any:
+    """A container of `count` elements of f32; None where the package does not make such ones."""
+    shape = COMPONENTS[kind.removesuffix(" SOA")]
+    if container == "ndarray":
+        if kind.endswith("SOA"):
+            return None
+        element = [qd.f32, None, None] if not shape else [qd.types.vector(*shape, qd.f32)] if len(shape) == 1 else None
+        return qd.ndarray(element[0] if element else qd.types.matrix(*shape, qd.f32), count)
+    layout = qd.Layout.SOA if kind.endswith("SOA") else qd.Layout.AOS
+    if not shape:
+        return qd.field(qd.f32, shape=count)
+    cls = qd.Vector if len(shape) == 1 else qd.Matrix
+    return cls.field(*shape, qd.f32, shape=count, layout=layout)
+
+
+def find_call(qd: Any, method: str, container: str, kind: str, count: int) -> Callable[[], Any] | None:
+    """What is timed; with container "NumPy" on arrays alone."""
+    import numpy as np
+
+    shape = (count, *COMPONENTS[kind.removesuffix(" SOA")])
+    values = np.random.default_rng(1).random(shape, np.float32)
+    if container == "NumPy":
+        target = np.zeros(shape, np.float32)
+        calls = {"fill": lambda: target.fill(0.5), "to_numpy": values.copy, "to_torch": values.copy}
+        return calls.get(method, lambda: np.copyto(target, values))
+    x = make(qd, container, kind, count)
+    if x is None:
+        return None
+    if method == "fill":
+        return lambda: x.fill(0.5)
+    if method == "copy_from":
+        other = make(qd, container, kind, count)
+        other.fill(0.25)
+        return lambda: x.copy_from(other)
+    if method == "from_numpy":
+        return lambda: x.from_numpy(values)
+    x.from_numpy(values)
+    if method == "to_numpy":
+        return x.to_numpy
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not hasattr(x, method):
+        return None
+    tensor = torch.from_numpy(values)
+    return x.to_torch if method == "to_torch" else lambda: x.from_torch(tensor)
+
+
+def time_call(call: Callable[[], Any], sync: Callable[[], Any]) -> float:
+    """The best seconds of a call, of some runs of at least a millisecond each."""
+    call()
+    sync()
+    calls, best = 1, float("inf")
+    while calls < 1 << 14:
+        before = time.perf_counter()
+        for _ in range(calls):
+            call()
+        sync()
+        took = time.perf_counter() - before
+        best = min(best, took / calls)
+        if took >= 1e-3:
+            break
+        calls *= 4
+    for _ in range(3):
+        before = time.perf_counter()
+        for _ in range(calls):
+            call()
+        sync()
+        best = min(best, (time.perf_counter() - before) / calls)
+    return best
+
+
+def work() -> None:
+    """A process that answers, for each line of (method, container, kind, count), with seconds or null."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a package prints is no answer
+    import quadrants as qd
+
+    qd.init(arch=qd.cpu, log_level="error")
+    last, call = None, None
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        if wanted != last:
+            call = None
+            call, last = find_call(qd, *wanted), wanted
+        print(json.dumps(None if call is None else time_call(call, qd.sync)), file=out, flush=True)
+        if wanted[-1] >= 1 << 22:
+            last = call = None
+
+
+class Worker:
+    def __init__(self, interpreter: str):
+        command = [interpreter, __file__, "--work"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def ask(self, *wanted: Any) -> float | None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(wanted) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reference")
+    parser.add_argument("--ours", default=sys.executable)
+    parser.add_argument("--most", type=int, default=26)
+    parser.add_argument("--step", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default=",".join(METHODS))
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--worst", type=float, default=0.0)
+    parser.add_argument("--work", action="store_true")
+    args = parser.parse_args()
+    if args.work:
+        return work()
+    ours = Worker(args.ours)
+    reference = Worker(args.reference) if args.reference else None
+    for method in args.only.split(","):
+        for kind in args.kinds.split(","):
+            for container in ("field", "ndarray"):
+                for power in range(8, args.most + 1, args.step):
+                    measure(ours, reference, args, method, container, kind, 1 << power)
+
+
+def measure(ours: Worker, reference: Worker | None, args: Any, method: str, container: str, kind: str, count: int) -> None:
+    """Prints one row."""
+    components = 1
+    for extent in COMPONENTS[kind.removesuffix(" SOA")]:
+        components *= extent
+    if 4 * count * components > MOST_BYTES:
+        return
+    best: dict[str, float] = {}
+    for _ in range(args.rounds if count < 1 << 22 else max(2, args.rounds // 2)):
+        askers = [("ours", ours, container), ("NumPy", ours, "NumPy")] + ([("reference", reference, container)] if reference else [])
+        for name, worker, what in askers:
+            took = worker.ask(method, what, kind, count)
+            if took is not None:
+                best[name] = min(best.get(name, float("inf")), took)
+    if "ours" not in best:
+        return
+    ratio = best["ours"] / min(took for name, took in best.items() if name != "ours")
+    if ratio >= args.worst:
+        row = "".join(f"  {name} {took * 1e6:10.2f}" for name, took in best.items())
+        print(f"{method:10s} {container:8s} {kind:10s} {count:9d}{row}   {ratio:5.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

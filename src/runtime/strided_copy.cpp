@@ -1,0 +1,174 @@
+#include "runtime/strided_copy.h"
+
+#include "runtime/copy.h"
+#include "runtime/thread_pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace qd::runtime {
+
+// From `kMuch` on threads are worth waking, from `kHuge` on the caches cannot keep what is written; a piece is what one thread does at
+// once.
+static constexpr size_t kMuch = 512 << 10, kHuge = size_t(32) << 20, kPiece = 256 << 10;
+static constexpr size_t kLine = 64, kPattern = 4096;
+// Where one array is near along one axis and the other along another, both stay in the nearest cache for a tile of this many elements.
+static constexpr int64_t kTileEdge = 32, kTileElements = 2048;
+
+namespace {
+
+struct Box {
+  unsigned char *to;
+  const unsigned char *from;
+  size_t size; ///< bytes of an item that lies together in both arrays
+  std::vector<CopiedAxis> axes;
+  size_t bytes; ///< of the whole copy
+};
+
+template <size_t size> void copyRow(unsigned char *to, const unsigned char *from, const CopiedAxis &axis) {
+  for (int64_t i = 0; i < axis.extent; ++i) memcpy(to + i * axis.to, from + i * axis.from, size);
+}
+
+/// The same item over and over, in lines that end where items end.
+void fillRow(unsigned char *to, const unsigned char *from, size_t size, size_t bytes, bool isPastCaches) {
+  alignas(kLine) unsigned char pattern[kPattern];
+  size_t period = std::lcm(size, kLine);
+  if (period > kPattern || bytes < period) {
+    for (size_t at = 0; at < bytes; at += size) memcpy(to + at, from, size);
+    return;
+  }
+  for (size_t at = 0; at < period; at += size) memcpy(pattern + at, from, size);
+  size_t at = 0;
+#if defined(__x86_64__)
+  if (size_t head = size_t(-uintptr_t(to) % kLine); isPastCaches && head % size == 0 && bytes > head + period) {
+    memcpy(to, pattern, head);
+    for (at = head; at + period <= bytes; at += period)
+      for (size_t part = 0; part < period; part += sizeof(__m128i))
+        _mm_stream_si128(reinterpret_cast<__m128i *>(to + at + part), _mm_load_si128(reinterpret_cast<const __m128i *>(pattern + part)));
+    _mm_sfence(); // other threads see these stores before what this one does next
+  }
+#else
+  (void)isPastCaches;
+#endif
+  size_t length = kPattern / period * period; // several periods at once: short copies are calls
+  for (size_t have = period; have < length; have += period) memcpy(pattern + have, pattern, period);
+  for (; at + length <= bytes; at += length) memcpy(to + at, pattern, length);
+  memcpy(to + at, pattern, bytes - at);
+}
+
+void copyItems(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &axis) {
+  if (axis.from == 0 && axis.to == int64_t(box.size))
+    return fillRow(to, from, box.size, size_t(axis.extent) * box.size, box.bytes >= kHuge);
+  switch (box.size) {
+  case 1: return copyRow<1>(to, from, axis);
+  case 2: return copyRow<2>(to, from, axis);
+  case 4: return copyRow<4>(to, from, axis);
+  case 8: return copyRow<8>(to, from, axis);
+  case 12: return copyRow<12>(to, from, axis);
+  case 16: return copyRow<16>(to, from, axis);
+  case 24: return copyRow<24>(to, from, axis);
+  default:
+    for (int64_t i = 0; i < axis.extent; ++i) memcpy(to + i * axis.to, from + i * axis.from, box.size);
+  }
+}
+
+/// Two axes of which each is the near one of one array, tile by tile.
+void copyTiles(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &source, const CopiedAxis &target) {
+  bool isTargetShort = target.extent < kTileEdge, isSourceShort = source.extent < kTileEdge;
+  int64_t targetStep = isTargetShort ? target.extent : isSourceShort ? kTileElements / source.extent : kTileEdge;
+  int64_t sourceStep = isTargetShort ? kTileElements / target.extent : isSourceShort ? source.extent : kTileEdge;
+  for (int64_t s = 0; s < source.extent; s += sourceStep)
+    for (int64_t t = 0; t < target.extent; t += targetStep) {
+      CopiedAxis inner = target, outer = source;
+      inner.extent = std::min(targetStep, target.extent - t);
+      outer.extent = std::min(sourceStep, source.extent - s);
+      if (inner.extent < outer.extent) std::swap(inner, outer); // the longer one within
+      unsigned char *tileTo = to + s * source.to + t * target.to;
+      const unsigned char *tileFrom = from + s * source.from + t * target.from;
+      for (int64_t i = 0; i < outer.extent; ++i) copyItems(tileTo + i * outer.to, tileFrom + i * outer.from, box, inner);
+    }
+}
+
+void copyBox(unsigned char *to, const unsigned char *from, const Box &box, std::vector<CopiedAxis> axes) {
+  auto distance = [](const CopiedAxis &axis) { return std::abs(axis.from); };
+  CopiedAxis target = axes.back(), source{};
+  axes.pop_back();
+  auto nearest = std::min_element(axes.begin(), axes.end(), [&](auto &a, auto &b) { return distance(a) < distance(b); });
+  bool isTiled = nearest != axes.end() && distance(*nearest) < distance(target);
+  if (isTiled) {
+    source = *nearest;
+    axes.erase(nearest);
+  }
+  std::vector<int64_t> index(axes.size());
+  for (;;) {
+    isTiled ? copyTiles(to, from, box, source, target) : copyItems(to, from, box, target);
+    size_t axis = axes.size();
+    for (; axis > 0; --axis) {
+      const CopiedAxis &moved = axes[axis - 1];
+      to += moved.to;
+      from += moved.from;
+      if (++index[axis - 1] < moved.extent) break;
+      to -= moved.to * moved.extent;
+      from -= moved.from * moved.extent;
+      index[axis - 1] = 0;
+    }
+    if (axis == 0) return;
+  }
+}
+
+/// Outermost in the target first; neighbors that both arrays go along in one stride are one axis.
+void mergeAxes(std::vector<CopiedAxis> &axes) {
+  std::erase_if(axes, [](const CopiedAxis &axis) { return axis.extent == 1; });
+  std::sort(axes.begin(), axes.end(), [](auto &a, auto &b) { return std::abs(a.to) > std::abs(b.to); });
+  for (size_t i = axes.size(); i-- > 1;) {
+    CopiedAxis &outer = axes[i - 1], &inner = axes[i];
+    if (outer.to != inner.to * inner.extent || outer.from != inner.from * inner.extent) continue;
+    outer = {outer.extent * inner.extent, inner.to, inner.from};
+    axes.erase(axes.begin() + int64_t(i));
+  }
+}
+
+} // namespace
+
+void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis> axes) {
+  Box box{static_cast<unsigned char *>(to), static_cast<const unsigned char *>(from), size, {}, size};
+  for (const CopiedAxis &axis : axes) box.bytes *= size_t(axis.extent);
+  if (box.bytes == 0) return;
+  mergeAxes(axes);
+  if (!axes.empty() && axes.back().to == int64_t(size) && axes.back().from == int64_t(size)) {
+    box.size *= size_t(axes.back().extent);
+    axes.pop_back();
+  }
+  if (axes.empty()) return copyMemory(to, from, box.size);
+  if (box.bytes < kMuch) return copyBox(box.to, box.from, box, std::move(axes));
+  // Threads take parts of the longest axis.
+  auto longest = std::max_element(axes.begin(), axes.end(), [](auto &a, auto &b) { return a.extent < b.extent; });
+  struct Shared {
+    Box box;
+    size_t cut;
+    int64_t rows;
+  } shared{std::move(box), size_t(longest - axes.begin()), 0};
+  shared.rows = std::max<int64_t>(1, int64_t(kPiece * size_t(longest->extent) / shared.box.bytes));
+  ChunkedWork work{};
+  work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
+  shared.box.axes = std::move(axes);
+  const volatile int32_t stop = 0;
+  work.run = [](void *data, int64_t number) {
+    const Shared &shared = *static_cast<Shared *>(data);
+    std::vector<CopiedAxis> axes = shared.box.axes;
+    CopiedAxis &axis = axes[shared.cut];
+    int64_t first = number * shared.rows;
+    axis.extent = std::min(shared.rows, axis.extent - first);
+    copyBox(shared.box.to + first * axis.to, shared.box.from + first * axis.from, shared.box, std::move(axes));
+  };
+  work.data = &shared;
+  work.stop = &stop;
+  runChunks(work, 0);
+}
+
+} // namespace qd::runtime
