@@ -31,9 +31,20 @@ class Builtin:
     def __name__(self) -> str:
         return self.name
 
+    def place(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The operands in their order, where some are given by name, and what else is given by name."""
+        rest = dict(named)
+        for name in _find_parameters(self.name)[len(operands) :]:
+            if name not in rest:
+                break
+            operands = (*operands, rest.pop(name))
+        return operands, rest
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if self._host is None:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
+        if named:
+            arguments, named = self.place(arguments, named)
         return self._host(*arguments, **named)
 
     def __reduce__(self) -> Any:
@@ -41,6 +52,19 @@ class Builtin:
 
     def __repr__(self) -> str:
         return f"<qd.{self.name}>"
+
+
+# The names that operands have in kernels.
+_PARAMETERS = {
+    "pow": ("base", "exponent"), "ldexp": ("x", "n"), "fma": ("x", "y", "z"), "select": ("cond", "x1", "x2"), "cast": ("obj", "dtype"),
+    "bit_cast": ("obj", "dtype"), "zero": ("x",), "one": ("x",), "frexp": ("x",), "max": (), "min": (),
+}  # fmt: skip
+_BY_COUNT = {"unary": ("x",), "binary": ("x1", "x2")}
+
+
+def _find_parameters(name: str) -> tuple[str, ...]:
+    row = OPERATORS.get(name)
+    return _PARAMETERS.get(name, () if row is None else _BY_COUNT[row.kind])
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,7 +163,11 @@ def _default_real(x: np.ndarray) -> np.ndarray:
 
 _TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
     ("frexp", _frexp, "Mantissa in [0.5, 1) and exponent."),
-    ("select", _elementwise(lambda c, x, y: np.where(c != 0, x, y)), "`x` where the condition holds, else `y`; both are evaluated."),
+    (
+        "select",
+        _elementwise(lambda c, x, y: np.where(c != 0, x, y)),
+        "`x` where the condition holds, else `y`; both are evaluated.",
+    ),
     ("cast", cast, "The value converted to a data type."),
     ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
     ("zero", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),

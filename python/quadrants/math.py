@@ -151,9 +151,9 @@ def determinant(m):
 
 
 @qd.pyfunc
-def inverse(m):
+def inverse(mat):
     """Inverse of a square matrix."""
-    return m.inverse()
+    return mat.inverse()
 
 
 @qd.pyfunc
@@ -163,9 +163,9 @@ def eye(n: qd.template()):
 
 
 @qd.pyfunc
-def vdir(angle):
+def vdir(ang):
     """The unit vector at an angle."""
-    return qd.Vector([qd.cos(angle), qd.sin(angle)])
+    return qd.Vector([qd.cos(ang), qd.sin(ang)])
 
 
 @qd.pyfunc
@@ -190,15 +190,15 @@ def fns(mask, base, offset):
 
 
 @qd.pyfunc
-def cmul(x, y):
+def cmul(z1, z2):
     """Product of two complex numbers."""
-    return qd.Vector([x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]])
+    return qd.Vector([z1[0] * z2[0] - z1[1] * z2[1], z1[0] * z2[1] + z1[1] * z2[0]])
 
 
 @qd.pyfunc
-def cconj(x):
+def cconj(z):
     """The complex conjugate."""
-    return qd.Vector([x[0], -x[1]])
+    return qd.Vector([z[0], -z[1]])
 
 
 @qd.pyfunc
@@ -208,9 +208,9 @@ def cinv(z):
 
 
 @qd.pyfunc
-def cdiv(x, y):
+def cdiv(z1, z2):
     """Quotient of two complex numbers."""
-    return cmul(x, cconj(y)) / y.dot(y)
+    return cmul(z1, cconj(z2)) / z2.dot(z2)
 
 
 @qd.pyfunc
@@ -242,16 +242,16 @@ def csqrt(z):
 
 
 @qd.pyfunc
-def rotation2d(angle):
+def rotation2d(ang):
     """The 2x2 matrix that turns counter-clockwise."""
-    c, s = qd.cos(angle), qd.sin(angle)
+    c, s = qd.cos(ang), qd.sin(ang)
     return qd.Matrix([[c, -s], [s, c]])
 
 
 @qd.pyfunc
-def rot_by_axis(axis, angle):
+def rot_by_axis(axis, ang):
     """The 4x4 matrix that turns row vectors about an axis."""
-    c, s = qd.cos(angle), qd.sin(angle)
+    c, s = qd.cos(ang), qd.sin(ang)
     n = axis / axis.norm()
     t = (1.0 - c) * n
     x = [c + t[0] * n[0], t[0] * n[1] + s * n[2], t[0] * n[2] - s * n[1], 0.0]

@@ -309,7 +309,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   }
   if (auto function = ir::findKind<ir::UnaryKind>(name)) return unary(*function, bind("qd." + name, arguments, "x")[0], name);
   if (!kind) fail(error::kSyntax, "'qd." + name + "' is not supported in kernels; " + describe(callee));
-  std::vector<Value> given = bind("qd." + name, arguments, "x1 x2");
+  std::vector<Value> given = bind("qd." + name, arguments, name == "pow" ? "base exponent" : "x1 x2");
   return binary(*kind, load(given[0]), given[1], name);
 }
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quadrants import _indices, _parameters
+from quadrants._builtins import Builtin
 from quadrants._container import ContainerMethods
 from quadrants._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from quadrants._struct import value_type_of
@@ -275,6 +276,8 @@ class Evaluator(Loops):
             meaning = meanings.BY_NAME.get(name)
             if meaning is None:
                 raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
+            if keywords and isinstance(function, Builtin):
+                arguments, keywords = function.place(arguments, keywords)
             return meaning(self, *arguments, **keywords)
         if isinstance(function, hosts.TYPES):
             return hosts.construct(function, arguments, keywords)
