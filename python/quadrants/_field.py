@@ -35,6 +35,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
             made = _declare(self._element_type, f"{self._name}.{which}", self._order, self._is_soa, (type(self),) * 3)
         else:  # the component of the companion
             made = next(other for part, other in zip(self._whole.vars, getattr(self._whole, which).vars, strict=True) if part is self)
+        made._shown_name = f"{self._shown_name}.{which}".lstrip(".")
         attach(self, which, made)
         return made
 
@@ -69,8 +70,7 @@ class ScalarField(Field):
         """The field itself, as the one component that it has."""
         return (self,)
 
-    def __repr__(self) -> str:
-        return "<qd.field>"
+    _kind_name = "qd.field"
 
 
 class MatrixField(Field):
@@ -131,6 +131,7 @@ class MatrixField(Field):
         place = self._byte_offset + (row * self.m + column) * component_stride
         made = ScalarField(self.dtype, (), extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
         made._element_type, made._name, made._order, made._leaf = self.dtype, f"{self._name}[{row}, {column}]", self._order, self._leaf
+        made._shown_name = made._name if self._shown_name else ""
         if self.has_grad():
             made.grad = self.grad.vars[row * self.m + column]  # type: ignore[union-attr]
         return made
@@ -138,6 +139,7 @@ class MatrixField(Field):
     def _declare_component(self, row: int, column: int) -> ScalarField:
         """The field of a component before there is memory."""
         made = _declare(self.dtype, f"{self._name}[{row}, {column}]", None, False, (ScalarField,))
+        made._shown_name = made._name if self._shown_name else ""
         made._whole, made._needs_grad = self, self._needs_grad
         return made
 
@@ -158,8 +160,9 @@ class MatrixField(Field):
         for number, part in enumerate(parts):
             part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())
 
-    def __repr__(self) -> str:
-        return f"<{self.n}x{self.m} qd.Matrix.field>"
+    @property
+    def _kind_name(self) -> str:
+        return f"{self.n}x{self.m} qd.Matrix.field"
 
 
 def field(
@@ -258,6 +261,7 @@ def _declare(element: Any, name: str, axes: tuple[int, ...] | None, is_soa: bool
     made = kind.__new__(kind)
     (_runtime.FieldBase if issubclass(kind, Field) else _runtime.NdarrayBase).__init__(made, dtype, element_shape, None)
     made._element_type, made._name = element, name or f"tmp{next(_numbers)}"
+    made._shown_name = name.removeprefix("<Struct>").lstrip(".")
     made._order, made._is_soa = axes, is_soa and math.prod(element_shape) > 1
     return made
 

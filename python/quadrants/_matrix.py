@@ -52,10 +52,11 @@ def unwrap(value: Any) -> Any:
 class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc]  # no ABC but in its stub
     """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
 
-    __slots__ = ("_array", "dtype")
+    __slots__ = ("_array", "_truth", "dtype")
     __hash__ = object.__hash__  # type: ignore[assignment]
     _array: np.ndarray
     dtype: DataType | None
+    _truth: Any  # of the result of a comparison: what its truth asks, `np.all` or `np.any`
 
     def __init__(self, arr: Any, dt: Any = None):
         rows = unwrap(arr)
@@ -99,6 +100,11 @@ class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc
         return self._array.shape
 
     shape = property(get_shape)
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The components as the NumPy array that holds them: what is written to it, the vector or matrix has."""
+        return self._array
 
     def __len__(self) -> int:
         return len(self._array)
@@ -160,11 +166,21 @@ class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc
             store(unwrap(target), ..., unwrap(result))
         return out[0] if out else result
 
+    def _compare(self, other: object, ufunc: Any, truth: Any) -> Any:
+        """Component by component; what has another shape is not equal."""
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        if np.shape(unwrap(other)) not in ((), self._array.shape):
+            return ufunc is np.not_equal
+        result = ufunc(self, other)
+        object.__setattr__(result, "_truth", truth)
+        return result
+
     def __eq__(self, other: object) -> Any:
-        return np.equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented  # type: ignore[call-overload]
+        return self._compare(other, np.equal, np.all)
 
     def __ne__(self, other: object) -> Any:
-        return np.not_equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented  # type: ignore[call-overload]
+        return self._compare(other, np.not_equal, np.any)
 
     def __repr__(self) -> str:
         return str(self)
@@ -182,9 +198,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc
         return (_make, (self._array.copy(), self.dtype))
 
     def __bool__(self) -> bool:
-        if self._array.size != 1:
+        truth = getattr(self, "_truth", None)
+        if self._array.size != 1 and truth is None:
             raise QuadrantsTypeError("a vector or matrix is no condition: use any() or all()")
-        return bool(self._array.reshape(-1)[0])
+        return bool((truth or np.all)(self._array))
 
     def __matmul__(self, other: Any) -> Any:
         return _matmul(self, other)

@@ -81,11 +81,10 @@ class Ndarray(ContainerMethods, _runtime.NdarrayBase):
 class ScalarNdarray(Ndarray):
     """An ndarray of scalars."""
 
-    def __init__(self, dtype: Any, shape: Any):
-        self._allocate(dtype, shape)
+    def __init__(self, dtype: Any, arr_shape: Any):
+        self._allocate(dtype, arr_shape)
 
-    def __repr__(self) -> str:
-        return "<qd.ndarray>"
+    _kind_name = "qd.ndarray"
 
 
 class VectorNdarray(Ndarray):
@@ -94,8 +93,14 @@ class VectorNdarray(Ndarray):
     def __init__(self, n: int, dtype: Any, shape: Any):
         self._allocate(_types.vector(n, dtype), shape)
 
-    def __repr__(self) -> str:
-        return f"<{self.element_shape[0]} {Layout.AOS} qd.Vector.ndarray>"
+    @property
+    def n(self) -> int:
+        """Components of an element."""
+        return self.element_shape[0]
+
+    @property
+    def _kind_name(self) -> str:
+        return f"{self.n} {Layout.AOS} qd.Vector.ndarray"
 
 
 class MatrixNdarray(Ndarray):
@@ -104,8 +109,19 @@ class MatrixNdarray(Ndarray):
     def __init__(self, n: int, m: int, dtype: Any, shape: Any):
         self._allocate(_types.matrix(n, m, dtype), shape)
 
-    def __repr__(self) -> str:
-        return f"<{self.element_shape[0]}x{self.element_shape[1]} {Layout.AOS} qd.Matrix.ndarray>"
+    @property
+    def n(self) -> int:
+        """Rows of an element."""
+        return self.element_shape[0]
+
+    @property
+    def m(self) -> int:
+        """Columns of an element."""
+        return self.element_shape[1]
+
+    @property
+    def _kind_name(self) -> str:
+        return f"{self.n}x{self.m} {Layout.AOS} qd.Matrix.ndarray"
 
 
 _CLASSES = (ScalarNdarray, VectorNdarray, MatrixNdarray)
@@ -181,7 +197,7 @@ def make_ndarray(element: Any, shape: Any, recipe: Recipe) -> Any:
         return made
 
     made = make()
-    made._name = name
+    made._name = made._shown_name = name
     if (needs_grad or needs_dual) and not made.dtype.is_real:
         raise QuadrantsRuntimeError(f"{made.dtype} is not supported for {_NEEDS_GRAD[rank]}")
     if needs_grad:

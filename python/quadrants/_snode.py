@@ -157,7 +157,7 @@ class SNode(NodeMethods):
         self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
         self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
         self._dimensions = dimensions
-        self._cell_size_bytes = self._offset_bytes_in_parent_cell = 0
+        self._cell_bytes = self._offset_bytes_in_parent_cell = 0
         self._extents: dict[int, int] = {}
         for axis, extent in sorted(self._levels):
             self._extents[axis] = self._extents.get(axis, 1) * extent
@@ -201,6 +201,13 @@ class SNode(NodeMethods):
         for _ in range(n):
             node = node._above if node is not None else None
         return node and node._face
+
+    @property
+    def _cell_size_bytes(self) -> int:
+        """Bytes from one cell to the next, with what has been placed so far."""
+        if not self._tree._is_final:
+            self._tree.root._measure()
+        return self._cell_bytes
 
     @property
     def _snode(self) -> SNode:
@@ -252,8 +259,8 @@ class SNode(NodeMethods):
             size, alignment = child._measure()
             child._offset_bytes_in_parent_cell = -(-end // alignment) * alignment
             end, widest = child._offset_bytes_in_parent_cell + size, max(widest, alignment)
-        self._cell_size_bytes = -(-end // widest) * widest
-        return self._cell_size_bytes * math.prod(self._dimensions), widest
+        self._cell_bytes = -(-end // widest) * widest
+        return self._cell_bytes * math.prod(self._dimensions), widest
 
     def _lay_out(self, buffer: _runtime.Buffer | None, start: int, steps: tuple[int, ...]) -> None:
         """Places the fields below; `steps` are the byte strides of the levels above."""
@@ -261,7 +268,7 @@ class SNode(NodeMethods):
         field = self._field()
         if self._kind == "dense":
             for child in self._children:
-                child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_size_bytes))
+                child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_bytes))
         elif field is not None and field._whole is None:
             item = field.dtype.size
             cell = item if field._is_soa else item * math.prod(field.element_shape)

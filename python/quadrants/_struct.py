@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _runtime, _types
 from ._container import Companions, Copies, Recipe
-from ._dtypes import to_memory_dtype, to_numpy_dtype, wrap_integer
+from ._dtypes import check_range, to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
 from ._source import caller_locals
@@ -218,6 +218,7 @@ def _convert(element: Any, value: Any) -> Any:
     if isinstance(value, (list, tuple, dict, Matrix, Struct, str)):
         raise TypeError(f"a member of type {element} cannot be set to {value!r}")
     if element.is_integral:
+        check_range(value, element)
         return wrap_integer(int(value), element)
     return to_numpy_dtype(element).type(value).item()
 
@@ -260,9 +261,18 @@ class Struct(metaclass=KernelClass):
         """Methods of the struct type."""
         return {} if self._type is None else self._type.methods
 
-    def to_dict(self) -> dict[str, Any]:
-        """Members as plain Python values: numbers, lists, dicts."""
-        return {name: _plain(value) for name, value in self.entries.items()}
+    def to_dict(self, include_methods: bool = False, include_ndim: bool = False) -> dict[str, Any]:
+        """Members as plain Python values: numbers, lists, dicts.
+
+        `include_methods` adds the methods under "__struct_methods", `include_ndim` the number of axes of each vector and matrix under
+        "__matrix_ndim"; both of structs inside, too.
+        """
+        made = {name: _plain(value, include_methods, include_ndim) for name, value in self.entries.items()}
+        if include_methods:
+            made[_METHODS] = dict(self.methods)
+        if include_ndim:
+            made["__matrix_ndim"] = {name: value.ndim for name, value in self.entries.items() if isinstance(value, Matrix)}
+        return made
 
     def __getitem__(self, name: str) -> Any:
         return self._entries[name]
@@ -352,9 +362,9 @@ class _FieldElement(UserDict[str, Any]):
         self.data[name][self._index] = value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, include_methods: bool, include_ndim: bool) -> Any:
     if isinstance(value, Struct):
-        return value.to_dict()
+        return value.to_dict(include_methods, include_ndim)
     return value.to_list() if isinstance(value, Matrix) else value
 
 
@@ -389,6 +399,11 @@ class StructField(Companions, Copies):
     def layout(self) -> tuple[int, ...] | None:
         """Axes from the outermost in memory to the innermost, or None when that is their own order."""
         return next(self._leaves()).layout
+
+    @property
+    def _offset(self) -> tuple[int, ...]:
+        """Lowest index of each axis."""
+        return next(self._leaves())._offset or (0,) * len(self.shape)
 
     @property
     def dtype(self) -> StructType:
@@ -455,18 +470,18 @@ class StructField(Companions, Copies):
         """A (nested) dict of member name to NumPy array."""
         return {name: member.to_numpy(copy=copy) for name, member in self.field_dict.items()}
 
-    def from_numpy(self, arrays: dict[str, Any]) -> None:
+    def from_numpy(self, array_dict: dict[str, Any]) -> None:
         """Copy from a (nested) dict that has an array for every member, or from a structured array."""
-        for name, array in [(name, arrays[name]) for name in self.field_dict]:
+        for name, array in [(name, array_dict[name]) for name in self.field_dict]:
             self.field_dict[name].from_numpy(array)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
         """A (nested) dict of member name to torch tensor."""
         return {name: member.to_torch(device, copy=copy) for name, member in self.field_dict.items()}
 
-    def from_torch(self, tensors: dict[str, Any]) -> None:
+    def from_torch(self, array_dict: dict[str, Any]) -> None:
         """Copy from a (nested) dict that has a tensor for every member."""
-        self.from_numpy(tensors)
+        self.from_numpy(array_dict)
 
     def to_dlpack(self, versioned: bool = False) -> Any:
         """Struct fields have no one data type: export their members."""
@@ -514,7 +529,8 @@ class StructField(Companions, Copies):
         return "struct ndarray" if factory == "ndarray" else factory, self._type, shape, recipe
 
     def __repr__(self) -> str:
-        return f"<qd.Struct.field {', '.join(self.field_dict)}>"
+        members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
+        return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if next(self._leaves())._is_placed() else 'not placed'}>"
 
 
 class StructNdarray(StructField):

@@ -74,9 +74,9 @@ class Tensor(Companions, Extents, Copies, _runtime.TensorBase):
     def _has(self, which: str) -> bool:
         return self._impl._has(which)
 
-    def fill(self, val: Any) -> None:
+    def fill(self, value: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""
-        self._impl.fill(val)
+        self._impl.fill(value)
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, converting like an assignment."""

@@ -38,6 +38,15 @@ def check_size(count: int) -> None:
         warn(f"{text}: more than 144 are better kept in a field or an array", UserWarning)
 
 
+class _Shape(tuple[Any, ...]):
+    """Extents; called they are a list, for programs that ask the element types of ndarrays so."""
+
+    __slots__ = ()
+
+    def __call__(self) -> list[Any]:
+        return list(self)
+
+
 class MatrixType:
     """A vector or matrix type: a constructor, an annotation, and the element type of containers."""
 
@@ -57,10 +66,14 @@ class MatrixType:
         """Scalar type of the components; `int` and `float` follow the defaults of the current `init`."""
         return None if self._dtype is None else find_dtype(self._dtype)
 
+    def element_type(self) -> DataType | None:
+        """The same as `dtype`, for programs that ask the element types of ndarrays so."""
+        return self.dtype
+
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> _Shape:
         """(n,) of a vector, (n, m) of a matrix."""
-        return (self.n,) if self.ndim == 1 else (self.n, self.m)
+        return _Shape((self.n,) if self.ndim == 1 else (self.n, self.m))
 
     def __call__(self, *values: Any):
         """A host vector or matrix: from one scalar (fill), from all components, or from smaller vectors and scalars."""

@@ -6,12 +6,13 @@ import os
 import platform
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from ._container import ContainerMethods
 from ._init import Arch, __version_str__, cpu
+from ._interop import as_array
 
 _PLY_TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
@@ -148,14 +149,27 @@ def _frame_path(series_num: int, path: Any) -> str:
     return f"{str(path).removesuffix('.ply')}_{series_num:06d}.ply"
 
 
+_VTK_TYPES = {"float": ">f4", "double": ">f8", "int": ">i4", "long": ">i8", "unsigned_int": ">u4", "unsigned_long": ">u8"}
+
+
 def write_vtk(scalar_field: Any, filename: Any) -> None:
-    """Write a 2-D or 3-D `scalar_field` as a legacy VTK image (`filename`.vtk), point data "Data", big-endian."""
-    values = scalar_field.to_numpy()
+    """Write a 2-D or 3-D `scalar_field` as a legacy VTK image (`filename`.vtk), point data "Data", big-endian.
+
+    It may be any container of scalars, a NumPy array or a torch tensor. Raises TypeError for what is none, ValueError for other shapes.
+    """
+    given = getattr(scalar_field, "_impl", scalar_field)
+    if isinstance(given, ContainerMethods) and given.element_shape:
+        raise ValueError(f"The input field must be a 2D or 3D scalar field, got elements of shape {given.element_shape}")
+    values = as_array(given)
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"The input field must be a 2D or 3D scalar field, got a {type(given).__name__} of {values.dtype}")
     if values.ndim not in (2, 3):
         raise ValueError(f"The input field must be a 2D or 3D scalar field, got {values.ndim} axes")
     extents = " ".join(map(str, (*values.shape, 1)[:3]))
-    kind = {"f": "float" if values.itemsize < 8 else "double"}.get(values.dtype.kind, "long" if values.itemsize == 8 else "int")
-    stored = values.astype({"float": ">f4", "double": ">f8", "int": ">i4", "long": ">i8"}[kind])
+    kind = "float double".split()[values.itemsize >= 8] if values.dtype.kind == "f" else "int long".split()[values.itemsize == 8]
+    if values.dtype.kind == "u" and values.itemsize >= 4:
+        kind = f"unsigned_{kind}"
+    stored = values.astype(_VTK_TYPES[kind])
     header = f"""# vtk DataFile Version 3.0
 Quadrants field
 BINARY
@@ -171,7 +185,7 @@ LOOKUP_TABLE default
     Path(path).write_bytes(header.encode() + stored.tobytes(order="F"))  # VTK varies the first axis fastest
 
 
-def _print_environment() -> None:
+def diagnose() -> None:
     """Print what a report of a problem should say: versions, platform, processors, settings."""
     print(f"quadrants: {__version_str__}\npython: {sys.version}\nplatform: {platform.platform()}\nnumpy: {np.__version__}")
     torch = sys.modules.get("torch")
@@ -180,4 +194,4 @@ def _print_environment() -> None:
     print("\n".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("QD_")))
 
 
-diagnose = SimpleNamespace(main=_print_environment)
+diagnose.main = diagnose  # type: ignore[attr-defined]  # the name that programs for the reference call

@@ -40,17 +40,32 @@ bool readKey(Key &key, PyObject *object) {
 }
 } // namespace
 
+[[noreturn]] static void refuseKey(const TensorObject &object, const std::string &text) {
+  if (!object.tensor.isField) throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%s", text.c_str());
+  // Programs look for the words in brackets.
+  bool hasAxes = object.tensor.layout.rank() > 0;
+  throw support::Error(support::ErrorKind::Bounds, hasAxes ? text + " (Slicing is not supported on qd.field in this way)" : text);
+}
+
 void refuseRank(const TensorObject &object, int count) {
-  if (object.tensor.isField)
-    throwPython(PyExc_AssertionError, "Slicing is not supported on qd.field: %d indices for %d axes", count, object.tensor.layout.rank());
-  throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%dd ndarray indexed with %dd indices",
-              object.tensor.layout.rank(), count);
+  int rank = object.tensor.layout.rank();
+  std::string text =
+      std::to_string(rank) + "d " + (object.tensor.isField ? "field" : "ndarray") + " indexed with " + std::to_string(count) + "d indices";
+  refuseKey(object, rank ? text : text + "; its one element is [None]");
 }
 
 static std::string joinNumbers(const int64_t *values, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text.append(i ? ", " : "").append(std::to_string(values[i]));
   return text;
+}
+
+/// A value for an index that leaves axes open would be one for each of their elements: that is written with slices.
+[[noreturn]] static void refusePart(const TensorObject &object, const Key &key) {
+  std::string row = joinNumbers(key.index, key.rank);
+  for (int axis = key.rank; axis < object.tensor.layout.rank(); ++axis) row += ", :";
+  refuseKey(object, "index [" + joinNumbers(key.index, key.rank) + "] leaves axes open; one value for all elements there is written to [" +
+                        row + "]");
 }
 
 [[noreturn]] static void refuseBounds(const TensorObject &object, const Key &key) {
@@ -125,8 +140,11 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     if (!object.tensor.data) requireAlive(self);
     if (!object.tensor.buffer->isWritable()) throw support::Error(support::ErrorKind::Value, "the memory of the container is read-only");
     Key key;
-    if (!readKey(key, keyObject) || isPart(object, key)) {
-      Ref::adopt(PyObject_CallMethod(Ref::adopt(makeWindow(self, keyObject)).get(), "_assign", "O", value));
+    bool isIndex = readKey(key, keyObject);
+    if (!isIndex || isPart(object, key)) {
+      Ref window = Ref::adopt(makeWindow(self, keyObject));
+      Ref isTaken = Ref::adopt(PyObject_CallMethod(window.get(), isIndex ? "_assign_row" : "_assign", "O", value));
+      if (isTaken.get() == Py_False) refusePart(object, key);
       return 0;
     }
     unsigned char *address = findElement(object, key);
