@@ -33,7 +33,7 @@ def get_addr(f: qd.template(), I):  # noqa: E741
 
 @qd.func
 def _from_origin(f: qd.template(), I, k: qd.template()):  # noqa: E741
-    return I[k] - qd.static(f._offset[k] if f._offset is not None else 0)
+    return I[k] - qd.static(f._offset[k])
 
 
 @qd.func

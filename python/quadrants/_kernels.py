@@ -10,6 +10,7 @@ import numpy as np
 import quadrants as qd
 
 from ._interop import as_array
+from .algorithms._blocks import at
 
 _BLOCK = 64  # elements that `scan_add_inclusive` adds up on their own
 
@@ -78,10 +79,12 @@ def sort_stage(keys: qd.Template, use_values: int, values: qd.Template, N: int, 
     for group in range(invocations):
         first = k % p + group * 2 * k
         for i in range(first, first + qd.min(k, N - first - k)):
-            if i // (2 * p) == (i + k) // (2 * p) and keys[i] > keys[i + k]:
-                keys[i], keys[i + k] = keys[i + k], keys[i]
+            a, b = at(keys, i), at(keys, i + k)
+            if i // (2 * p) == (i + k) // (2 * p) and keys[a] > keys[b]:
+                keys[a], keys[b] = keys[b], keys[a]
                 if use_values != 0:
-                    values[i], values[i + k] = values[i + k], values[i]
+                    c, d = at(values, i), at(values, i + k)
+                    values[c], values[d] = values[d], values[c]
 
 
 @qd.kernel
@@ -94,17 +97,18 @@ def scan_add_inclusive(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32, sing
     for block in range((in_end - in_beg + _BLOCK - 1) // _BLOCK):
         total = qd.cast(0, arr_in.dtype)
         for i in range(in_beg + block * _BLOCK, qd.min(in_beg + (block + 1) * _BLOCK, in_end)):
-            total += arr_in[i]
-            arr_in[i] = total
+            place = at(arr_in, i)
+            total += arr_in[place]
+            arr_in[place] = total
         if qd.static(not single_block):
-            arr_in[in_end + block] = total
+            arr_in[at(arr_in, in_end + block)] = total
 
 
 @qd.kernel
 def uniform_add(arr_in: qd.Template, in_beg: qd.i32, in_end: qd.i32):
     """Add to each block of 64 in `arr_in[in_beg:in_end]` but the first one the sum of those before it, `arr_in[in_end + block - 1]`."""
     for i in range(in_beg + _BLOCK, in_end):
-        arr_in[i] += arr_in[in_end + (i - in_beg) // _BLOCK - 1]
+        arr_in[at(arr_in, i)] += arr_in[at(arr_in, in_end + (i - in_beg) // _BLOCK - 1)]
 
 
 @qd.func

@@ -89,6 +89,12 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   if (text == "shape") return tensorShape(toTensor(base));
   if (text == "size") return productOf(tensorShape(toTensor(base)).aggregate->items);
   if (text == "offset") return viewOffset(toTensor(base));
+  if (text == "_offset") {
+    auto type = mlir::cast<ir::TensorType>(toTensor(base).type);
+    std::vector<Value> firsts;
+    for (int64_t axis = 0; axis < type.getRank(); ++axis) firsts.push_back(makeObject(nb::int_(type.getFirst(axis))));
+    return makeTuple(std::move(firsts));
+  }
   if (text == "strides") return viewStrides(toTensor(base));
   if (text == "subview" || (text == "get_scalar_field" && findAttribute(base.object, name))) return makeMethod(base, name);
   if (text == "dtype" || text == "n" || text == "m" || text == "ndim" || text == "element_shape") {

@@ -258,6 +258,7 @@ Value FunctionBuilder::viewAttribute(const Value &view, nb::handle name) {
   llvm::StringRef text = toText(name);
   std::vector<Value> counts = listValues(listRanges(view), [](const Value &range) { return getCount(range); });
   if (text == "offset") return viewOffset(view);
+  if (text == "_offset") return makeTuple(std::vector<Value>(counts.size(), makeObject(nb::int_(0))));
   if (text == "strides") return viewStrides(view);
   if (text == "shape") return makeTuple(counts);
   if (text == "size") return productOf(counts);

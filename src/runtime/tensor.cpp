@@ -8,6 +8,7 @@ namespace qd::runtime {
 
 void Tensor::place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset) {
   layout::ByteRange bytes = layout::computeByteRange(newLayout);
+  if (bytes.begin == bytes.end) newByteOffset = 0; // no elements: they lie nowhere
   if (newByteOffset + bytes.begin < 0 || newByteOffset + bytes.end > int64_t(newBuffer->getSize()))
     throw support::Error(support::ErrorKind::Value, "the layout reaches outside of its buffer");
   layout = std::move(newLayout);

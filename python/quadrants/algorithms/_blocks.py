@@ -58,6 +58,12 @@ def specialise_folds(general: Any, name: str, doc: str | None = None, **fixed: A
 
 
 @qd.func
+def at(arr, i):
+    """The index of element i of an array: fields with an offset begin elsewhere than at 0."""
+    return i + qd.static(arr._offset[0])
+
+
+@qd.func
 def block_size(n):
     """Elements of a block: 256, more for arrays of which that would make more than MAX_BLOCKS."""
     return qd.max((n + (MAX_BLOCKS - 1)) // MAX_BLOCKS, 256)

@@ -11,7 +11,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import Constant, carrier, check_fold
+from ._blocks import Constant, at, carrier, check_fold
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 
 _DIGITS = 256
@@ -45,46 +45,49 @@ def _digit(key, dtype: Constant, bit: Constant):
 
 @qd.func(requires_top_level=True)
 def _pass(keys, to_keys, values, to_values, scratch, n, dtype: Constant, has_values: Constant, bit: Constant):
-    blocks = qd.max((n + (_BLOCK - 1)) // _BLOCK, 1)
+    blocks = (n + (_BLOCK - 1)) // _BLOCK
+    digits = qd.min(blocks, 1) * _DIGITS  # of no keys there are none to count: that scratch memory has no room for counts
     for block in range(blocks):
         for digit in range(_DIGITS):
-            scratch[block * _DIGITS + digit] = 0
+            scratch[at(scratch, block * _DIGITS + digit)] = 0
         for i in range(block * _BLOCK, qd.min((block + 1) * _BLOCK, n)):
-            slot = block * _DIGITS + _digit(keys[i], dtype, bit)
+            slot = at(scratch, block * _DIGITS + _digit(keys[at(keys, i)], dtype, bit))
             scratch[slot] = scratch[slot] + 1  # nobody else writes there: no atomic addition
     # Down each column: how many keys of the digit the blocks have up to here. The last row gives all of them, and then where they begin.
-    for digit in range(_DIGITS):
+    for digit in range(digits):
         count = qd.u32(0)
         for block in range(blocks):
-            count += scratch[block * _DIGITS + digit]
-            scratch[block * _DIGITS + digit] = count
+            slot = at(scratch, block * _DIGITS + digit)
+            count += scratch[slot]
+            scratch[slot] = count
     begin = qd.u32(0)
     qd.loop_config(serialize=True)
-    for digit in range(_DIGITS):
-        count = scratch[(blocks - 1) * _DIGITS + digit]
-        scratch[(blocks - 1) * _DIGITS + digit] = begin
+    for digit in range(digits):
+        slot = at(scratch, (blocks - 1) * _DIGITS + digit)
+        count = scratch[slot]
+        scratch[slot] = begin
         begin += count
-    for digit in range(_DIGITS):
-        first = scratch[(blocks - 1) * _DIGITS + digit]
+    for digit in range(digits):
+        first = scratch[at(scratch, (blocks - 1) * _DIGITS + digit)]
         for step in range(1, blocks):
-            block = blocks - step
-            scratch[block * _DIGITS + digit] = first + scratch[(block - 1) * _DIGITS + digit]
-        scratch[digit] = first
+            slot = at(scratch, (blocks - step) * _DIGITS + digit)
+            scratch[slot] = first + scratch[slot - _DIGITS]
+        scratch[at(scratch, digit)] = first
     for block in range(blocks):
         for i in range(block * _BLOCK, qd.min((block + 1) * _BLOCK, n)):
-            slot = block * _DIGITS + _digit(keys[i], dtype, bit)
+            slot = at(scratch, block * _DIGITS + _digit(keys[at(keys, i)], dtype, bit))
             position = qd.i32(scratch[slot])
             scratch[slot] = scratch[slot] + 1
-            to_keys[position] = keys[i]
+            to_keys[at(to_keys, position)] = keys[at(keys, i)]
             if qd.static(has_values):
-                to_values[position] = values[i]
+                to_values[at(to_values, position)] = values[at(values, i)]
 
 
 @qd.func(requires_top_level=True)
 def sort(
     keys, tmp_keys, values, tmp_values, scratch, n, key_dtype: Constant, has_values: Constant, end_bit: Constant, log256_max_n: Constant
 ):
-    """Sort `keys[0:n]` in place, ascending and stable, and move `values` along.
+    """Sort the first n elements of `keys` in place, ascending and stable, and move those of `values` along.
 
     Floats are ordered by their bits: -0.0 before 0.0, NaN at the end, NaN with a sign at the beginning.
 

@@ -7,7 +7,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import Constant, block_count, block_size, check_fold, identity, specialise_folds
+from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialise_folds
 from ._scan import scan_counts
 
 
@@ -16,7 +16,7 @@ def _starts_run(keys, i):
     """Whether element i begins a run. A NaN equals nothing, so that it is a run of its own."""
     result = True
     if i > 0:
-        result = keys[i] != keys[i - 1]
+        result = keys[at(keys, i)] != keys[at(keys, i - 1)]
     return result
 
 
@@ -29,18 +29,18 @@ def _store(scratch, slot, value, dtype: Constant):
     """Keeps a value of four or eight bytes in scratch memory of u32."""
     if qd.static(_is_wide(dtype)):
         bits = qd.bit_cast(value, qd.u64)
-        scratch[slot] = qd.u32(bits & qd.u64(0xFFFFFFFF))
-        scratch[slot + 1] = qd.u32(bits >> 32)
+        scratch[at(scratch, slot)] = qd.u32(bits & qd.u64(0xFFFFFFFF))
+        scratch[at(scratch, slot + 1)] = qd.u32(bits >> 32)
     else:
-        scratch[slot] = qd.bit_cast(value, qd.u32)
+        scratch[at(scratch, slot)] = qd.bit_cast(value, qd.u32)
 
 
 @qd.func
 def _load(scratch, slot, dtype: Constant):
     if qd.static(_is_wide(dtype)):
-        return qd.bit_cast(qd.u64(scratch[slot]) | qd.u64(scratch[slot + 1]) << 32, dtype)
+        return qd.bit_cast(qd.u64(scratch[at(scratch, slot)]) | qd.u64(scratch[at(scratch, slot + 1)]) << 32, dtype)
     else:
-        return qd.bit_cast(scratch[slot], dtype)
+        return qd.bit_cast(scratch[at(scratch, slot)], dtype)
 
 
 @qd.func(requires_top_level=True)
@@ -59,11 +59,11 @@ def _reduce_by_key(
         count = qd.u32(0)
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
             count += qd.u32(_starts_run(keys_in, i))
-        scratch[block] = count
-    num_runs[0] = qd.i32(scan_counts(scratch, n))
+        scratch[at(scratch, block)] = count
+    num_runs[at(num_runs, 0)] = qd.i32(scan_counts(scratch, n))
     # What a block has of a run that began before it waits in scratch memory, behind the counts. A single block has nothing to keep.
     for block in range(block_count(n)):
-        run = qd.i32(scratch[block]) - 1
+        run = qd.i32(scratch[at(scratch, block)]) - 1
         total = value_dtype(qd.static(identity(op, value_dtype)))
         is_carried = block > 0
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
@@ -71,21 +71,21 @@ def _reduce_by_key(
                 if is_carried:
                     _store(scratch, block_count(n) + 2 * block, total, value_dtype)
                 elif run >= 0:
-                    values_out[run] = total
+                    values_out[at(values_out, run)] = total
                 is_carried = False
                 run += 1
-                keys_out[run] = keys_in[i]
-                total = values_in[i]
+                keys_out[at(keys_out, run)] = keys_in[at(keys_in, i)]
+                total = values_in[at(values_in, i)]
             else:
-                total = op(total, values_in[i])
+                total = op(total, values_in[at(values_in, i)])
         if is_carried:
             _store(scratch, block_count(n) + 2 * block, total, value_dtype)
         elif n > 0:
-            values_out[run] = total
+            values_out[at(values_out, run)] = total
     qd.loop_config(serialize=True)
     for block in range(1, block_count(n)):
-        run = qd.i32(scratch[block]) - 1
-        values_out[run] = op(values_out[run], _load(scratch, block_count(n) + 2 * block, value_dtype))
+        run = qd.i32(scratch[at(scratch, block)]) - 1
+        values_out[at(values_out, run)] = op(values_out[at(values_out, run)], _load(scratch, block_count(n) + 2 * block, value_dtype))
 
 
 reduce_by_key_add, reduce_by_key_min, reduce_by_key_max = specialise_folds(_reduce_by_key, "reduce_by_key_{}")

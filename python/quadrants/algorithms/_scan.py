@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import Constant, block_count, block_size, carrier, check_fold, identity, specialise_folds
+from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialise_folds
 from ._reduce import fold_blocks
 
 
@@ -14,8 +14,9 @@ def scan_counts(scratch, n):
     total = qd.u32(0)
     qd.loop_config(serialize=True)
     for block in range(block_count(n)):
-        count = scratch[block]
-        scratch[block] = total
+        slot = at(scratch, block)
+        count = scratch[slot]
+        scratch[slot] = total
         total += count
     return total
 
@@ -33,18 +34,18 @@ def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Con
     total = dtype(qd.static(identity(op, dtype)))
     qd.loop_config(serialize=True)
     for block in range(block_count(n)):
-        value = qd.bit_cast(scratch[block], dtype)
-        scratch[block] = qd.bit_cast(total, qd.static(carrier(dtype)))
+        value = qd.bit_cast(scratch[at(scratch, block)], dtype)
+        scratch[at(scratch, block)] = qd.bit_cast(total, qd.static(carrier(dtype)))
         total = op(total, value)
     for block in range(block_count(n)):
-        running = qd.bit_cast(scratch[block], dtype)
+        running = qd.bit_cast(scratch[at(scratch, block)], dtype)
         for i in range(block * block_size(n), qd.min((block + 1) * block_size(n), n)):
-            value = arr[i]
+            value = arr[at(arr, i)]
             if qd.static(inclusive):
                 running = op(running, value)
-                out[i] = running
+                out[at(out, i)] = running
             else:
-                out[i] = running
+                out[at(out, i)] = running
                 running = op(running, value)
 
 

@@ -19,7 +19,7 @@ from . import hosts, meanings, scalars, values
 from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
-_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim")
+_OF_CONTAINERS = ("fill", "size", "offset", "strides", "subview", "ndim", "_offset")
 
 
 class Accesses:
@@ -92,6 +92,8 @@ class Accesses:
             components = (f"_{name}{k}" for k in range(len(base.members)))  # of an unpacked vector these are members
             return tuple(base.members[part] for part in components if part in base.members)
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
+        if name == "_offset" and tensor is not None:
+            return tuple(tensor.origin or (0,) * len(tensor.shape))
         if tensor is not None and name in _OF_CONTAINERS[1:]:
             return meanings.part_attribute(tensor, name)
         if name == "grad" and self.tensor(base) is not None:
@@ -115,7 +117,7 @@ class Accesses:
             self.owners[id(value)] = (value, rule)
         if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
             self.check_member_type(base, name, value)
-            return np.array(hosts.cast_argument(value, options.default_fp if isinstance(value, float) else options.default_ip))
+            return np.array(hosts.cast_argument(name, value, options.default_fp if isinstance(value, float) else options.default_ip))
         if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
             return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)
