@@ -77,6 +77,7 @@ struct Input {
   bool isField = false; ///< tensor: a field, else an array (ndarray, NumPy, torch)
   bool isWritten = false;
   bool isUpdated = false; ///< tensor: by atomic operations
+  bool isSpread = false;  ///< tensor: written by iterations that run side by side, each of which takes its elements to be memory of its own
   /// Another input reaches the same memory, and the code knows. Without this, a field overlaps no other input of the launch, and an array
   /// that is updated none other that is.
   bool mayAlias = false;
@@ -111,7 +112,7 @@ struct SourcePlace {
 
 /// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
 struct Site {
-  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View };
+  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View, Recursion };
   struct Piece {
     std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;

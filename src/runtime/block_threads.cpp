@@ -110,6 +110,7 @@ public:
            bool together);
   void arrive(BlockThread &thread, Team &team);
   Team &getGrid() { return grid; }
+  void *getStack() const;
   /// The thread in another lane of the same group.
   BlockThread &getNeighbour(const BlockThread &thread, int lane);
   [[noreturn]] void enter();
@@ -154,6 +155,8 @@ struct BlockThread {
 thread_local Runner *running = nullptr;
 
 void enterThread() { running->enter(); }
+
+void *Runner::getStack() const { return static_cast<char *>(current->stack) + kGuardBytes; }
 
 Runner::~Runner() = default;
 
@@ -288,6 +291,11 @@ void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begi
     runner.run(context, function, begin, end, blockSize, sharedBytes, together != 0);
   } catch (const std::bad_alloc &) { KernelRun::from(context).failForMemory(); }
   running = outer;
+}
+
+std::pair<void *, size_t> getBlockThreadStack() {
+  if (!running) return {};
+  return {running->getStack(), kStackBytes - kGuardBytes};
 }
 
 void synchronizeThreads(QdKernelContext *, QdThread *shown, int32_t team) {

@@ -6,12 +6,18 @@
 
 #include "runtime/kernel_abi.h"
 
+#include <cstddef>
+#include <utility>
+
 namespace qd::runtime {
 
 /// Runs `function` for the iterations [begin, end), in blocks of `blockSize` threads; `begin` is a multiple of it. Threads of a last block
 /// that is not full are not there, and nobody waits for them. `together`: the threads of all blocks run in turn, not block after block.
 void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
                int32_t together);
+
+/// The stack of the thread of a block that the caller runs: its lowest address and its size. Null outside of blocks.
+std::pair<void *, size_t> getBlockThreadStack();
 
 /// What threads call while they run (see QdRuntimeApi).
 void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t team);

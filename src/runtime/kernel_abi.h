@@ -55,6 +55,8 @@ typedef struct QdRuntimeApi {
   uint64_t (*ballot)(QdKernelContext *context, QdThread *thread, int32_t vote);
   /* The number of the calling thread in the pool; 0 is the one that launched. */
   int32_t (*thread_index)(QdKernelContext *context);
+  /* How far down the stack of the calling thread may be used, with room left below for what the runtime does there. */
+  uint64_t (*stack_limit)(QdKernelContext *context);
 } QdRuntimeApi;
 
 struct QdKernelContext {

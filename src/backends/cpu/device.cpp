@@ -1,7 +1,10 @@
 // device.cpp: kernels as shared objects in this process, and the functions that they call.
 #include "backends/cpu/device.h"
 
+#include "backends/cpu/mapped_library.h"
 #include "runtime/block_threads.h"
+#include "runtime/fault_note.h"
+#include "runtime/stack_limit.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 #include "support/file.h"
@@ -53,6 +56,7 @@ struct Loop {
 
   void run(int64_t chunk) {
     int64_t begin = chunk * chunkSize;
+    runtime::InKernel inKernel(KernelRun::from(context).artifact); // the thread may be another one than that of the launch
     task(context, begin, std::min(iterations - begin, chunkSize) + begin, chunk);
   }
 };
@@ -121,17 +125,26 @@ const QdRuntimeApi kApi = {
     runtime::synchronizeThreads,
     runtime::shuffle,
     runtime::ballot,
-    [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); }};
+    [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); },
+    [](QdKernelContext *) { return runtime::getStackLimit(); }};
 
 //--- Machine code ---
 
 struct Library : runtime::LoadedKernel {
-  void *handle;
-  QdKernelFunction entry = reinterpret_cast<QdKernelFunction>(dlsym(handle, "qd_kernel"));
+  QdKernelFunction entry;
+  void *handle = nullptr;                ///< of a file
+  std::unique_ptr<MappedLibrary> mapped; ///< else
 
-  explicit Library(void *handle) : handle(handle) {}
-  ~Library() override { dlclose(handle); }
-  void run(KernelRun &run) override { entry(&run.context); }
+  explicit Library(void *handle) : entry(reinterpret_cast<QdKernelFunction>(dlsym(handle, "qd_kernel"))), handle(handle) {}
+  explicit Library(std::unique_ptr<MappedLibrary> library)
+      : entry(reinterpret_cast<QdKernelFunction>(library->find("qd_kernel"))), mapped(std::move(library)) {}
+  ~Library() override {
+    if (handle) dlclose(handle);
+  }
+  void run(KernelRun &run) override {
+    runtime::InKernel inKernel(run.artifact);
+    entry(&run.context);
+  }
 };
 
 /// A path of the file that nobody used before: the loader takes equal names for one library, and descriptors are used again.
@@ -170,11 +183,19 @@ public:
     const std::vector<uint8_t> &binary = artifact.binary;
     // A copy in memory, because a file that somebody truncates later would end the process with a bus error.
     support::File file = support::makeMemoryFile(binary.data(), binary.size());
-    if (!file) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
-    return openLibrary(makeUniquePath(file));
+    return file ? openLibrary(makeUniquePath(file)) : mapLibrary(binary);
   }
 
 private:
+  /// Without a file: a limit of the size of files counts those in memory, too, and some systems have none.
+  static std::unique_ptr<runtime::LoadedKernel> mapLibrary(const std::vector<uint8_t> &binary) {
+    std::unique_ptr<MappedLibrary> mapped = MappedLibrary::map(binary);
+    if (!mapped) throw Error(ErrorKind::Memory, std::string("no memory for a compiled kernel: ") + strerror(errno));
+    auto library = std::make_unique<Library>(std::move(mapped));
+    if (!library->entry) throw Error(ErrorKind::Format, "a compiled kernel has no entry");
+    return library;
+  }
+
   static std::unique_ptr<runtime::LoadedKernel> openLibrary(const std::string &path) {
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
@@ -221,6 +242,9 @@ std::string CpuDevice::describe() const {
 
 } // namespace
 
-std::unique_ptr<runtime::Device> makeDevice() { return std::make_unique<CpuDevice>(); }
+std::unique_ptr<runtime::Device> makeDevice() {
+  runtime::noteFaults();
+  return std::make_unique<CpuDevice>();
+}
 
 } // namespace qd::cpu
