@@ -160,7 +160,7 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
     Gives the error the attribute `code` when its message belongs to a family. Errors of other kinds, which may be a mistake of ours, and
     what Python code of the user raises keep all their frames.
     """
-    if not isinstance(error, (*_CLASSES.values(), ValueError, TypeError)):
+    if not isinstance(error, (*_CLASSES.values(), ValueError, TypeError)) and not hasattr(error, "kernel_name"):
         return traceback
     frames = []
     is_ours = True
@@ -202,10 +202,11 @@ def warn(text: str, category: type[Warning]) -> None:
     warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
-def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False) -> Exception:
+def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_stack: bool = False, is_recursion: bool = False) -> Exception:
     """The exception for a check that failed while a kernel ran: `site` as for `format_site`, ``frames`` as for `compile_error`."""
     message = format_site(*site) + (call_stack(frames) if has_call_stack else "")
-    return _with_place(QuadrantsAssertionError(_format(message, frames)), frames)
+    kind = RecursionError if is_recursion else QuadrantsAssertionError
+    return _with_place(kind(_format(message, frames)), frames)
 
 
 def call_stack(frames: Sequence[Frame]) -> str:

@@ -124,8 +124,8 @@ void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread
   for (const artifact::SourcePlace &place : site.frames)
     append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
                                             place.endColumn)));
-  Ref error = call("quadrants._errors", "runtime_error", "OOi", makeSite(site, values, thread).get(), frames.get(),
-                   int(site.kind == artifact::Site::Kind::View));
+  Ref error = call("quadrants._errors", "runtime_error", "OOii", makeSite(site, values, thread).get(), frames.get(),
+                   int(site.kind == artifact::Site::Kind::View), int(site.kind == artifact::Site::Kind::Recursion));
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
   throw PythonError{};
 }

@@ -231,7 +231,11 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
   if (module.traits.hasGrids) return getLaunchField(field);
   // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
   llvm::Value *pointer = offsetBy(context, int64_t(field) * 8);
-  if (field == kFailed) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
+  if (field == kFailed) {
+    llvm::LoadInst *failed = builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
+    module.setAlias(failed, module.getScratchScope()); // it lies in no container either
+    return failed;
+  }
   if (field == kAlone)
     return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(context, offsetof(QdKernelContext, alone)), llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
@@ -285,10 +289,10 @@ llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *>
   llvm::SmallVector<llvm::Type *, 6> types;
   all.append(operands.begin(), operands.end());
   for (llvm::Value *operand : all) types.push_back(operand->getType());
-  llvm::Type *result = field == kAllocateTemporary             ? static_cast<llvm::Type *>(builder.getPtrTy())
-                       : field == kShuffle || field == kBallot ? builder.getInt64Ty()
-                       : field == kThreadIndex                 ? builder.getInt32Ty()
-                                                               : builder.getVoidTy();
+  llvm::Type *result = field == kAllocateTemporary                                     ? static_cast<llvm::Type *>(builder.getPtrTy())
+                       : field == kShuffle || field == kBallot || field == kStackLimit ? builder.getInt64Ty()
+                       : field == kThreadIndex                                         ? builder.getInt32Ty()
+                                                                                       : builder.getVoidTy();
   return builder.CreateCall(llvm::FunctionType::get(result, types, false), routine, all);
 }
 

@@ -140,8 +140,9 @@ public:
   int64_t columns = 1;
   llvm::Value *alone = nullptr; ///< see isAlone
   int task = 0;
-  llvm::Value *thread = nullptr; ///< QdThread, where threads of a block run on the processor
-  bool isInBlock = false;        ///< the function is that of one thread of a block
+  llvm::Value *thread = nullptr;     ///< QdThread, where threads of a block run on the processor
+  llvm::Value *stackLimit = nullptr; ///< i64, in functions that call themselves on the processor: addresses that they stay above
+  bool isInBlock = false;            ///< the function is that of one thread of a block
   llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
   uint32_t branch = 0;                                                            ///< of a grid's task: see artifact::DeviceTask
   /// Supplies what is defined outside of this function: places, containers and values of the enclosing task. False: it does not know.
@@ -152,6 +153,7 @@ public:
   std::function<void(ir::ReturnOp)> leaveKernel;
 
 private:
+  friend class AxisLoop;
   struct Scope {
     enum class Kind { Function, Loop, Iteration } kind;
     llvm::BasicBlock *exit;
@@ -165,10 +167,12 @@ private:
   void beginPiece();
   void endPiece();
 
-  // control.cpp
+  // loops.cpp, control.cpp
   void emitIf(ir::IfOp op);
   void emitFor(ir::ForOp op);
   unsigned chooseUnrolling(ir::ForOp op);
+  /// Rounds of an axis between two looks whether the launch was given up; 0: it is over soon.
+  unsigned choosePollInterval(ir::ForOp op, unsigned axis);
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   void emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);
@@ -229,6 +233,7 @@ private:
 
   // functions.cpp
   void emitCall(ir::CallOp op);
+  void leaveIfStackIsUsedUp(ir::CallOp op);
   Components emitInlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts);
   Components emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, llvm::ArrayRef<LaneKind> kinds);
 

@@ -6,6 +6,7 @@
 #include "codegen/llvm/body.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/MDBuilder.h"
 
 using namespace mlir;
 
@@ -13,12 +14,6 @@ namespace qd::codegen {
 
 /// Components that a region may compute under an empty mask before it is cheaper to jump over it.
 constexpr int64_t kCheapComponents = 12;
-
-/// Loops of bodies no larger than this take several rounds at a time.
-constexpr int64_t kUnrolledSize = 64;
-/// Rounds that are taken together: what they read is waited for together, but they fit the cache of instructions.
-constexpr int64_t kUnrolledTotal = 768;
-constexpr unsigned kMostUnrolledRounds = 16;
 
 //--- Masks ---
 
@@ -191,106 +186,6 @@ void BodyEmitter::emitLoopBody(Operation *op, Region &body, llvm::BasicBlock *ne
   branchTo(next);
 }
 
-void BodyEmitter::emitFor(ir::ForOp op) {
-  llvm::Value *before = mask;
-  function->addFnAttr(kHasInnerLoops);
-  llvm::BasicBlock *exit = makeBlock("for.end");
-  scopes.push_back({Scope::Kind::Loop, exit});
-  if (isDivergent(op)) scopes.back().live = makeLive("live.loop");
-  emitForAxis(op, 0, exit);
-  scopes.pop_back();
-  moveTo(exit);
-  narrowAfter(op, before);
-}
-
-void BodyEmitter::setUnrolling(llvm::Instruction *back, unsigned rounds) {
-  auto name = [&](llvm::StringRef text) { return llvm::MDString::get(module.ctx, text); };
-  llvm::MDNode *hint =
-      rounds == 1
-          ? llvm::MDNode::get(module.ctx, name("llvm.loop.unroll.disable"))
-          : llvm::MDNode::get(module.ctx, {name("llvm.loop.unroll.count"), llvm::ConstantAsMetadata::get(builder.getInt32(rounds))});
-  llvm::MDNode *hints = llvm::MDNode::getDistinct(module.ctx, {nullptr, hint});
-  hints->replaceOperandWith(0, hints);
-  back->setMetadata(llvm::LLVMContext::MD_loop, hints);
-}
-
-/// Long loops of a short body, on targets whose threads have nothing else to do while they wait. Short ones are unrolled altogether.
-/// How many rounds of an inner loop are taken at a time; 0: as LLVM sees fit.
-unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
-  int64_t size = module.getSize(op.getBody());
-  if (!module.traits.hasGrids || size > kUnrolledSize) return 0;
-  std::optional<int64_t> lower = ir::findInteger(op.getLower().back()), upper = ir::findInteger(op.getUpper().back());
-  if (lower && upper && *upper - *lower <= kUnrolledSize) return 0;
-  auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
-  if (module.containsDeep(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;
-  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMostUnrolledRounds);
-}
-
-void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) {
-  Type type = op.getLower()[axis].getType();
-  llvm::Type *llvmType = module.getType(type);
-  Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
-  Component step = op.getStep().empty() ? Component{llvm::ConstantInt::get(llvmType, 1)} : getScalar(op.getStep()[axis]);
-  LaneKind kind = step.kind.isUniform() ? lower.kind : LaneKind::varying();
-  bool uniformTest = lower.kind.isUniform() && upper.kind.isUniform() && step.kind.isUniform();
-  auto asKind = [&](const Component &component) { return kind.isVarying() ? toVector(component) : component.value; };
-  llvm::Value *slot = makeSlot(widen(llvmType, kind), "index");
-  builder.CreateStore(asKind(lower), slot);
-  llvm::Value *live = scopes.back().live, *before = mask;
-
-  llvm::BasicBlock *header = makeBlock("for"), *body = makeBlock("for.body"), *latch = makeBlock("for.next");
-  continueAt(header);
-  Component index = {builder.CreateLoad(widen(llvmType, kind), slot), kind};
-  if (live) {
-    llvm::Value *alive = loadMask(live);
-    mask = axis > 0 && before ? builder.CreateAnd(before, alive) : alive;
-  }
-  // A step that is no constant may go either way.
-  auto constantStep = dyn_cast<llvm::ConstantInt>(step.value);
-  auto test = [&](llvm::Value *at, llvm::Value *end, llvm::Value *by) {
-    llvm::Value *isBelow = emitBinary(ir::BinaryKind::lt, type, type, at, end);
-    if (constantStep && (type.isUnsignedInteger() || !constantStep->isNegative())) return isBelow;
-    llvm::Value *isAbove = emitBinary(ir::BinaryKind::gt, type, type, at, end);
-    if (constantStep) return isAbove;
-    return builder.CreateSelect(builder.CreateIsNeg(by), isAbove, isBelow);
-  };
-  llvm::Value *goesOn;
-  if (uniformTest) {
-    goesOn = test(index.value, upper.value, step.value);
-    if (live) goesOn = builder.CreateAnd(goesOn, isAny(mask));
-  } else {
-    mask = builder.CreateAnd(getMask(), test(toVector(index), toVector(upper), toVector(step)));
-    goesOn = isAny(mask);
-  }
-  builder.CreateCondBr(goesOn, body, done);
-  moveTo(body);
-  setValue(op.getBody().getArgument(axis), {index});
-  // Serial code may run long, and someone may press Ctrl-C.
-  if (lanes == 1 && axis == 0 && scopes.size() == 1) leaveIfCancelled();
-  if (axis + 1 == op.getRank())
-    emitLoopBody(op, op.getBody(), latch);
-  else
-    emitForAxis(op, axis + 1, latch);
-  moveTo(latch);
-  llvm::Value *by = asKind(step), *next = builder.CreateAdd(index.value, by);
-  // With a longer step the next index may not be representable: then the loop ends at its bound.
-  if (!(constantStep && (constantStep->isOne() || constantStep->isMinusOne())) && (uniformTest || kind.isVarying())) {
-    llvm::Value *end = asKind(upper);
-    llvm::Value *isDown = builder.CreateIsNeg(by);
-    if (type.isUnsignedInteger()) isDown = llvm::Constant::getNullValue(isDown->getType());
-    llvm::Value *distance = builder.CreateSelect(isDown, builder.CreateSub(index.value, end), builder.CreateSub(end, index.value));
-    llvm::Value *length = builder.CreateSelect(isDown, builder.CreateNeg(by), by);
-    next = builder.CreateSelect(builder.CreateICmpULE(distance, length), end, next);
-  }
-  builder.CreateStore(next, slot);
-  llvm::Instruction *back = builder.CreateBr(header);
-  if (unsigned rounds = axis + 1 == op.getRank() ? chooseUnrolling(op) : 0) {
-    setUnrolling(back, rounds);
-    module.wantsRegisters = true;
-  }
-  mask = before;
-}
-
 void BodyEmitter::emitWhile(ir::WhileOp op) {
   llvm::Value *before = mask;
   function->addFnAttr(kHasInnerLoops);
@@ -331,7 +226,10 @@ void BodyEmitter::leaveIfCancelled() {
   if (!module.traits.hasGrids) leaveIfFailed();
 }
 
-void BodyEmitter::leaveIfFailed() { emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leaveFailed); }
+void BodyEmitter::leaveIfFailed() {
+  emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leaveFailed, nullptr,
+           llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
 
 void BodyEmitter::emitDeparture(Operation *op, Scope::Kind target) {
   bool divergent = isDivergent(op);

@@ -6,6 +6,10 @@
 // places in memory or containers, whose addresses are known best where they come from.
 #include "codegen/llvm/body.h"
 
+#include "llvm/IR/MDBuilder.h"
+
+#include <cmath>
+
 using namespace mlir;
 
 namespace qd::codegen {
@@ -43,6 +47,45 @@ int64_t ModuleEmitter::getSize(Operation *op) {
   int64_t size = op->getNumResults() == 0;
   for (Type type : op->getResultTypes()) size += ir::isValue(type) ? ir::getComponentCount(type) : 1;
   return size;
+}
+
+/// Loops of less work than this are over soon.
+constexpr double kShortWork = 1 << 20;
+
+/// No more rounds than this; nothing where that is not known.
+static std::optional<double> getMostRounds(ir::ForOp loop) {
+  double rounds = 1;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+    std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
+    unsigned bits = loop.getLower()[axis].getType().getIntOrFloatBitWidth();
+    if (lower && upper)
+      rounds *= std::abs(double(*upper) - double(*lower));
+    else if (bits <= 16)
+      rounds *= std::exp2(bits);
+    else
+      return std::nullopt;
+  }
+  return rounds;
+}
+
+bool ModuleEmitter::isLong(ir::ForOp loop) {
+  std::optional<double> rounds = getMostRounds(loop);
+  return !rounds || *rounds * getWork(loop.getBody()) > kShortWork;
+}
+
+double ModuleEmitter::getWork(Region &region) {
+  // One that is being looked at, because a function calls itself, counts for 1.
+  auto [known, isNew] = works.try_emplace(&region, 1);
+  if (!isNew) return known->second;
+  double work = 0;
+  for (Operation &op : region.getOps()) {
+    ir::FuncOp callee = lookup(&op);
+    work += callee ? getWork(callee.getBody()) : double(getSize(&op));
+    auto loop = dyn_cast<ir::ForOp>(op);
+    double rounds = loop && !isLong(loop) ? *getMostRounds(loop) : 1;
+    for (Region &inner : op.getRegions()) work += rounds * getWork(inner);
+  }
+  return works[&region] = work;
 }
 
 bool ModuleEmitter::containsDeep(Region &region, llvm::function_ref<bool(Operation *)> matches) {
@@ -200,9 +243,24 @@ Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const Body
   return into.slots ? loadResults(*into.slots) : direct;
 }
 
+/// A call within a recursion. The address of a local tells how deep the stack is.
+void BodyEmitter::leaveIfStackIsUsedUp(ir::CallOp op) {
+  llvm::Value *address = builder.CreatePtrToInt(makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty());
+  auto fail = [&] {
+    callSite(kFail, module.getSite(op, inlinedCalls), {}, nullptr);
+    leaveFailed();
+  };
+  emitWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", fail, nullptr,
+           llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
+
 Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {
   llvm::Function *instance = module.getInstance(callee, kinds, lanes);
   llvm::SmallVector<llvm::Value *, 16> operands = {context};
+  if (module.watchesStack(callee)) {
+    if (stackLimit) leaveIfStackIsUsedUp(op);
+    operands.push_back(stackLimit ? stackLimit : callRuntime(kStackLimit, {}));
+  }
   if (lanes > 1) operands.push_back(getMask());
   for (Value argument : op.getArguments()) {
     if (isa<ir::RefType>(argument.getType())) {
@@ -218,7 +276,7 @@ Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const Bod
   llvm::Value *result = builder.CreateCall(instance, operands);
   if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::AssertOp>))
     leaveIfFailed();
-  else if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::WhileOp>))
+  else if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::WhileOp, ir::ForOp>))
     leaveIfCancelled();
   Components components;
   for (Value output : op.getOutputs())
@@ -242,6 +300,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
   };
   llvm::Type *pointer = llvm::PointerType::get(ctx, 0);
   llvm::SmallVector<llvm::Type *, 16> parameters = {pointer}, results;
+  if (watchesStack(callee)) parameters.push_back(llvm::Type::getInt64Ty(ctx));
   if (lanes > 1) parameters.push_back(llvm::FixedVectorType::get(llvm::Type::getInt1Ty(ctx), lanes));
   size_t position = 0;
   for (Type type : callee.getArgumentTypes()) {
@@ -260,6 +319,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
 
   BodyEmitter body(*this, instance, lanes, facts);
   unsigned next = 1;
+  if (watchesStack(callee)) body.stackLimit = instance->getArg(next++);
   if (lanes > 1) body.mask = instance->getArg(next++);
   position = 0;
   std::deque<LocalStorage> references;
@@ -284,6 +344,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
     body.setValue(parameter, std::move(components));
   }
   body.leaveFailed = [&] { body.builder.CreateRet(llvm::Constant::getNullValue(resultType)); };
+  if (isRecursive(callee)) body.leaveIfCancelled();
   LocalStorage *slots = body.makeResults(callee, facts);
   body.emitFunctionBody(callee, {slots, nullptr}, body.makeBlock("return"));
   llvm::Value *result = llvm::PoisonValue::get(resultType);

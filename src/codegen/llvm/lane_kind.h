@@ -73,4 +73,12 @@ inline LaneKind getCastKind(LaneKind operand, bool integersOnly, unsigned fromBi
   return integersOnly && toBits <= fromBits && toBits >= 32 ? operand : LaneKind::varying();
 }
 
+/// The kind of the index of a loop that begins at `lower`. It stays linear only where lane 0 is the last to reach an end: a lane that has
+/// reached its own counts on with the others, and a base that wraps around says nothing about them.
+inline LaneKind getIndexKind(LaneKind lower, LaneKind step, std::optional<int64_t> constantStep) {
+  if (!step.isUniform()) return LaneKind::varying();
+  if (lower.isUniform() || lower.isVarying()) return lower;
+  return constantStep && *constantStep != 0 && (*constantStep > 0) == (lower.getStride() > 0) ? lower : LaneKind::varying();
+}
+
 } // namespace qd::codegen

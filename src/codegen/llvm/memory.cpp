@@ -47,7 +47,8 @@ llvm::Value *BodyEmitter::fromMemory(Type scalar, llvm::Value *value) {
     llvm::Value *bits = builder.CreateShl(builder.CreateZExt(value, type->getWithNewBitWidth(32)), 16);
     return builder.CreateBitCast(bits, type->getWithNewType(builder.getFloatTy()));
   }
-  return scalar.isInteger(1) ? builder.CreateTrunc(value, type->getWithNewBitWidth(1)) : value;
+  // Other libraries may have any byte but 0 for true.
+  return scalar.isInteger(1) ? builder.CreateIsNotNull(value) : value;
 }
 
 llvm::Value *BodyEmitter::toMemory(Type scalar, llvm::Value *value) {

@@ -33,7 +33,8 @@ enum ApiField : unsigned {
   kSynchronize,
   kShuffle,
   kBallot,
-  kThreadIndex
+  kThreadIndex,
+  kStackLimit
 };
 
 class ModuleEmitter {
@@ -63,12 +64,18 @@ public:
   /// What a qd.call calls; null for other operations.
   ir::FuncOp lookup(mlir::Operation *op) const;
   bool isRecursive(ir::FuncOp function);
+  /// Whether instances of the function are told how much stack there is.
+  bool watchesStack(ir::FuncOp function) { return !traits.hasGrids && isRecursive(function); }
   /// Whether calls of the function are worth a function of their own.
   bool isOutlined(ir::FuncOp function);
   /// Operations of a region, counted by components, with those of the functions that it calls.
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
+  /// Operations that one run of a region takes, roughly; loops that are long, or of unknown length, count as one round.
+  double getWork(mlir::Region &region);
+  /// Whether a loop may run for long, besides what longer loops in it take.
+  bool isLong(ir::ForOp loop);
   /// Whether the region, or a function called from it, holds an operation that `matches`.
   bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);
 
@@ -123,6 +130,7 @@ private:
   std::map<std::vector<mlir::Operation *>, int> sites;
   llvm::DenseMap<mlir::Operation *, unsigned> callCounts;
   llvm::DenseMap<mlir::Region *, int64_t> sizes;
+  llvm::DenseMap<mlir::Region *, double> works;
   llvm::DenseMap<mlir::Operation *, bool> outlined, recursive;
   std::map<uint32_t, int> fieldScopes; ///< offset in the argument block → scope
   int arrayScope = -1, scratchScope = -1;

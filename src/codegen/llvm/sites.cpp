@@ -14,9 +14,17 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   auto [entry, isNew] = sites.try_emplace(chain, int(artifact.sites.size()));
   if (!isNew) return entry->second;
   artifact::Site &site = artifact.sites.emplace_back();
+  for (Operation *place : chain) passes::collectPlaces(place->getLoc(), site.frames);
   auto assertion = dyn_cast<ir::AssertOp>(op);
   auto print = dyn_cast<ir::PrintOp>(op);
   using Kind = artifact::Site::Kind;
+  if (isa<ir::CallOp>(op)) {
+    site.kind = Kind::Recursion;
+    site.pieces.emplace_back().text =
+        "maximum recursion depth exceeded: the stack of the thread has no room for one more call. Let the calls "
+        "end earlier, or write them as a loop with a stack of its own";
+    return entry->second;
+  }
   site.kind = !print                ? Kind(assertion ? assertion.getKind() : uint32_t(Kind::Assert))
               : print.getToStderr() ? Kind::PrintError
                                     : Kind::Print;
@@ -38,7 +46,6 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
     piece.type = ir::getValueType(operands.front().getType());
     operands = operands.drop_front();
   }
-  for (Operation *place : chain) passes::collectPlaces(place->getLoc(), site.frames);
   return entry->second;
 }
 

@@ -157,7 +157,7 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
     llvm::Value *length = getLarger(at, at.CreateSelect(isDown, at.CreateNeg(step), step), one);
     llvm::Value *rounds = at.CreateSub(last, first);
     auto constant = dyn_cast<llvm::ConstantInt>(length);
-    if (!constant || !constant->isOne()) rounds = at.CreateUDiv(at.CreateAdd(rounds, at.CreateSub(length, one)), length);
+    if (!constant || !constant->isOne()) rounds = at.CreateAdd(at.CreateUDiv(at.CreateSub(rounds, one), length), one);
     axis.extent = at.CreateSelect(isSigned ? at.CreateICmpSGE(first, last) : at.CreateICmpUGE(first, last), zero, rounds);
     axes.push_back(axis);
   }

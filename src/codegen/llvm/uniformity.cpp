@@ -137,8 +137,11 @@ private:
 
   unsigned walkControl(ir::ForOp op) {
     bool uniformSteps = areUniform(op.getStep());
-    for (auto [lower, index] : llvm::zip(op.getLower(), op.getBody().getArguments()))
-      values[index] = {uniformSteps ? getKind(lower) : LaneKind::varying()};
+    for (auto [axis, index] : llvm::enumerate(op.getBody().getArguments())) {
+      bool hasStep = !op.getStep().empty();
+      LaneKind step = hasStep ? getKind(op.getStep()[axis]) : LaneKind::uniform();
+      values[index] = {getIndexKind(getKind(op.getLower()[axis]), step, hasStep ? ir::findInteger(op.getStep()[axis]) : 1)};
+    }
     bool divergent = !areUniform(op.getLower()) || !areUniform(op.getUpper()) || !uniformSteps;
     // Lanes that are done with an inner axis wait for the others and take part in the next round of the outer one.
     bool waits = !areUniform(op.getLower().drop_front()) || !areUniform(op.getUpper().drop_front());

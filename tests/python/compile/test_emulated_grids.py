@@ -511,3 +511,32 @@ def test_fields_of_the_gpu_are_out_of_reach_of_a_program_on_the_processor() -> N
     with program, pytest.raises(ValueError, match="is on cuda:0"):
         total()
     assert total() == 8
+
+
+def test_any_byte_but_0_is_true() -> None:
+    @qd.kernel
+    def count(x: qd.types.ndarray(qd.u1, 1)) -> qd.i32:
+        total = 0
+        for i in x:
+            if x[i]:
+                total += 1
+        return total
+
+    numbers = np.tile(np.array([0, 1, 2, 4, 128, 255], np.uint8), 100)
+    assert count(numbers.view(bool)) == 500
+
+
+def test_inner_loops_that_have_ended_stay_ended() -> None:
+    @qd.kernel
+    def visit(count: qd.types.ndarray(), low: qd.types.ndarray(), high: qd.types.ndarray()) -> None:
+        for j in count:
+            for i in range(low[j], high[j]):
+                count[j] += 1
+            for i in range(low[j], high[j], 7):
+                count[j] += 1000
+
+    bounds = [(2**31 - 1, 0), (2**31 - 5, 2**31 - 1), (0, 100), (-(2**31), -(2**31) + 3), (2**31 - 3, -(2**31)), (7, 7)] * 20
+    low, high = np.ascontiguousarray(np.array(bounds, np.int32).T)
+    count = np.zeros(len(bounds), np.int32)
+    visit(count, low, high)
+    assert count.tolist() == [len(range(*pair)) + 1000 * len(range(*pair, 7)) for pair in bounds]

@@ -55,6 +55,145 @@ def test_endless_kernel_is_interrupted_and_the_next_launch_works(launch):
     assert five() == 5
 
 
+LONG_LOOPS = {
+    "nested": """
+    for i in x:
+        for j in range(m):
+            for k in range(m):
+                x[i] = x[i] * 3 + k
+""",
+    "constant bounds": """
+    for i in x:
+        for j in range(2**31 - 1):
+            for k in range(2**31 - 1):
+                x[i] = x[i] * 3 + k
+""",
+    "many short ones": """
+    for i in x:
+        for j in range(m):
+            for k in range(3000):
+                for l in range(3000):
+                    x[i] = x[i] * 3 + l
+""",
+    "ends of their own": """
+    for i in x:
+        for j in range(i, m - x[i] % 2):
+            for k in range(x[i] % 2, m):
+                x[i] = x[i] * 2 + k
+""",
+    "steps": """
+    for i in x:
+        for j in range(m, -m, -3):
+            for k in range(0, m, n):
+                for l in range(qd.i64(0), qd.i64(m) * m, 5):
+                    x[i] = x[i] * 3 + j
+""",
+    "step 0": """
+    for i in x:
+        for k in range(0, m, n - 1):
+            x[i] = x[i] * 3 + k
+""",
+    "ndrange": """
+    for i in x:
+        for j, k, l in qd.ndrange(m, 1000, 1000):
+            x[i] = x[i] * 3 + k
+""",
+    "departures": """
+    for i in x:
+        for j in range(m):
+            for k in range(m):
+                if x[i] == k + 5:
+                    continue
+                if x[i] == 3 and k == 0:
+                    break
+                x[i] = x[i] * 2 + 4
+""",
+    "real func": """
+    for i in x:
+        x[i] = count(m)
+""",
+    "recursion": """
+    for i in x:
+        x[i] = calls(90)
+""",
+    "serial": """
+    qd.loop_config(serialize=True)
+    for i in range(1000):
+        for j in range(m):
+            x[i % 5] = x[(i + 1) % 5] * 3 + j
+""",
+    "widened": """
+    qd.loop_config(serialize=True)
+    for i in range(x.shape[0]):
+        for j in range(m):
+            for k in range(m):
+                x[i] = x[i] * 3 + k
+""",
+    "many iterations": """
+    for i, j, k in qd.ndrange(m, 1000, 1000):
+        x[k % 7] += 1
+""",
+    "block": """
+    qd.loop_config(block_dim=32)
+    for i in range(64):
+        s = qd.simt.block.SharedArray((32,), qd.i32)
+        for j in range(m):
+            for k in range(m):
+                s[i % 32] = s[i % 32] * 3 + k
+        qd.simt.block.sync()
+        x[i] = s[i % 32]
+""",
+}
+
+LONG_LOOP = """
+import os, signal, threading
+import numpy as np
+import quadrants as qd
+qd.init(arch=qd.cpu, offline_cache=False, log_level="error")
+A = qd.types.ndarray(dtype=qd.i32, ndim=1)
+
+@qd.real_func
+def count(m: qd.i32) -> qd.i32:
+    s = 0
+    for j in range(m):
+        for k in range(m):
+            s = s * 3 + k
+    return s
+
+@qd.real_func
+def calls(n: qd.i32) -> qd.i32:
+    s = n
+    if n > 1:
+        s = calls(n - 1) + calls(n - 2)
+    return s
+
+@qd.kernel
+def run(x: A, m: qd.i32, n: qd.i32):
+{loop}
+
+@qd.kernel
+def five() -> qd.i32:
+    return 5
+
+assert five() == 5
+for _ in range(2):
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        run(np.zeros(100, np.int32), 2**31 - 1, 1)
+        print("ran to its end")
+    except KeyboardInterrupt:
+        print("interrupted", five())
+"""
+
+
+@pytest.mark.parametrize("name", LONG_LOOPS)
+def test_long_loops_are_interrupted(name, tmp_path):
+    (tmp_path / "program.py").write_text(LONG_LOOP.replace("{loop}", LONG_LOOPS[name]))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted 5\n" * 2, "")
+
+
 def test_compiling_is_interrupted_at_the_next_statement():
     def stop(*_):
         raise KeyboardInterrupt

@@ -1,0 +1,152 @@
+"""Bounds of loops at the ends of their types, and loops that end at different times in iterations that run side by side."""
+
+import itertools
+
+import numpy as np
+import pytest
+from language_support import INTEGERS, NUMPY, define
+
+pytestmark = pytest.mark.usefixtures("on_every_backend")
+
+MOST_ROUNDS = 100
+
+
+def count_steps(first: int, last: int, step: int) -> int:
+    """As `len` of a range, which has no room for the longest ones."""
+    return max(0, -((first - last) // step))
+
+
+def list_bounds(name: str, step: int) -> np.ndarray:
+    """Pairs of bounds at and near the ends of the type whose loops are short; many are empty, with the ends the wrong way round."""
+    info = np.iinfo(NUMPY[name])
+    near = {info.min, info.min + 1, info.min + 5, 0, 1, 60, info.max - 70, info.max - 5, info.max - 1, info.max}
+    largest = min(info.max, 2**63 - 1)
+    near |= {largest - 70, largest - 5, largest - 1, largest}
+    values = sorted(value for value in near if info.min <= value <= largest)
+    chosen = [(a, b) for a, b in itertools.product(values, values) if count_steps(a, b, step) <= MOST_ROUNDS]
+    np.random.default_rng(5).shuffle(chosen)
+    return np.array(chosen, NUMPY[name])
+
+
+def count_rounds(source: str, bounds: np.ndarray, step: int, name: str) -> None:
+    """Compares the number of rounds of each iteration, and what they add up, with those of Python's `range`."""
+    low, high = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
+    count, total = np.zeros(len(bounds), np.int32), np.zeros(len(bounds), np.int64)
+    array = f"qd.types.ndarray(dtype=qd.{name}, ndim=1)"
+    text = f"""
+@qd.kernel
+def visit(count: qd.types.ndarray(dtype=qd.i32, ndim=1), total: qd.types.ndarray(dtype=qd.i64, ndim=1),
+          low: {array}, high: {array}, step: qd.i32, of: {array}):
+{source}
+"""
+    define(text)["visit"](count, total, low, high, step, np.full(len(bounds), abs(step), NUMPY[name]))
+    ranges = [range(int(a), int(b), step) for a, b in bounds]
+    np.testing.assert_array_equal(count, [len(r) for r in ranges])
+    np.testing.assert_array_equal(total, np.array([sum(r) % 2**64 for r in ranges], np.uint64).astype(np.int64))
+
+
+ROUND = """
+            count[j] += 1
+            total[j] += qd.cast(i, qd.i64)
+"""
+STEPS = {
+    "1": (1, ""),
+    "7": (7, ", 7"),
+    "-1": (-1, ", -1"),
+    "-7": (-7, ", -7"),
+    "run time 3": (3, ", qd.cast(step, {})"),
+    "run time -3": (-3, ", qd.cast(step, {})"),
+    "of its own": (3, ", of[j]"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_a_loop_that_has_ended_stays_ended_beside_others_that_go_on(name, step):
+    length, text = STEPS[step]
+    if name[0] == "u" and length < 0:
+        pytest.skip("an unsigned step is positive")
+    source = f"    for j in count:\n        for i in range(low[j], high[j]{text.format('qd.' + name)}):{ROUND}"
+    count_rounds(source, list_bounds(name, length), length, name)
+
+
+@pytest.mark.parametrize("loop", ["serial", "widened"])
+@pytest.mark.parametrize("name", ["i32", "i64", "u32", "u64"])
+def test_serial_loops_end_at_the_ends_of_their_type(name, loop):
+    source = f"    qd.loop_config(serialize=True)\n    for j in range(count.shape[0]):\n        for i in range(low[j], high[j]):{ROUND}"
+    if loop == "serial":  # not independent: elements of another iteration
+        source = source.replace("total[j] +=", "total[j] += 0 * total[0] +")
+    count_rounds(source, list_bounds(name, 1), 1, name)
+
+
+def test_nested_bounds_and_departures_do_not_bring_back_what_has_ended():
+    source = """
+    for j in count:
+        for i in range(low[j], high[j]):
+            if total[j] % 5 == 9:
+                break
+            if i == 2**31 - 1:
+                continue
+            for k in range(low[j], i):
+                for m in range(k, low[j]):
+                    count[j] += 1000000
+            count[j] += 1
+            total[j] += i
+"""
+    count_rounds(source, list_bounds("i32", 1), 1, "i32")
+
+
+def test_axes_of_an_inner_ndrange_end_at_the_ends_of_their_type():
+    bounds = list_bounds("i32", 1)
+    source = f"    for j in count:\n        for r, i, s in qd.ndrange(1, (low[j], high[j]), (j * 0, 1)):{ROUND}"
+    count_rounds(source, bounds, 1, "i32")
+    source = f"    for j in count:\n        for r, i in qd.ndrange((0, of[j]), (low[j], high[j])):{ROUND}"
+    count_rounds(source, bounds, 1, "i32")
+
+
+@pytest.mark.parametrize("top", [2**31 - 1, 2**31 - 2, 2**31 - 17])
+def test_bounds_that_go_from_iteration_to_iteration_in_one_step(top):
+    lanes = np.arange(40)
+    for sign in (1, -1):
+        low, high = top - 60 + sign * lanes, np.minimum(top - 30 + lanes % 7, 2**31 - 1)
+        source = f"    for j in count:\n        for i in range({top - 60} + {sign} * j, high[j]):{ROUND}"
+        count_rounds(source, np.stack([low, high], 1).astype(np.int32), 1, "i32")
+        source = f"    for j in count:\n        for i in range({top - 60} + {sign} * j, {top}):{ROUND}"
+        count_rounds(source, np.stack([low, np.full(40, top)], 1).astype(np.int32), 1, "i32")
+        low, high = -top + 60 + sign * lanes, np.full(40, -top - 1)
+        source = f"    for j in count:\n        for i in range({-top + 60} + {sign} * j, {-top - 1}, -1):{ROUND}"
+        count_rounds(source, np.stack([low, high], 1).astype(np.int32), -1, "i32")
+
+
+def test_an_empty_range_writes_nothing():
+    module = define("""
+@qd.kernel
+def visit(count: qd.types.ndarray(), low: qd.types.ndarray(), high: qd.types.ndarray(), x: qd.types.ndarray()):
+    for j in count:
+        for i in range(low[j], high[j]):
+            x[i] = 1.0
+            count[j] += 1
+""")
+    low, high, x = np.zeros(16, np.int32), np.full(16, 100, np.int32), np.zeros(100, np.float32)
+    low[3], high[3] = 2**31 - 1, 0
+    count = np.zeros(16, np.int32)
+    module["visit"](count, low, high, x)
+    assert count.tolist() == [100 * (j != 3) for j in range(16)] and x.sum() == 100
+
+
+@pytest.mark.parametrize(
+    "bounds", [(-(2**63), 2**63 - 1, 2**62), (2**63 - 1, -(2**63), -(2**62)), (-(2**31), 2**31 - 1, 2**30), (0, 2**63 - 1, 2**61)]
+)
+def test_parallel_loops_over_a_whole_type_have_the_rounds_of_a_range(bounds):
+    module = define("""
+@qd.kernel
+def visit(total: qd.types.ndarray(), low: qd.i64, high: qd.i64, step: qd.i64) -> qd.i32:
+    n = 0
+    for i in range(low, high, step):
+        n += 1
+        total[0] += i
+    return n
+""")
+    total = np.zeros(1, np.int64)
+    assert module["visit"](total, *bounds) == len(range(*bounds))
+    assert int(total[0]) % 2**64 == sum(range(*bounds)) % 2**64
