@@ -276,6 +276,10 @@ NB_MODULE(_runtime, m) {
   m.def(
       "note_saved", [](nb::handle tensor) { launch::noteSaved(tensor.ptr()); }, "tensor"_a,
       "From now on launches that write to the memory of this tensor of torch raise its version.");
+  m.def("has_saved", [] { return launch::hasSavedMemory; }, "Whether there may be such tensors.");
+  m.def(
+      "note_saved_write", [](nb::handle object) { launch::noteSavedWrite(object.ptr()); }, "object"_a,
+      "Raise the version of such tensors whose memory this container or array shares.");
   m.def("launch_count", [] { return launch::getState().launches; }, "Number of the last launch since init.");
   m.def(
       "set_write_watcher", [](nb::object watcher) { return bindings::exchange(launch::writeWatcher, std::move(watcher)); },

@@ -32,7 +32,7 @@ void noteSaved(PyObject *tensor) {
   hasSavedMemory = true;
 }
 
-void noteSavedWrites(const std::vector<Plan::Access> &accesses) {
+static void noteWrites(const std::vector<MemoryRange> &written) {
   std::map<PyObject *, Saved> &saved = getSaved();
   std::vector<Ref> changed;
   for (auto entry = saved.begin(); entry != saved.end();) {
@@ -43,14 +43,21 @@ void noteSavedWrites(const std::vector<Plan::Access> &accesses) {
     }
     auto [begin, end] = entry->second.range;
     ++entry;
-    bool isWritten = std::any_of(accesses.begin(), accesses.end(), [&](const Plan::Access &access) {
-      auto [first, last] = access.input->isWritten ? getMemoryRange(access.object) : MemoryRange();
-      return first < end && begin < last;
-    });
+    bool isWritten =
+        std::any_of(written.begin(), written.end(), [&](const MemoryRange &range) { return range.first < end && begin < range.second; });
     if (isWritten) changed.push_back(std::move(tensor));
   }
   hasSavedMemory = !saved.empty();
   for (const Ref &tensor : changed) call("quadrants._foreign", "raise_version", "O", tensor.get());
 }
+
+void noteSavedWrites(const std::vector<Plan::Access> &accesses) {
+  std::vector<MemoryRange> written;
+  for (const Plan::Access &access : accesses)
+    if (access.input->isWritten) written.push_back(getMemoryRange(access.object));
+  noteWrites(written);
+}
+
+void noteSavedWrite(PyObject *object) { noteWrites({getMemoryRange(object)}); }
 
 } // namespace qd::launch

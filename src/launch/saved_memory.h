@@ -12,5 +12,7 @@ void noteSaved(PyObject *tensor);
 inline bool hasSavedMemory = false;
 /// Before a launch.
 void noteSavedWrites(const std::vector<Plan::Access> &accesses);
+/// Something has written to this container or array.
+void noteSavedWrite(PyObject *object);
 
 } // namespace qd::launch

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _compile, _errors, _options, _parameters
+from quadrants import _compile, _errors, _foreign, _options, _parameters, _runtime
+from quadrants._interop import find_array
 from quadrants._source import get_source
 from quadrants.types.enums import AutodiffMode
 
@@ -46,11 +47,24 @@ def run(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], valid
     if _options.get("arch") == "cuda":
         what = "validation" if validates else "the derivative of a gradient"
         raise _errors.QuadrantsRuntimeError(f"{what} interprets kernels, which do not reach the memory of a GPU: use arch=qd.cpu")
-    flat = launch(kernel, _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords)), validates)
+    prepared = _compile.prepare(kernel, _parameters.bind(kernel.parameters, arguments, keywords))
+    arrays = [] if kernel.mode else _keep_saved(prepared)
+    flat = launch(kernel, prepared, validates)
+    for memory, before in arrays:
+        if not np.array_equal(memory, before):
+            _runtime.note_saved_write(memory)
     if flat is None:
         return None
     build = getattr(kernel, "build_result", None)  # a single scalar needs none
     return flat[0] if build is None else build(flat)
+
+
+def _keep_saved(arguments: tuple[Any, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The arrays among the arguments with what they hold, where torch may need that for a gradient."""
+    if not _runtime.has_saved():
+        return []
+    found = (find_array(value, "") if _foreign.is_tensor(value) or isinstance(value, np.ndarray) else None for value in arguments)
+    return [(memory, memory.copy()) for memory in found if memory is not None]
 
 
 def record(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Recorder:
