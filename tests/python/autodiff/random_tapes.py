@@ -194,7 +194,7 @@ class Run:
         self.bind()
 
     def bind(self) -> None:
-        """Gives every name what it stands for now."""
+        """Gives every name its current meaning."""
         scope, real = globals(), [buffer.real for buffer in self.buffers]
         for name in "abc":
             setattr(self.world, name, real[self.names[name]])
