@@ -58,7 +58,7 @@ void Session::addCompanions() {
       nb::cast<bool>(companion.attr("is_contiguous")()) ? layout.strides.clear()
                                                         : layout.strides.assign(layout.extents.size(), layout::kDynamic);
     uint32_t number = reader.addTensor(reader.getStep(path, PathStep::Kind::Attribute, name), companion, std::move(layout), isField);
-    artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = true;
+    artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = artifact.inputs[number].isSpread = true;
     companions[input] = number;
   }
   Builder builder(&ctx);

@@ -23,12 +23,21 @@ static mlir::Value findRoot(mlir::Value ref) {
   return ref;
 }
 
+/// Whether iterations of a parallel loop do it, or may: of a func it is not known who calls it.
+static bool isInParallel(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto loop = dyn_cast<ir::ForOp>(op); isa<ir::FuncOp>(op) || (loop && loop.getParallel())) return true;
+  return false;
+}
+
 void Session::markWrittenInputs() {
-  llvm::DenseSet<mlir::Value> written, updated;
+  llvm::DenseSet<mlir::Value> written, updated, spread;
   std::vector<std::pair<ir::CallOp, ir::FuncOp>> calls;
   llvm::StringMap<ir::FuncOp> funcs;
   for (auto func : module->getOps<ir::FuncOp>()) funcs[func.getSymName()] = func;
   module->walk([&](Operation *op) {
+    if (isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(op) && isInParallel(op))
+      spread.insert(findRoot(op->getOperand(isa<ir::StoreOp>(op) ? op->getNumOperands() - 1 : 0)));
     if (auto store = dyn_cast<ir::StoreOp>(op))
       written.insert(findRoot(store.getRef()));
     else if (isa<ir::AtomicOp, ir::CompareExchangeOp>(op))
@@ -41,12 +50,14 @@ void Session::markWrittenInputs() {
     changed = false;
     for (auto [call, func] : calls)
       for (auto [operand, parameter] : llvm::zip(call.getArguments(), func.getBody().getArguments()))
-        for (llvm::DenseSet<mlir::Value> *found : {&written, &updated})
-          if (isa<ir::RefType>(operand.getType()) && found->contains(parameter)) changed |= found->insert(findRoot(operand)).second;
+        for (llvm::DenseSet<mlir::Value> *found : {&written, &updated, &spread})
+          if (isa<ir::RefType>(operand.getType()) && found->contains(parameter) && (found != &spread || isInParallel(call)))
+            changed |= found->insert(findRoot(operand)).second;
   }
   for (auto [op, input] : tensorArguments) {
     bool isUpdated = updated.contains(op.getResult());
     artifact.inputs[input].isUpdated |= isUpdated;
+    artifact.inputs[input].isSpread |= spread.contains(op.getResult());
     artifact.inputs[input].isWritten |= isUpdated || written.contains(op.getResult());
   }
   reader.markOverlaps();

@@ -46,8 +46,9 @@ static PyObject *borrowBuffer(PyObject *, PyObject *object) {
     for (int axis = 0; axis < array.rank; ++axis)
       if (array.extents[axis] > 0) (array.strides[axis] < 0 ? begin : end) += array.strides[axis] * (array.extents[axis] - 1);
     auto giveBack = [](void *owner) { Py_DECREF(static_cast<PyObject *>(owner)); };
-    runtime::BufferRef buffer =
-        runtime::Buffer::borrow(array.data + begin, size_t(end - begin), array.isWritable, Py_NewRef(object), giveBack);
+    // Kernels take elements of different indices to be different memory where they write.
+    bool isWritable = array.isWritable && !array.hasSharedElements();
+    runtime::BufferRef buffer = runtime::Buffer::borrow(array.data + begin, size_t(end - begin), isWritable, Py_NewRef(object), giveBack);
     return Py_BuildValue("(NL)", wrapBuffer(buffer), static_cast<long long>(-begin));
   });
 }

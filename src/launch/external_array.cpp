@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <span>
+#include <vector>
 
 namespace qd::launch {
 
@@ -88,6 +91,46 @@ std::pair<unsigned char *, unsigned char *> ExternalArray::getRange() const {
   return {begin, end};
 }
 
+bool ExternalArray::hasSharedElements() const {
+  if (isPacked) return false;
+  using Axis = std::pair<int64_t, int64_t>; // distance of neighbours, extent
+  Axis axes[kMaxRank];
+  int count = 0;
+  int64_t elements = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (extents[axis] == 0) return false;
+    elements *= extents[axis];
+    if (extents[axis] > 1) axes[count++] = {std::abs(strides[axis]), extents[axis]};
+  }
+  std::sort(axes, axes + count);
+  // What slices and permutations make of an array: along each axis neighbours are as far apart as what lies within them reaches.
+  int64_t bytes = scalar ? int64_t(getByteSize(*scalar)) : 1, reach = bytes;
+  bool isNested = true;
+  for (const auto &[distance, extent] : std::span(axes, size_t(count))) {
+    isNested &= distance >= reach;
+    reach += distance * (extent - 1);
+  }
+  // Others are rare: a map of the bytes tells, or, where it would be very large, they are taken to overlap.
+  constexpr int64_t kLargestMap = int64_t(1) << 26;
+  if (isNested) return false;
+  if (reach > kLargestMap || elements > reach / bytes) return true;
+  std::vector<bool> isTaken(size_t(reach), false);
+  std::vector<int64_t> index(size_t(count), 0);
+  for (int64_t offset = 0;;) {
+    for (int64_t byte = offset; byte < offset + bytes; ++byte) {
+      if (isTaken[size_t(byte)]) return true;
+      isTaken[size_t(byte)] = true;
+    }
+    int axis = 0;
+    for (; axis < count && ++index[size_t(axis)] == axes[axis].second; ++axis) {
+      offset -= axes[axis].first * (axes[axis].second - 1);
+      index[size_t(axis)] = 0;
+    }
+    if (axis == count) return false;
+    offset += axes[axis].first;
+  }
+}
+
 /// Whether a tensor of torch stands for the negative of its memory, as the imaginary part of a conjugate does. Such a tensor is every other
 /// number of an array: only those that are not packed, or have one element, are asked.
 static bool isNegated(PyObject *object, const ExternalArray &array) {
@@ -165,8 +208,7 @@ bool readExternal(PyObject *object, ExternalArray &out) {
   out.strides = out.ownStrides;
   for (int64_t axis = tensor.rank - 1, packed = bytes; axis >= 0; packed *= tensor.extents[axis--])
     out.ownStrides[axis] = tensor.strides ? tensor.strides[axis] * bytes : packed;
-  out.isWritable = true; // but for an expanded tensor: one element in many places
-  for (int axis = 0; axis < out.rank; ++axis) out.isWritable &= out.ownStrides[axis] != 0 || out.extents[axis] <= 1;
+  out.isWritable = true;
   out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;
   out.isPacked = isPacked(out, bytes);
   return !hasNoStorage(object, out, bytes) && !isNegated(object, out);

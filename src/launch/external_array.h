@@ -24,6 +24,8 @@ struct ExternalArray {
 
   /// All bytes from the first element's to the last one's.
   std::pair<unsigned char *, unsigned char *> getRange() const;
+  /// Whether two elements have bytes in common: an axis of stride 0, or windows that overlap.
+  bool hasSharedElements() const;
 };
 
 /// Whether it is a tensor of torch, or of a library with the same C functions.

@@ -310,6 +310,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   // Strides of another library may lead to one element from several places.
   if (input.input->isAlone && input.hasStrides) return Fit::No;
   if (input.isWritten && !array.isWritable) return Fit::ReadOnly;
+  if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return Fit::Shared;
   if (input.seesGradients && lacksGradient(object)) return Fit::No; // it is made where arguments are prepared
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;

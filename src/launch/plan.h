@@ -45,7 +45,7 @@ struct PlanFrame {
   }
 };
 
-enum class Fit { Yes, No, ReadOnly };
+enum class Fit { Yes, No, ReadOnly, Shared };
 
 class Plan {
 public:

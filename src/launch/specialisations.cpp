@@ -70,6 +70,11 @@ bool Specialisations::accept(const std::shared_ptr<Specialisation> &candidate, F
   if (fit == Fit::ReadOnly)
     throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
                                                         candidate->getMisfit() + "', and the array that was passed is read-only");
+  if (fit == Fit::Shared)
+    throw support::Error(support::ErrorKind::Value,
+                         "kernel " + candidate->artifact.kernel + " writes its argument '" + candidate->getMisfit() +
+                             "' in parallel, and elements of the array that was passed share memory (an axis of stride 0, or windows that "
+                             "overlap): pass a copy");
   if (fit == Fit::No) return false;
   // The launch may have run Python code that changed the list.
   size_t position = candidate->position;

@@ -33,6 +33,14 @@ def add_up(x: qd.types.ndarray(dtype=qd.f32, ndim=1)) -> qd.f32:
     return total
 
 
+@qd.kernel
+def total_of(x: qd.types.ndarray()) -> qd.f32:
+    total = 0.0
+    for I in qd.grouped(x):
+        total += x[I]
+    return total
+
+
 VIEWS = {
     "packed": lambda a: a,
     "steps": lambda a: a[::2],
@@ -75,8 +83,45 @@ def test_reversed_arrays_and_broadcasts():
     for _ in range(2):
         assert add_up(one) == 7
     count_up(torch.ones(7))
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError, match="'x' in parallel, and elements of the array that was passed share memory"):
         count_up(one)
+
+
+def overlapping_arrays():
+    shared = np.lib.stride_tricks
+    yield shared.as_strided(np.zeros(1, np.float32), (1000,), (0,))
+    yield shared.as_strided(np.zeros(10, np.float32), (9, 2), (4, 4))
+    yield shared.as_strided(np.zeros(10, np.float32)[4:], (2, 2), (8, -8))
+    yield shared.sliding_window_view(np.zeros(10, np.float32), 3, writeable=True)
+    yield shared.as_strided(np.zeros(9, np.float32), (3, 4), (8, 4))
+    torch = pytest.importorskip("torch")
+    yield torch.zeros(10).unfold(0, 4, 1)
+    yield torch.zeros(3, 1).expand(3, 4)
+    yield torch.zeros(10).as_strided((3, 3), (2, 1))
+
+
+def test_arrays_whose_elements_share_memory_are_read_and_not_written():
+    for view in overlapping_arrays():
+        with pytest.raises(ValueError, match="'x' in parallel, and elements of the array that was passed share memory"):
+            count_up(view)
+        assert total_of(view) == view.sum() == 0
+        with pytest.raises(ValueError, match="read-only"):
+            count_up(qd.from_dlpack(view))
+
+
+def separate_arrays():
+    yield np.zeros((4, 6, 5), np.float32)[::-2, 1::3, ::-1]
+    yield np.zeros((4, 6, 5), np.float32).transpose(2, 0, 1)[1:3]
+    yield np.einsum("iij->ij", np.zeros((3, 3, 2), np.float32))
+    yield np.lib.stride_tricks.as_strided(np.zeros(9, np.float32), (2, 3), (8, 12))  # interleaved
+    yield np.lib.stride_tricks.as_strided(np.zeros(9, np.float32), (1, 3, 1), (0, 4, 0))
+    yield np.lib.stride_tricks.as_strided(np.zeros(9, np.float32), (0, 3), (0, 0))
+
+
+def test_arrays_with_any_strides_are_written_where_no_elements_share_memory():
+    for view in separate_arrays():
+        count_up(view)
+        assert (view == 1).all() and total_of(view) == view.size
 
 
 def test_read_only_arrays_are_read_and_not_written():
@@ -237,3 +282,35 @@ def test_the_gradient_of_a_tensor_comes_along(arch):
 
 def needing_gradient(x: qd.types.ndarray(needs_grad=True)):
     x[0] = 1
+
+
+@qd.kernel
+def count_truths(x: qd.types.ndarray(dtype=qd.u1, ndim=1), y: qd.types.ndarray(dtype=qd.u1, ndim=1), v: qd.types.ndarray()) -> qd.i32:
+    count = 0
+    for i in x:
+        if x[i]:
+            count += 1
+        count += 1000 * qd.cast(x[i], qd.i32) + 1000000 * (x[i] == True)  # noqa: E712
+        y[i] = x[i]
+        v[i] = qd.Vector([x[i], not x[i]])
+    return count
+
+
+@pytest.mark.parametrize("arch", ["cpu", "python"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "dlpack", "field"])
+def test_any_byte_but_0_is_true(library, arch):
+    qd.init(arch=getattr(qd, arch), log_level="error")
+    numbers = np.tile(np.array([0, 1, 2, 3, 4, 128, 254, 255], np.uint8), 5)
+    x, y, v = numbers.view(bool), np.zeros(40, bool), qd.Vector.ndarray(2, qd.u1, 40)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        x, y = torch.from_numpy(numbers).view(torch.bool), torch.from_numpy(y)
+    elif library == "dlpack":
+        x = qd.from_dlpack(x)
+    elif library == "field":
+        x = qd.ndarray(qd.u1, 40)
+        x.from_numpy(numbers.view(bool))
+    assert count_truths(x, y, v) == 35 * 1001001
+    assert np.asarray(y).view(np.uint8).tolist() == (numbers != 0).astype(np.uint8).tolist()
+    assert v.to_numpy().astype(np.int32).tolist() == [[int(n != 0), int(n == 0)] for n in numbers]
+    assert bool(qd.from_dlpack(numbers.view(bool))[2]) is True
