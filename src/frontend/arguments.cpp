@@ -36,6 +36,7 @@ void FunctionBuilder::bindKernelParameters() {
       if (kind == "template" && session.options.raiseOnTemplatedFloats && PyFloat_Check(argument.ptr()))
         fail(error::kType, "Floats not allowed as templated types.");
       binding.value = makeObject(argument, path);
+      if (kind == "array" || kind == "view") binding.value = withBoundary(binding.value, annotation);
       binding.value.hasRuntimeMembers = kind == "dataclass" || (session.python.isDataclassInstance(argument) && kind != "template");
       session.reader.read(path, argument);
     }

@@ -209,6 +209,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
     return withBoundary(makeArrayArgument(annotation, object, path), annotation);
   if (session.python.isInstance(annotation, session.python.structType)) return makeStructArgument(annotation, path);
   Value value = makeObject(object, path);
+  if (isArray) value = withBoundary(value, annotation);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
   session.reader.read(path, object);
   return value;

@@ -120,6 +120,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
 }
 
 void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &operands, std::string *key) {
+  if (key && value.isClamped) *key += "b";
   auto note = [&](char mark, const void *address) {
     if (key) *key += mark + std::to_string(reinterpret_cast<uintptr_t>(address)) + ";";
   };
@@ -136,7 +137,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     return note(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
   case Kind::Tensor:
-    if (key) *key += (value.isClamped ? "c" : "i") + std::to_string(value.input) + ";";
+    if (key) *key += "i" + std::to_string(value.input) + ";";
     if (!key && value.is(Kind::Argument)) operands.push_back(emit(value));
     return;
   case Kind::Computed:
@@ -170,6 +171,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
       place.isShared = caller && caller->isOuterVariable(shape);
       place.isElement = shape.isElement || place.isShared;
       place.isReadOnly = shape.isReadOnly;
+      place.isClamped = shape.isClamped;
       return place;
     }
     [[fallthrough]];

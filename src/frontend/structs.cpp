@@ -168,6 +168,7 @@ Value FunctionBuilder::structFieldMember(const Value &structField, nb::handle na
   Value member =
       makeObject(field, session.reader.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
   session.reader.read(member.path, field);
+  member.isClamped = structField.isClamped;
   return member;
 }
 

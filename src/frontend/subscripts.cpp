@@ -144,6 +144,7 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
   }
   Value place = makePlace(create<ir::ElementOp>(ir::RefType::get(type.getElement()), getInput(tensor), operands));
   place.isElement = true;
+  place.isClamped = tensor.isClamped;
   return place;
 }
 
@@ -211,6 +212,7 @@ Value FunctionBuilder::componentsOf(const Value &base, std::vector<int32_t> comp
 Value FunctionBuilder::placeOfComponent(const Value &base, ArrayRef<mlir::Value> indices) {
   Value place = makePlace(create<ir::ComponentOp>(ir::RefType::get(ir::getScalar(base.type)), base.ir, indices));
   place.isElement = base.isElement;
+  place.isClamped = base.isClamped;
   place.isShared = base.isShared;
   place.isReadOnly = base.isReadOnly;
   return place;
@@ -252,6 +254,9 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
   std::vector<int64_t> chosen[2] = {{0}, {0}};
   mlir::Value atRunTime[2];
   SmallVector<int64_t> shape;
+  auto placeWithin = [&](const Value &index, int64_t count) {
+    return base.isClamped ? clampIndex(index, makeObject(nb::int_(count))) : index;
+  };
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t size = type.getDimSize(axis);
     if (indices[axis].is(Kind::Range)) {
@@ -260,7 +265,7 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
         if (slice.sliceLength > size)
           fail(error::kIndex,
                "a slice of " + std::to_string(slice.sliceLength) + " components is longer than '" + ir::describe(type) + "'");
-        atRunTime[axis] = indexValue(slice.items[0], axis);
+        atRunTime[axis] = indexValue(placeWithin(slice.items[0], size - slice.sliceLength + 1), axis);
         chosen[axis].resize(size_t(slice.sliceLength));
         std::iota(chosen[axis].begin(), chosen[axis].end(), 0);
       } else {
@@ -271,7 +276,7 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     } else if (auto known = findInteger(indices[axis])) {
       chosen[axis] = {wrapIndex(*known, size, "'" + ir::describe(type) + "'")};
     } else {
-      atRunTime[axis] = indexValue(indices[axis], axis);
+      atRunTime[axis] = indexValue(placeWithin(indices[axis], size), axis);
     }
   }
   int64_t stride = rank == 2 ? type.getDimSize(1) : 1;
@@ -302,6 +307,7 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     Value result = makeAggregate(Kind::Components, std::move(places));
     result.type = VectorType::get(shape, type.getElementType());
     result.isReadOnly = base.isReadOnly;
+    result.isClamped = base.isClamped;
     result.aggregate->rowOf = std::move(rowOf);
     return result;
   }

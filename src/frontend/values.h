@@ -35,7 +35,7 @@ struct Value {
   bool isElement = false;         ///< place inside a container: augmented assignment is atomic
   bool isShared = false;          ///< place of a variable of the kernel's serial part
   bool isReadOnly = false;        ///< a parameter or loop variable of vector type: components cannot be assigned
-  bool isClamped = false;         ///< container: indices are moved into it
+  bool isClamped = false;         ///< container, or element of one: indices are moved into it
   bool isIndex = false;           ///< object: the index vector of an unrolled loop, whose components are known
   bool hasRuntimeMembers = false; ///< object: its scalar members are read at each launch
   Members members = Members::Unsaid;

@@ -339,7 +339,12 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
     """An array argument; the annotation says how many axes belong to the elements, which extents are known, whether there is a gradient."""
     if isinstance(value, (_runtime.NdarrayBase, _runtime.FieldBase)):
         tensor = tensor_of(value, label)
-    elif isinstance(value, StructField) or (array := find_array(value, label)) is None:
+    elif isinstance(value, StructField):
+        if getattr(annotation, "boundary", None) != "clamp":
+            return value
+        tensor = tensor_of(value)
+        tensor.owner = value
+    elif (array := find_array(value, label)) is None:
         return value
     else:
         element = getattr(annotation, "dtype", None)

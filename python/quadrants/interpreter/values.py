@@ -25,12 +25,15 @@ from .scalars import NAMES, cast, typed
 
 
 class Vec:
-    """A vector or matrix: an array with its components. Those of a swizzle are a copy; `home` says where they are from."""
+    """A vector or matrix: an array with its components. Those of a swizzle are a copy; `home` says where they are from.
 
-    __slots__ = ("data", "home")
+    With `clamps` indices are moved into it: it is an element of a container with that boundary.
+    """
 
-    def __init__(self, data: np.ndarray, home: tuple[np.ndarray, list[int]] | None = None) -> None:
-        self.data, self.home = scalars.adopt(data), home
+    __slots__ = ("data", "home", "clamps")
+
+    def __init__(self, data: np.ndarray, home: tuple[np.ndarray, list[int]] | None = None, clamps: bool = False) -> None:
+        self.data, self.home, self.clamps = scalars.adopt(data), home, clamps
 
     def __repr__(self) -> str:
         return f"{NAMES[self.data.dtype]}{self.data.tolist()}"
@@ -120,7 +123,7 @@ class Tensor:
             return StructValue({name: member.element(indices) for name, member in self.data.items()}, self.methods)
         part = self.data[(*indices, ...)]
         part = Rounding.of(part) if part.dtype == BF16_BITS else part
-        return Vec(part) if part.ndim else part
+        return Vec(part, clamps=self.clamps) if part.ndim else part
 
     def indices(self) -> Iterator[tuple[int, ...]]:
         """All indices, the last axis fastest."""
@@ -153,6 +156,8 @@ class Tensor:
             return self
         twin = copy.copy(self)
         twin.clamps = True
+        if isinstance(self.data, dict):
+            twin.data = {name: member.clamped(annotation) for name, member in self.data.items()}
         return twin
 
 
@@ -213,7 +218,7 @@ def view_of(tensor: Tensor, key: list[Any], lenient: bool = False) -> Any:
         at = next(position for position, item in enumerate(key) if item is Ellipsis)
         key = [*key[:at], *[slice(None)] * (rank + 1 - len(key)), *key[at + 1 :]]
     whole = [*key, *[slice(None)] * (rank - len(key))]
-    return View(tensor, key, list(_keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key))))
+    return View(tensor, key, list(_keys(whole, tensor.shape, lenient, tensor, lambda: _describe(tensor, key), tensor.clamps)))
 
 
 def _choose(part: slice, parent: int, first: int, lenient: bool) -> tuple[int, int, int]:
@@ -348,7 +353,12 @@ def _flat_indices(index: Any) -> list[Any]:
 
 
 def _keys(
-    flat: list[Any], shape: tuple[int, ...], lenient: bool, tensor: Tensor | None, describe: Callable[[], Exception]
+    flat: list[Any],
+    shape: tuple[int, ...],
+    lenient: bool,
+    tensor: Tensor | None,
+    describe: Callable[[], Exception],
+    clamps: bool,
 ) -> tuple[Any, ...]:
     """Indices from 0 that were checked; of slices of containers start, count and step.
 
@@ -358,17 +368,27 @@ def _keys(
     origin = tensor.origin if tensor is not None else None
     for item, extent, first in zip(flat, shape, origin or (0,) * len(shape), strict=True):
         if isinstance(item, slice):
-            keys.append(item if tensor is None else _choose(item, extent, first, lenient))
+            if tensor is not None:
+                keys.append(_choose(item, extent, first, lenient))
+            else:
+                keys.append(_slice_within(item, extent) if clamps and isinstance(item.start, np.generic) else item)
             continue
         number = int(item) - first
         if number < 0 and origin is None and not isinstance(item, np.generic):
             number += extent  # a constant counts from the end
-        if tensor is not None and tensor.clamps:
+        if clamps:
             number = max(min(number, extent - 1), 0)
         elif not 0 <= number < extent and not lenient:
             raise describe()
         keys.append(number if 0 <= number < extent else 0)
     return tuple(keys)
+
+
+def _slice_within(part: slice, extent: int) -> slice:
+    """As many components as a slice has, moved into the vector."""
+    length = int(part.stop) - int(part.start)
+    start = max(min(int(part.start), extent - length), 0)
+    return slice(start, start + length)
 
 
 def _describe(tensor: Tensor, flat: list[Any]) -> Exception:
@@ -393,7 +413,7 @@ def tensor_element(tensor: Tensor, index: Any, lenient: bool) -> Any:
         return view_of(tensor, flat, lenient)
     if lenient and 0 in tensor.shape:
         return Tensor(np.zeros(tensor.data.shape[len(tensor.shape) :], tensor.data.dtype), (), tensor.label).element(())
-    return tensor.element(_keys(flat, tensor.shape, lenient, tensor, lambda: _describe(tensor, flat)))
+    return tensor.element(_keys(flat, tensor.shape, lenient, tensor, lambda: _describe(tensor, flat), tensor.clamps))
 
 
 def component(vec: Vec, index: Any, lenient: bool) -> Any:
@@ -407,8 +427,8 @@ def component(vec: Vec, index: Any, lenient: bool) -> Any:
         index = ", ".join(str(int(item)) for item in flat)
         return QuadrantsAssertionError(f"Out of bound access to a [{', '.join(map(str, shape))}] matrix with index [{index}]")
 
-    part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, None, describe), ...)]
-    return part if part.ndim == 0 else Vec(part)
+    part = vec.data[(*_keys(flat, shape[: len(flat)], lenient, None, describe, vec.clamps), ...)]
+    return part if part.ndim == 0 else Vec(part, clamps=vec.clamps)
 
 
 def swizzle(vec: Vec, name: str) -> Any:

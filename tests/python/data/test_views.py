@@ -324,6 +324,82 @@ def test_clamped_indices_stay_in_the_view(annotation):
     assert run(np.arange(5, dtype=np.int32), 100) == 3
 
 
+CLAMPED = qd.types.ndarray(boundary="clamp")
+
+
+@pytest.mark.parametrize("shift", [-(2**31), -1, 0, 1, 2, 5, 2**31 - 1])
+def test_clamped_indices_stay_in_the_element(shift):
+    @qd.func
+    def bump(v: qd.template(), n):
+        v[n] += 100
+
+    @qd.real_func
+    def read(v: qd.math.vec2, n: qd.i32) -> qd.f32:
+        return v[qd.min(qd.max(n, 0), 1)]
+
+    @qd.kernel
+    def of_vectors(x: CLAMPED, n: qd.i32) -> qd.f32:
+        bump(x[1], n)
+        x[n][n] += 10
+        return read(x[1], n) + x[1][n] * 1000
+
+    @qd.kernel
+    def of_matrices(x: CLAMPED, n: qd.i32, out: qd.types.ndarray()):
+        x[1][n, n] += 100
+        x[1][1][n] += 1000
+        x[1][n, 1] += 10000
+        for i in out:
+            out[i] = x[1][i + n, 0]
+
+    at = min(max(shift, 0), 1)
+    x = qd.Vector.ndarray(2, qd.f32, 3)
+    x.from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2))
+    expected = x.to_numpy()
+    expected[1, at] += 100
+    expected[min(max(shift, 0), 2), at] += 10
+    assert of_vectors(x, shift) == expected[1, at] * 1001
+    assert x.to_numpy().tolist() == expected.tolist()
+    m = qd.Matrix.ndarray(2, 3, qd.f32, 3)
+    m.from_numpy(np.arange(18, dtype=np.float32).reshape(3, 2, 3))
+    expected, out, last = m.to_numpy(), np.zeros(20, np.float32), min(max(shift, 0), 2)
+    expected[1, at, last] += 100
+    expected[1, 1, last] += 1000
+    expected[1, at, 1] += 10000
+    of_matrices(m, shift, out)
+    assert m.to_numpy().tolist() == expected.tolist()
+    wrapped = (np.arange(20, dtype=np.int32) + np.int32(shift)).clip(0, 1)
+    assert out.tolist() == expected[1, wrapped, 0].tolist()
+
+
+def test_clamped_slices_of_an_element_stay_in_it():
+    @qd.kernel
+    def run(x: CLAMPED, n: qd.i32) -> qd.i32:
+        part = x[1][n : n + 2]
+        x[1][n : n + 2] += 10
+        return part[0] * 10 + part[1]
+
+    for n in (-7, 0, 1, 2, 3, 50):
+        x = qd.Vector.ndarray(4, qd.i32, 3)
+        x.from_numpy(np.tile(np.arange(4, dtype=np.int32), (3, 1)))
+        first = min(max(n, 0), 2)
+        assert run(x, n) == first * 10 + first + 1
+        assert x.to_numpy()[1].tolist() == [k + 10 * (first <= k < first + 2) for k in range(4)]
+
+
+def test_clamped_indices_stay_in_the_members_of_structs():
+    body = qd.types.struct(p=qd.math.vec3, m=qd.f32)
+
+    @qd.kernel
+    def run(x: CLAMPED, n: qd.i32):
+        x[n].p[n] += 1
+        x[n].m += 1
+
+    for n, element, component in ((-1, 0, 0), (7, 2, 2)):
+        x = body.ndarray(3)
+        run(x, n)
+        assert x.to_numpy()["p"].sum() == 1 == x.to_numpy()["p"][element, component] and x.to_numpy()["m"].tolist()[element] == 1
+
+
 @pytest.mark.host_memory
 def test_views_leave_for_other_libraries_without_a_copy():
     torch = pytest.importorskip("torch")
