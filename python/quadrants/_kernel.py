@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import copyreg
 import functools
+import linecache
 import math
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -131,7 +133,9 @@ def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Ke
         raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     found = scope[names[-1]]
-    return found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
+    kernel = found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
+    weakref.finalize(kernel.function.__code__, linecache.cache.pop, file, None).atexit = False  # the text goes with the code
+    return kernel
 
 
 def _reduce(kernel: Kernel) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from . import _logging, _runtime
 
 _MANY = 64
-_MAX_RECORDS = 10000
+_MAX_RECORDS = 2000
 
 
 class Loop(NamedTuple):
@@ -136,7 +136,7 @@ def compile_report() -> CompileReport:
     """What was compiled in this process, and what was taken from disk instead.
 
     Returns a tuple of `Version`s in the order in which they were made: stages with their times, why a version was not found on disk, its
-    size, what became of each parallel loop, and what gradients of sequential loops keep. Printed, it is a table. The latest 10000 versions
+    size, what became of each parallel loop, and what gradients of sequential loops keep. Printed, it is a table. The latest 2000 versions
     are kept, also beyond `qd.reset`.
 
     Example: `print(qd.compile_report())`

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants import _runtime
+from quadrants import _reports, _runtime
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +131,45 @@ def test_making_using_and_dropping_containers_does_not_grow(use: Callable[[], No
     before = _runtime.memory_use()
     assert grows(use, CYCLES[use]) < 1 << 19
     assert _runtime.memory_use() == before
+
+
+def define_on_a_field() -> None:
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def work() -> None:
+        for i in x:
+            x[i] += 1
+
+    work()
+
+
+def define_from_text() -> None:
+    assert qd.kernel_from_source("def work(n: qd.i32) -> qd.i32:\n    return n + 1\n")(3) == 4
+
+
+def define_with_a_mistake() -> None:
+    @qd.kernel
+    def work() -> qd.i32:
+        return 1 + "a"
+
+    with pytest.raises(qd.QuadrantsCompilationError):
+        work()
+
+
+@pytest.mark.host_memory
+@pytest.mark.parametrize("define", [define_on_a_field, define_from_text, define_with_a_mistake])
+def test_kernels_that_are_dropped_leave_nothing(define: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    qd.init(arch=qd.cpu, offline_cache_file_path=str(tmp_path), log_level="error")
+    monkeypatch.setattr(_reports, "_records", deque(maxlen=10))  # reports know the latest versions
+    for _ in range(500):  # tables of Python's own come to their size
+        define()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(200):
+        define()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 2 * 200  # a record or a text for each would be several blocks
 
 
 def test_launches_do_not_grow() -> None:
