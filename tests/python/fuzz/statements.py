@@ -26,7 +26,7 @@ class StatementGenerator(PythonGenerator):
         simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation, self.named_list]
         simple += [self.unchecked]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
-        nested += [self.match, self.items_loop, self.container_loop, self.local_function]
+        nested += [self.match, self.items_loop, self.container_loop, self.local_function, self.extreme_loop]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)
 
     def unchecked(self, depth: int) -> list[Statement]:
@@ -329,6 +329,29 @@ class StatementGenerator(PythonGenerator):
         self.loops.pop()
         return [*serial, Statement(f"for {name} in {values}:", body), *self.otherwise(depth)]
 
+    def extreme_loop(self, depth: int) -> list[Statement]:
+        """A loop that runs in order between bounds at the ends of a type, a few rounds or none, with steps that may differ, too."""
+        name, dtype = self.fresh("i"), self.random.choice(("i32", "i32", "i64"))
+        serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
+        a, b = (f"qd.cast({self.integer(1).text} & 3, qd.{dtype})" for _ in range(2))
+        top = 2**31 - 1 if dtype == "i32" else 2**63 - 1
+        bounds = [
+            f"{top} - {a}, {top}",
+            f"{top - 7} + {a}, {top}, 5 + {b}",
+            f"{top} - {a}, -{top} + {b}",
+            f"-{top} + {a}, {top} - {b}, -1 - {a}",
+            f"-{top} + {a}, -{top} - 1, -1",
+            f"-{top} - 1, -{top} + {a}, 1 + {b}",
+            f"({top} - {a} if {self.comparison(1).text} else {top - 2}), {top}",
+            f"-{top}, -{top} + ({a} if {self.comparison(1).text} else -1)",
+            f"{top} - {a}, {top} - 6, -2 - {b}",
+        ]
+        values = f"range({self.random.choice(bounds)})"
+        self.loops.append("sequential")
+        body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind(dtype), writable=False))
+        self.loops.pop()
+        return [*serial, Statement(f"for {name} in {values}:", body), *self.otherwise(depth)]
+
     def otherwise(self, depth: int) -> list[Statement]:
         """Sometimes an `else` of a loop."""
         return [Statement("else:", self.block(1, depth - 1))] if self.random.random() < 0.15 else []
@@ -511,15 +534,16 @@ class StatementGenerator(PythonGenerator):
                 member.use = ("read" if member.use != "none" else "none") if keep is None else member.use if member is keep else "none"
 
     def take_window(self) -> list[Statement]:
-        """A part of an array, under a name of its own."""
-        arrays = [c for c in self.containers if c.make in ("ndarray", "numpy", "torch") and self.is_line(c) and c.shape[0] > 4]
+        """A part of an array, or of a part of one, under a name of its own."""
+        arrays = [c for c in self.containers if c.make in ("ndarray", "numpy", "torch", "view") and self.is_line(c) and c.shape[0] > 4]
         if not arrays:
             return []
         array, name, first = self.random.choice(arrays), self.fresh("v"), self.random.randrange(3)
         count = self.random.randrange(2, array.shape[0] - first + 1)
-        window = Container(name, array.kind, (count,), "view", name, parent=array.name)
+        bounds = self.random.choice((f"[{first}:{first + count}]", f"[{first}:][:{count}]", f"[{first}::2]", "[::-1]", "[::-1][1::3]"))
+        count = len(eval(f"range({array.shape[0]}){bounds}"))
+        window = Container(name, array.kind, (count,), "view", name, parent=array.parent or array.name)
         self.containers.append(window)
-        bounds = self.random.choice((f"[{first}:{first + count}]", f"[{first}:][:{count}]"))
         return [Statement(f"{name} = {array.text}{bounds}")]
 
     def reduction(self, total: Variable) -> list[Statement]:
