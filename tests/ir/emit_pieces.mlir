@@ -55,7 +55,7 @@ qd.kernel @local [] attributes {argument_bytes = 8 : i32} {
 qd.kernel @early [] attributes {argument_bytes = 8 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
   %zero = qd.constant 0 : si32
-  %end = qd.constant 64 : si32
+  %end = qd.constant 1000000000 : si32
   qd.for (%zero) to (%end) : (si32) to (si32) {
   ^body(%i: si32):
     %place = qd.element %x[%i] : !qd.tensor<si32, [64], [4], 4>, si32 -> !qd.ref<si32>

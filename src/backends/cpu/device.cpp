@@ -1,7 +1,7 @@
 // device.cpp: kernels as shared objects in this process, and the functions that they call.
 #include "backends/cpu/device.h"
 
-#include "backends/cpu/mapped_library.h"
+#include "backends/cpu/device_library.h"
 #include "runtime/block_threads.h"
 #include "runtime/fault_note.h"
 #include "runtime/stack_limit.h"

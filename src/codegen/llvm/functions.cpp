@@ -5,6 +5,7 @@
 // because it needs to know the iteration, and what works with the threads of its block, because it needs to know those; so is what takes
 // places in memory or containers, whose addresses are known best where they come from.
 #include "codegen/llvm/body.h"
+#include "codegen/llvm/work.h"
 
 #include "llvm/IR/MDBuilder.h"
 
@@ -49,9 +50,6 @@ int64_t ModuleEmitter::getSize(Operation *op) {
   return size;
 }
 
-/// Loops of less work than this are over soon.
-constexpr double kShortWork = 1 << 20;
-
 /// No more rounds than this; nothing where that is not known.
 static std::optional<double> getMostRounds(ir::ForOp loop) {
   double rounds = 1;
@@ -70,7 +68,7 @@ static std::optional<double> getMostRounds(ir::ForOp loop) {
 
 bool ModuleEmitter::isLong(ir::ForOp loop) {
   std::optional<double> rounds = getMostRounds(loop);
-  return !rounds || *rounds * getWork(loop.getBody()) > kShortWork;
+  return !rounds || *rounds * getWork(loop.getBody()) > kWorkBetweenPolls;
 }
 
 double ModuleEmitter::getWork(Region &region) {
@@ -82,8 +80,11 @@ double ModuleEmitter::getWork(Region &region) {
     ir::FuncOp callee = lookup(&op);
     work += callee ? getWork(callee.getBody()) : double(getSize(&op));
     auto loop = dyn_cast<ir::ForOp>(op);
-    double rounds = loop && !isLong(loop) ? *getMostRounds(loop) : 1;
-    for (Region &inner : op.getRegions()) work += rounds * getWork(inner);
+    if (loop && isLong(loop)) {
+      work += kWorkBetweenPolls;
+      continue;
+    }
+    for (Region &inner : op.getRegions()) work += (loop ? *getMostRounds(loop) : 1) * getWork(inner);
   }
   return works[&region] = work;
 }

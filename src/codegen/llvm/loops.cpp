@@ -1,14 +1,16 @@
 // loops.cpp: `for` loops inside a task
 //
 // An index that all lanes share, or that goes from lane to lane in one step, is one scalar; a varying one is a vector. Where a scalar index
-// could come to its end in one lane and go on to wrap around for the sake of the others, each lane counts for itself besides, and stops at
-// its end.
+// could come to its end in one lane and go on to wrap around for the sake of the others, rounds are counted and compared with the number
+// that each lane has. Where that takes a division by what is no constant, a lane that is at its end keeps its index instead.
 //
 // A loop that may be long looks now and then whether the launch was given up. One with a uniform end runs in strips and looks between
 // them, so that the loop that LLVM sees has one exit and nothing in the way of its stores; others look in each round.
 #include "codegen/llvm/body.h"
+#include "codegen/llvm/work.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/MDBuilder.h"
 
 #include <cmath>
 
@@ -22,8 +24,6 @@ constexpr int64_t kUnrolledSize = 64;
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMostUnrolledRounds = 16;
 
-/// Operations, roughly, between two looks whether the launch was given up: some milliseconds.
-constexpr double kWorkBetweenPolls = 1 << 20;
 constexpr double kMostRoundsBetweenPolls = 1 << 16;
 
 void BodyEmitter::emitFor(ir::ForOp op) {
@@ -63,7 +63,12 @@ unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
 
 unsigned BodyEmitter::choosePollInterval(ir::ForOp op, unsigned axis) {
   if (module.traits.hasGrids || !module.isLong(op)) return 0;
-  double work = axis + 1 == op.getRank() ? module.getWork(op.getBody()) : 1;
+  // An axis within this one looks by itself when it is long.
+  double work = module.getWork(op.getBody());
+  for (unsigned inner = axis + 1; inner < op.getRank(); ++inner) {
+    std::optional<int64_t> first = ir::findInteger(op.getLower()[inner]), last = ir::findInteger(op.getUpper()[inner]);
+    work = std::min(first && last ? work * std::abs(double(*last) - double(*first)) : kWorkBetweenPolls, kWorkBetweenPolls);
+  }
   double most = std::min(kMostRoundsBetweenPolls, std::exp2(op.getLower()[axis].getType().getIntOrFloatBitWidth() - 1) - 1);
   return unsigned(std::clamp(kWorkBetweenPolls / std::max(work, 1.0), 1.0, most));
 }
@@ -89,16 +94,14 @@ public:
     isUnsigned = type.isUnsignedInteger();
     isDown = constantStep && !isUnsigned && constantStep->isNegative();
     isUnitStep = constantStep && (constantStep->isOne() || (isDown && constantStep->isMinusOne()));
-    countsByLane = !uniformTest && !(kind.isUniform() && isUnitStep);
+    countsRounds = !uniformTest && !kind.isUniform() && constantStep && !constantStep->isZero();
+    keepsIndex = !uniformTest && kind.isVarying() && !countsRounds;
   }
 
   void emit() {
-    slot = ownSlot = in.makeSlot(in.widen(llvmType, kind), "index");
+    slot = in.makeSlot(in.widen(llvmType, kind), "index");
     builder.CreateStore(asKind(lower), slot);
-    if (countsByLane && !kind.isVarying()) {
-      ownSlot = in.makeSlot(in.widen(llvmType), "index.own");
-      builder.CreateStore(in.toVector(lower), ownSlot);
-    }
+    if (countsRounds) beginCount();
     unsigned pollInterval = in.choosePollInterval(op, axis);
     if (uniformTest && pollInterval > 1)
       if (llvm::Constant *length = getStripLength(llvmType, constantStep, isUnsigned, pollInterval)) beginStrip(length);
@@ -162,9 +165,27 @@ private:
     llvm::BasicBlock *begin = in.makeBlock("strip.begin");
     builder.CreateCondBr(goesOnAt(at, upper.value), begin, done);
     in.moveTo(begin);
-    in.leaveIfCancelled();
-    llvm::Value *isLast = builder.CreateICmpULE(measure(at, upper.value, step.value).first, length);
-    stop = builder.CreateSelect(isLast, upper.value, isDown ? builder.CreateSub(at, length) : builder.CreateAdd(at, length));
+    llvm::AllocaInst *stopSlot = in.makeSlot(llvmType, "stop");
+    builder.CreateStore(upper.value, stopSlot);
+    auto cut = [&] {
+      in.leaveIfCancelled();
+      builder.CreateStore(isDown ? builder.CreateSub(at, length) : builder.CreateAdd(at, length), stopSlot);
+    };
+    // Most loops are over in one.
+    llvm::Value *isLonger = builder.CreateICmpUGT(measure(at, upper.value, step.value).first, length);
+    in.emitWhen(isLonger, "strip.cut", cut, nullptr, llvm::MDBuilder(in.module.ctx).createUnlikelyBranchWeights());
+    stop = builder.CreateLoad(llvmType, stopSlot);
+  }
+
+  /// How many rounds each lane has.
+  void beginCount() {
+    llvm::Value *first = in.toVector(lower), *end = in.toVector(upper), *by = in.toVector(step);
+    auto [distance, length] = measure(first, end, by);
+    llvm::Constant *none = llvm::Constant::getNullValue(distance->getType()), *one = llvm::ConstantInt::get(distance->getType(), 1);
+    if (!isUnitStep) distance = builder.CreateAdd(builder.CreateUDiv(builder.CreateSub(distance, one), length), one);
+    count = builder.CreateSelect(test(first, end, by), distance, none);
+    roundSlot = in.makeSlot(in.widen(llvmType), "round");
+    builder.CreateStore(none, roundSlot);
   }
 
   void beginRound() {
@@ -177,8 +198,8 @@ private:
       goesOn = goesOnAt(index.value, upper.value);
     } else {
       narrowToLive();
-      own = countsByLane && !kind.isVarying() ? builder.CreateLoad(in.widen(llvmType), ownSlot) : in.toVector(index);
-      unfinished = test(own, in.toVector(upper), in.toVector(step));
+      if (countsRounds) round = builder.CreateLoad(in.widen(llvmType), roundSlot);
+      unfinished = countsRounds ? builder.CreateICmpULT(round, count) : test(in.toVector(index), in.toVector(upper), in.toVector(step));
       in.mask = builder.CreateAnd(in.getMask(), unfinished);
       goesOn = in.isAny(in.mask);
     }
@@ -188,13 +209,26 @@ private:
   }
 
   void endRound() {
-    if (countsByLane)
-      builder.CreateStore(builder.CreateSelect(unfinished, advance(own, in.toVector(upper), in.toVector(step)), own), ownSlot);
-    llvm::Value *next = uniformTest ? advance(index.value, upper.value, step.value) : builder.CreateAdd(index.value, asKind(step));
-    if (!countsByLane || !kind.isVarying()) builder.CreateStore(next, slot);
+    if (countsRounds) builder.CreateStore(builder.CreateAdd(round, llvm::ConstantInt::get(round->getType(), 1)), roundSlot);
+    llvm::Value *next, *isOver = nullptr;
+    if (uniformTest) {
+      next = advance(index.value, upper.value, step.value);
+    } else if (keepsIndex) {
+      next = builder.CreateSelect(unfinished, advance(index.value, in.toVector(upper), in.toVector(step)), index.value);
+    } else if (countsRounds || isUnitStep) {
+      next = builder.CreateAdd(index.value, asKind(step));
+    } else {
+      // What is behind the last number is behind all ends.
+      auto add = isUnsigned ? llvm::Intrinsic::uadd_with_overflow : llvm::Intrinsic::sadd_with_overflow;
+      llvm::Value *sum = builder.CreateBinaryIntrinsic(add, index.value, step.value);
+      next = builder.CreateExtractValue(sum, 0), isOver = builder.CreateExtractValue(sum, 1);
+    }
+    builder.CreateStore(next, slot);
     // After the body, so that what it begins with is sure to run, and may leave the loop.
     if (polls) in.leaveIfCancelled();
-    llvm::Instruction *back = strip ? builder.CreateCondBr(goesOnAt(next, stop), header, strip) : builder.CreateBr(header);
+    llvm::Instruction *back = strip    ? builder.CreateCondBr(goesOnAt(next, stop), header, strip)
+                              : isOver ? builder.CreateCondBr(isOver, done, header)
+                                       : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? in.chooseUnrolling(op) : 0) {
       in.setUnrolling(back, rounds);
       in.module.wantsRegisters = true;
@@ -213,10 +247,12 @@ private:
   Component lower, upper, step, index;
   LaneKind kind = LaneKind::uniform(); ///< of the index
   llvm::ConstantInt *constantStep = nullptr;
-  bool uniformTest = false, isUnsigned = false, isDown = false, isUnitStep = false, countsByLane = false, polls = false;
-  llvm::Value *slot = nullptr, *ownSlot = nullptr, *own = nullptr; ///< of the index, and of those that lanes count by themselves
-  llvm::Value *unfinished = nullptr;                               ///< lanes that are not at their end in this round
-  llvm::Value *stop = nullptr;                                     ///< end of the strip
+  bool uniformTest = false, isUnsigned = false, isDown = false, isUnitStep = false, polls = false;
+  bool countsRounds = false, keepsIndex = false;     ///< what lanes do that end at different times (see above)
+  llvm::Value *slot = nullptr, *roundSlot = nullptr; ///< of the index, and of the number of the round
+  llvm::Value *round = nullptr, *count = nullptr;    ///< the number of the round, and how many each lane has
+  llvm::Value *unfinished = nullptr;                 ///< lanes that are not at their end in this round
+  llvm::Value *stop = nullptr;                       ///< end of the strip
 };
 
 void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) { AxisLoop(*this, op, axis, done).emit(); }

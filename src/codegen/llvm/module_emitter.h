@@ -72,9 +72,9 @@ public:
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
-  /// Operations that one run of a region takes, roughly; loops that are long, or of unknown length, count as one round.
+  /// Operations that one run of a region takes, roughly, or takes between two looks whether the launch was given up (work.h).
   double getWork(mlir::Region &region);
-  /// Whether a loop may run for long, besides what longer loops in it take.
+  /// Whether a loop may take more than kWorkBetweenPolls, and looks.
   bool isLong(ir::ForOp loop);
   /// Whether the region, or a function called from it, holds an operation that `matches`.
   bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);

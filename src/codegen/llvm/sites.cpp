@@ -21,8 +21,9 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   if (isa<ir::CallOp>(op)) {
     site.kind = Kind::Recursion;
     site.pieces.emplace_back().text =
-        "maximum recursion depth exceeded: the stack of the thread has no room for one more call. Let the calls "
-        "end earlier, or write them as a loop with a stack of its own";
+        "maximum recursion depth exceeded in the kernel " + artifact.kernel +
+        ": the stack of the thread has no room for one more call. Let the calls end earlier, or write them as "
+        "a loop with a stack of its own";
     return entry->second;
   }
   site.kind = !print                ? Kind(assertion ? assertion.getKind() : uint32_t(Kind::Assert))

@@ -13,6 +13,7 @@
 // What the loop needs from the task is computed again where that is free (constants, arguments, addresses); the rest crosses through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/task.h"
+#include "codegen/llvm/work.h"
 #include "passes/source_places.h"
 
 #include "llvm/IR/Constants.h"
@@ -25,6 +26,8 @@ namespace qd::codegen {
 constexpr uint64_t kMostChunks = 1024;
 /// Chunks of which there should be this many when they are not too small then, so that threads finish together.
 constexpr uint64_t kWantedChunks = 32;
+/// Usual chunks that a long one may take before it looks whether the launch was given up.
+constexpr uint64_t kChunksOfStrip = 16;
 /// Chunks are multiples of this, the largest number of lanes.
 constexpr uint64_t kChunkUnit = 16;
 
@@ -233,7 +236,7 @@ llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
   in.leaveFailed = [&] { in.builder.CreateRetVoid(); };
   if (drawsRandom) in.randomCalls = in.makeSlot(in.widen(in.builder.getInt32Ty()), "random.calls");
   beginChunk(in, chunk, privateCopies);
-  emitRuns(in, function->getArg(1), function->getArg(2));
+  emitStrips(in, function->getArg(1), function->getArg(2));
   endChunk(in, chunk);
   in.builder.CreateRetVoid();
   return function;
@@ -255,6 +258,26 @@ static llvm::Value *getIndex(llvm::IRBuilder<> &at, const Axis &axis, llvm::Valu
   auto *step = dyn_cast<llvm::ConstantInt>(axis.step.value);
   if (!step || !step->isOne()) index = at.CreateMul(index, axis.step.value, "", false, isSigned);
   return at.CreateAdd(axis.lower.value, index, "", false, isSigned);
+}
+
+/// Of loops with more iterations than kMostChunks chunks of the usual size chunks are longer, without a limit. They look from time to time
+/// whether the launch was given up.
+void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
+  llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "strip");
+  at.CreateStore(begin, slot);
+  llvm::BasicBlock *header = in.makeBlock("strips"), *strip = in.makeBlock("strip"), *done = in.makeBlock("strips.end");
+  in.continueAt(header);
+  llvm::Value *first = at.CreateLoad(at.getInt64Ty(), slot);
+  at.CreateCondBr(at.CreateICmpSLT(first, end), strip, done);
+  in.moveTo(strip);
+  llvm::Value *length = getSmaller(at, at.CreateSub(end, first), at.getInt64(uint64_t(plan.grain) * kChunksOfStrip));
+  llvm::Value *last = at.CreateAdd(first, length);
+  emitRuns(in, first, last);
+  at.CreateStore(last, slot);
+  in.leaveIfCancelled();
+  in.branchTo(header);
+  in.moveTo(done);
 }
 
 void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
@@ -324,6 +347,7 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     }
     useSums(in, 0);
     at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
+    if (module.getWork(loop.getBody()) >= kWorkBetweenPolls) in.leaveIfCancelled();
     in.branchTo(header);
     in.moveTo(done);
   };

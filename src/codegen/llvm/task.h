@@ -95,6 +95,7 @@ private:
   void callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize);
   std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
+  void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
   void emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
   llvm::Value *countAhead(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);

@@ -1,4 +1,4 @@
-#include "backends/cpu/mapped_library.h"
+#include "backends/cpu/device_library.h"
 
 #include <algorithm>
 #include <cerrno>

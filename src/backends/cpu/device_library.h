@@ -1,4 +1,4 @@
-// mapped_library.h: a compiled kernel in anonymous memory, where the system gives no file to load it from
+// device_library.h: a compiled kernel in anonymous memory, where the system gives no file to load it from
 #pragma once
 
 #include <cstdint>
