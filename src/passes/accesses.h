@@ -51,7 +51,8 @@ void demoteAtomic(ir::AtomicOp atomic);
 void demoteOwnAtomics(mlir::ModuleOp module);
 
 /// Does so with sums and products on elements that one iteration of a parallel loop updates alone, and in serial code.
-void demoteOwnUpdates(mlir::ModuleOp module);
+/// `containers`: of these only, by offset; null: of all.
+void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *containers = nullptr);
 
 /// Containers that functions touch, callees included; one for a module.
 class FunctionAccesses {

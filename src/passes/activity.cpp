@@ -35,6 +35,7 @@ Activity::Activity(ModuleOp module) {
 }
 
 bool Activity::mark(Value value) {
+  if (Operation *definition = value.getDefiningOp(); definition && definition->hasAttr(kPassive)) return false;
   return (isFloat(value.getType()) || isa<ir::TensorType>(value.getType())) && active.insert(value).second;
 }
 

@@ -70,6 +70,7 @@ public:
   mlir::ModuleOp module;
   const Activity &activity;
   bool hasFailed = false;
+  llvm::SmallVector<uint32_t> updated; ///< containers with an update that has no adjoint as an atomic operation, by offset
   int32_t trailCount = 0;
   bool isJoined = false; ///< the kernel's additions are done, too, and their adjoint is 1 (joined.h)
 

@@ -2,6 +2,7 @@
 #include "passes/adjoint_builder.h"
 
 #include "ir/attributes.h"
+#include "passes/same_elements.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -177,6 +178,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
   } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !ofOld && !op->hasAttr(kLost) && isOfContainer(op.getRef())) {
     emitBackwardExtremum(op, shadow, run);
   } else {
+    if (TensorArgumentOp container = findContainer(op.getRef())) functions.updated.push_back(container.getOffset());
     refuse(op, "an atomic " + Twine(getRow(kind).name) +
                    " of something that has a gradient cannot be differentiated: its adjoint needs the values in between; compute it in a "
                    "serial loop on a local variable");

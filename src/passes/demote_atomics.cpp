@@ -99,11 +99,14 @@ bool belongToOneIteration(ArrayRef<AtomicOp> atomics, Block *body) {
 
 } // namespace
 
-void demoteOwnUpdates(ModuleOp module) {
+void demoteOwnUpdates(ModuleOp module, const DenseSet<uint32_t> *containers) {
   FunctionAccesses functions(module);
   SmallVector<AtomicOp> own;
-  auto isUpdate = [](AtomicOp atomic) {
-    return llvm::is_contained({AtomicKind::add, AtomicKind::sub, AtomicKind::mul}, atomic.getAtomicKind()) && findElement(atomic.getRef());
+  auto isUpdate = [&](AtomicOp atomic) {
+    ElementOp element = findElement(atomic.getRef());
+    if (!element || !llvm::is_contained({AtomicKind::add, AtomicKind::sub, AtomicKind::mul}, atomic.getAtomicKind())) return false;
+    auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    return !containers || (container && containers->contains(container.getOffset()));
   };
   for (KernelOp kernel : module.getOps<KernelOp>()) {
     kernel.walk([&](AtomicOp atomic) {

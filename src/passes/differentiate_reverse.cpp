@@ -7,7 +7,9 @@
 #include "passes/adjoint_builder.h"
 #include "passes/joined.h"
 #include "passes/lost_values.h"
+#include "passes/promote_elements.h"
 #include "passes/remove_dead.h"
+#include "passes/same_elements.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -23,24 +25,105 @@ namespace {
 struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateReversePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    bool isChanged = false;
+    if (llvm::none_of(module.getOps<KernelOp>(), isReverse)) return;
+    OwningOpRef<ModuleOp> original = updatesElements(module) ? module.clone() : OwningOpRef<ModuleOp>();
+    Attempt plain = derive(module);
+    bool isGood = plain.isDerived || (original && !plain.lost.empty());
+    if (original && !plain.lost.empty()) isGood = keepOverwritten(module, *original, plain.lost) || plain.isDerived;
+    if (!isGood)
+      for (Diagnostic &problem : plain.problems) getContext().getDiagEngine().emit(std::move(problem));
+    if (!isGood || failed(refuseLostValues(module))) return signalPassFailure();
+  }
+
+  /// What came of taking the derivative.
+  struct Attempt {
+    bool isDerived = false;
+    SmallVector<uint32_t> lost;       ///< containers whose elements it needs, or may need, as they were before they were overwritten
+    std::vector<Diagnostic> problems; ///< of one that could not be taken
+  };
+
+  static bool isReverse(KernelOp kernel) {
+    auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
+    return mode && llvm::is_contained({"reverse", "replay", "joined"}, mode.getValue());
+  }
+
+  /// Whether the kernel may need what elements were before it changed them.
+  static bool updatesElements(ModuleOp module) {
+    Activity activity(module);
+    bool found = false;
+    for (KernelOp kernel : module.getOps<KernelOp>())
+      if (isReverse(kernel)) markOverwrittenLoads(kernel, activity);
+    module.walk([&](Operation *op) {
+      auto isElement = [](Value operand) { return isa<RefType>(operand.getType()) && isOfContainer(operand); };
+      auto atomic = dyn_cast<AtomicOp>(op);
+      bool isUpdate = atomic && isElement(atomic.getRef()) && (!atomic.use_empty() || !isSum(atomic));
+      found |= isUpdate || op->hasAttr(kLost) || op->hasAttr(kMayBeLost) || (isa<CallOp>(op) && llvm::any_of(op->getOperands(), isElement));
+      for (StringRef mark : {kLost, kMayBeLost, kKnownBefore}) op->removeAttr(mark);
+    });
+    return found;
+  }
+
+  static bool isSum(AtomicOp atomic) { return llvm::is_contained({AtomicKind::add, AtomicKind::sub}, atomic.getAtomicKind()); }
+
+  /// Keeps what is overwritten as variables are kept, if that gives the derivative all that it needs; first of few elements, then of more.
+  static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> lost) {
+    DenseSet<uint32_t> promoted;
+    auto add = [&](ArrayRef<uint32_t> more) {
+      const size_t before = promoted.size();
+      promoted.insert(more.begin(), more.end());
+      return promoted.size() != before;
+    };
+    add(lost);
+    bool isTaken = false;
+    for (Promotion promotion : {Promotion::Variables, Promotion::Rows})
+      for (bool goesOn = true; goesOn;) {
+        OwningOpRef<ModuleOp> copy = original.clone();
+        for (KernelOp kernel : copy->getOps<KernelOp>())
+          if (isReverse(kernel)) promoteElements(*copy, kernel, promoted, promotion);
+        Attempt attempt = derive(*copy);
+        if (attempt.isDerived && !hasLost(*copy)) {
+          module.getBodyRegion().takeBody(copy->getBodyRegion());
+          isTaken = true;
+        }
+        if (attempt.lost.empty()) return isTaken;
+        goesOn = add(attempt.lost);
+      }
+    return isTaken;
+  }
+
+  static bool hasLost(ModuleOp module) {
+    return module.walk([](Operation *op) { return op->hasAttr(kLost) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+  }
+
+  static Attempt derive(ModuleOp module) {
+    Attempt attempt;
+    auto keep = [&](Diagnostic &problem) { attempt.problems.push_back(std::move(problem)); };
+    ScopedDiagnosticHandler handler(module.getContext(), keep);
+    attempt.isDerived = succeeded(derive(module, attempt.lost));
+    if (!attempt.isDerived) return attempt;
+    module.walk([&](LoadOp op) {
+      if (!op->hasAttr(kLost) && !op->hasAttr(kMayBeLost)) return;
+      if (TensorArgumentOp container = findContainer(op.getRef())) attempt.lost.push_back(container.getOffset());
+    });
+    return attempt;
+  }
+
+  static LogicalResult derive(ModuleOp module, SmallVector<uint32_t> &updated) {
     for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
-      auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
-      if (!mode || !llvm::is_contained({"reverse", "replay", "joined"}, mode.getValue())) continue;
-      isChanged = true;
-      bool isJoined = mode.getValue() == "joined";
-      if (mode.getValue() == "replay") prepareReplay(module, kernel);
-      if (isJoined && failed(requireSum(module, kernel))) return signalPassFailure();
+      if (!isReverse(kernel)) continue;
+      StringRef mode = kernel->getAttrOfType<StringAttr>(kDerivative).getValue();
+      bool isJoined = mode == "joined";
+      if (mode == "replay") prepareReplay(module, kernel);
+      if (isJoined && failed(requireSum(module, kernel))) return failure();
       DenseMap<uint32_t, uint32_t> primals = listGradients(kernel);
-      FailureOr<KernelOp> derived = differentiate(module, kernel, isJoined);
-      if (failed(derived)) return signalPassFailure();
+      FailureOr<KernelOp> derived = differentiate(module, kernel, isJoined, updated);
+      if (failed(derived)) return failure();
       removeDead(module);
       if (isJoined) replaceFirstAdditions(*derived, primals);
     }
-    if (!isChanged) return;
     removeUncalled(module);
     chooseBefore(module);
-    if (failed(refuseLostValues(module))) return signalPassFailure();
+    return success();
   }
 
   static LogicalResult refuseLostOrder(ModuleOp module) {
@@ -64,7 +147,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return primals;
   }
 
-  static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined) {
+  /// `updated`: containers whose updates have no derivative.
+  static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined, SmallVector<uint32_t> &updated) {
     if (failed(refuseLostOrder(module))) return failure();
     Activity activity(module);
     markOverwrittenLoads(kernel, activity);
@@ -76,6 +160,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     target.setResultTypesAttr(builder.getArrayAttr({}));
     AdjointBuilder(functions).buildKernel(kernel, target);
     kernel.erase();
+    updated.append(functions.updated.begin(), functions.updated.end());
     if (functions.hasFailed) return failure();
     return target;
   }

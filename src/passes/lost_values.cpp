@@ -11,6 +11,7 @@
 
 #include "ir/attributes.h"
 #include "passes/accesses.h"
+#include "passes/same_elements.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -20,62 +21,6 @@ using namespace qd::ir;
 namespace qd::passes {
 
 namespace {
-
-/// A base, null for none, and a constant distance from it.
-struct Index {
-  Value base;
-  int64_t distance = 0;
-  unsigned instance = 0; ///< number of the call that the base is a value of; 0: of the kernel
-};
-
-Index splitIndex(Value value) {
-  Index index{value, 0};
-  for (;;) {
-    if (std::optional<int64_t> constant = findInteger(index.base)) return {Value(), index.distance + *constant};
-    auto binary = index.base.getDefiningOp<BinaryOp>();
-    bool isShift = binary && (binary.getBinaryKind() == BinaryKind::add || binary.getBinaryKind() == BinaryKind::sub);
-    std::optional<int64_t> amount = isShift ? findInteger(binary.getRhs()) : std::nullopt;
-    if (!amount) return index;
-    index = {binary.getLhs(), index.distance + (binary.getBinaryKind() == BinaryKind::add ? *amount : -*amount)};
-  }
-}
-
-/// Whether two values are the same wherever both are known: the same operations on the same values.
-bool isSame(Value one, Value other) {
-  if (one == other) return true;
-  Operation *first = one ? one.getDefiningOp() : nullptr, *second = other ? other.getDefiningOp() : nullptr;
-  if (!first || !second || first->getName() != second->getName() || first->getAttrs() != second->getAttrs() || !isPure(first) ||
-      first->getNumOperands() != second->getNumOperands())
-    return false;
-  return llvm::all_of(llvm::zip(first->getOperands(), second->getOperands()),
-                      [](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
-}
-
-bool haveSameBase(const Index &one, const Index &other) {
-  if (!one.base || !other.base) return !one.base && !other.base;
-  return one.instance == other.instance && isSame(one.base, other.base);
-}
-
-using Indices = SmallVector<Index, 3>;
-
-bool isSameElement(ArrayRef<Index> one, ArrayRef<Index> other) {
-  return llvm::all_of(llvm::zip(one, other), [](auto pair) {
-    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance == std::get<1>(pair).distance;
-  });
-}
-
-bool isAnotherElement(ArrayRef<Index> one, ArrayRef<Index> other) {
-  return llvm::any_of(llvm::zip(one, other), [](auto pair) {
-    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance != std::get<1>(pair).distance;
-  });
-}
-
-Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }
-
-ElementOp findElementOf(Value place) {
-  while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
-  return place.getDefiningOp<ElementOp>();
-}
 
 /// A call on the way from the kernel to an access.
 struct Call {
@@ -179,7 +124,7 @@ private:
 
 /// How two accesses of one statement of the kernel stand to each other.
 struct Relation {
-  Relation(const Access &one, const Access &other) {
+  Relation(const Access &one, const Access &other, const SameElements &elements) {
     for (auto [a, b] : llvm::zip(one.around, other.around)) {
       if (a != b) {
         isExclusive = a.first == b.first && isa<IfOp>(a.first);
@@ -188,8 +133,8 @@ struct Relation {
       auto counted = dyn_cast<ForOp>(a.first);
       if (isa<WhileOp>(a.first) || (counted && !counted.getParallel())) loops.push_back(a.first);
     }
-    isSame = isSameElement(one.indices, other.indices);
-    isAnother = isAnotherElement(one.indices, other.indices);
+    isSame = elements.isSameElement(one.indices, other.indices);
+    isAnother = elements.isAnotherElement(one.indices, other.indices);
     isCarried = !loops.empty() && !llvm::all_of(loops, [&](Operation *loop) { return isSame && movesWith(one.indices, loop); });
   }
   SmallVector<Operation *, 2> loops; ///< serial ones around both
@@ -199,9 +144,9 @@ struct Relation {
 };
 
 /// Whether a write may have changed what a load finds, told from what the container held when the kernel began.
-bool mayComeBefore(const Access &load, const Access &write) {
+bool mayComeBefore(const Access &load, const Access &write, const SameElements &elements) {
   if (write.step > load.step) return false;
-  Relation relation(load, write);
+  Relation relation(load, write, elements);
   if (write.step < load.step) return !relation.isAnother;
   if (relation.isCarried) return true;
   return write.order < load.order && !relation.isAnother && !relation.isExclusive;
@@ -209,7 +154,7 @@ bool mayComeBefore(const Access &load, const Access &write) {
 
 class Finder {
 public:
-  explicit Finder(const Activity &activity) : activity(activity), following(activity) {}
+  Finder(ModuleOp module, const Activity &activity) : activity(activity), following(activity), elements(module) {}
 
   void run(KernelOp kernel) {
     for (Operation &op : kernel.getBody().front()) {
@@ -221,14 +166,11 @@ public:
     for (auto &[container, loads] : reads)
       for (const Access &load : loads) {
         bool isKnownBefore = isReplay && isa<LoadOp>(load.op) &&
-                             llvm::none_of(writes[container], [&](const Access &write) { return mayComeBefore(load, write); });
+                             llvm::none_of(writes[container], [&](const Access &write) { return mayComeBefore(load, write, elements); });
         if (isKnownBefore) load.op->setAttr(kKnownBefore, UnitAttr::get(kernel.getContext()));
         for (const Access &write : writes[container])
-          if (isOverwritten(load, write)) {
-            std::string text = "element of '" + names[container] + "' is read here and overwritten later in the kernel: its value is " +
-                               "not known any more when gradients are computed; write to another container, or in another kernel";
-            load.op->setAttr(kLost, StringAttr::get(kernel.getContext(), text));
-          }
+          if (isOverwritten(load, write)) markOverwritten(load.op, names[container]);
+        if (mayBeLost(load, writes[container])) load.op->setAttr(kMayBeLost, UnitAttr::get(kernel.getContext()));
       }
   }
 
@@ -263,9 +205,9 @@ private:
   }
 
   void note(DenseMap<uint32_t, SmallVector<Access>> &list, Value place, const Call *call, Operation *op) {
-    ElementOp element = findElementOf(place);
-    auto container = element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+    TensorArgumentOp container = findContainer(place);
     if (!container) return;
+    ElementOp element = findElementOf(place);
     names[container.getOffset()] = container.getName().str();
     Access access{llvm::map_to_vector<3>(element.getIndices(), [&](Value index) { return resolve(index, call); }), {}, step, order, op};
     listAround(op, call, access.around);
@@ -275,15 +217,67 @@ private:
 
   bool isOverwritten(const Access &load, const Access &write) {
     if (write.step < load.step) return false;
-    Relation relation(load, write);
+    Relation relation(load, write, elements);
     if (write.step > load.step) return !relation.isAnother;
-    if (!relation.isSame || load.op == write.op) return false;
+    if (!relation.isSame) return write.order > load.order && !relation.isExclusive && passSame(load, write);
+    if (load.op == write.op) return false;
     auto meetsAgain = [&](Operation *loop) { return !following.mayMoveWith(load.indices, loop); };
     return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, meetsAgain);
   }
 
+  /// Whether `later` may run after `earlier` has, on the same element, in one statement of the kernel.
+  bool mayFollow(const Access &earlier, const Access &later) {
+    if (earlier.step != later.step || earlier.op == later.op) return false;
+    Relation relation(earlier, later, elements);
+    for (Operation *loop : relation.loops) {
+      std::optional<int64_t> distance = findDistance(earlier, later, loop);
+      if (!distance || *distance > 0) return true;
+      if (*distance < 0) return false;
+    }
+    return earlier.order < later.order && !relation.isAnother && !relation.isExclusive;
+  }
+
+  /// After how many rounds of the loop `later` meets the elements of `earlier`; nothing: that cannot be told.
+  std::optional<int64_t> findDistance(const Access &earlier, const Access &later, Operation *op) {
+    auto loop = dyn_cast<ForOp>(op);
+    if (!loop || loop.getRank() != 1) return std::nullopt;
+    std::optional<int64_t> step = loop.getStep().empty() ? 1 : findInteger(loop.getStep()[0]);
+    for (auto [one, other] : llvm::zip(earlier.indices, later.indices))
+      if (step && one.base == loop.getBody().getArgument(0) && other.base == one.base && one.instance == other.instance)
+        return *step > 0 ? one.distance - other.distance : other.distance - one.distance;
+    return std::nullopt;
+  }
+
+  /// Whether an iteration has stored what the load finds, and may overwrite it afterwards.
+  bool mayBeLost(const Access &load, ArrayRef<Access> stores) {
+    return isa<LoadOp>(load.op) && llvm::any_of(stores, [&](const Access &store) { return mayFollow(load, store); }) &&
+           llvm::any_of(stores, [&](const Access &store) { return mayFollow(store, load); });
+  }
+
+  /// Whether a load and a later write, in loops of their own, meet for sure: each index is the same, or both pass the same numbers.
+  bool passSame(const Access &load, const Access &write) {
+    return llvm::all_of(llvm::zip(load.indices, write.indices), [&](auto pair) {
+      auto [one, other] = pair;
+      if (elements.haveSameBase(one, other)) return one.distance == other.distance;
+      std::optional<Passed> first = findPassed(one), second = findPassed(other);
+      return first && second && one.instance == other.instance && one.distance == other.distance &&
+             elements.isSame(first->lower, second->lower) && elements.isSame(first->upper, second->upper);
+    });
+  }
+
+  struct Passed {
+    Value lower, upper;
+  };
+  static std::optional<Passed> findPassed(const Index &index) {
+    auto argument = dyn_cast_or_null<BlockArgument>(index.base);
+    auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
+    if (!loop || loop.getParallel() || !loop.getStep().empty()) return std::nullopt;
+    return Passed{loop.getLower()[argument.getArgNumber()], loop.getUpper()[argument.getArgNumber()]};
+  }
+
   const Activity &activity;
   FollowingValues following;
+  SameElements elements;
   DenseMap<uint32_t, SmallVector<Access>> reads, writes;
   DenseMap<uint32_t, std::string> names;
   DenseSet<Operation *> visiting;
@@ -293,14 +287,22 @@ private:
 
 } // namespace
 
-void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(activity).run(kernel); }
+void markOverwritten(Operation *access, StringRef container) {
+  std::string text =
+      ("element of '" + container + "' is read here and overwritten later in the kernel: its value is not known any more when " +
+       "gradients are computed; write to another container, or in another kernel")
+          .str();
+  access->setAttr(kLost, StringAttr::get(access->getContext(), text));
+}
+
+void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(kernel->getParentOfType<ModuleOp>(), activity).run(kernel); }
 
 namespace {
 
 /// Loads of an element that was stored just before are what was stored.
 class Forwarder {
 public:
-  explicit Forwarder(ModuleOp module) {
+  explicit Forwarder(ModuleOp module) : elements(module) {
     module.walk([&](TensorArgumentOp argument) { hasCompanion[argument.getOffset()] |= argument->hasAttr(kCompanion); });
   }
 
@@ -322,17 +324,19 @@ public:
       if (!element) continue;
       // Another name may be another container or the same one.
       llvm::erase_if(known, [&](auto &entry) {
-        return entry.first.getTensor() != element.getTensor() || !isAnotherElement(splitIndices(entry.first), splitIndices(element));
+        return entry.first.getTensor() != element.getTensor() ||
+               !elements.isAnotherElement(splitIndices(entry.first), splitIndices(element));
       });
       if (element.getResult() == store.getRef() && isPassedOn(element, store.getValue())) known.push_back({element, store.getValue()});
     }
   }
 
 private:
-  static Value find(ArrayRef<std::pair<ElementOp, Value>> known, LoadOp load) {
+  Value find(ArrayRef<std::pair<ElementOp, Value>> known, LoadOp load) const {
     auto element = load.getRef().getDefiningOp<ElementOp>();
     for (auto [stored, value] : known)
-      if (element && stored.getTensor() == element.getTensor() && isSameElement(splitIndices(stored), splitIndices(element))) return value;
+      if (element && stored.getTensor() == element.getTensor() && elements.isSameElement(splitIndices(stored), splitIndices(element)))
+        return value;
     return {};
   }
 
@@ -342,6 +346,7 @@ private:
     return container && (hasCompanion.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));
   }
 
+  SameElements elements;
   DenseMap<uint32_t, bool> hasCompanion;
 };
 
@@ -359,8 +364,7 @@ void chooseBefore(ModuleOp module) {
     llvm::MapVector<uint32_t, SmallVector<Operation *>> loads;
     DenseSet<uint32_t> wanted, impossible;
     module.walk([&](LoadOp load) {
-      ElementOp element = findElementOf(load.getRef());
-      auto container = element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+      TensorArgumentOp container = findContainer(load.getRef());
       if (!container) return;
       uint32_t offset = container.getOffset();
       loads[offset].push_back(load);

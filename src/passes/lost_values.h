@@ -8,6 +8,9 @@ namespace qd::passes {
 /// Marks loads of elements that the kernel overwrites afterwards (kLost): derived kernels run when it is over.
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 
+/// Marks one that is known to be one of them (kLost).
+void markOverwritten(mlir::Operation *access, llvm::StringRef container);
+
 /// Before it is derived, of a kernel that replays a call of a tape: products and loads become what is known before the call or computed by
 /// it, where they can.
 void prepareReplay(mlir::ModuleOp module, ir::KernelOp kernel);

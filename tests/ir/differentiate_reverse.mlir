@@ -188,3 +188,66 @@ qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative 
   // expected-error @below {{a kernel runs together with its gradient where it only adds to one number}}
   qd.store %old, %to : !qd.ref<f32>
 }
+
+// -----
+
+// What is written, read and overwritten in one iteration is kept as a variable: nothing is read of y, which is written last.
+// CHECK-LABEL: qd.kernel @overwritten_in_between
+// CHECK-DAG: %[[YG:.*]] = qd.tensor_argument field "y.grad" at 24
+// CHECK-DAG: %[[X:.*]] = qd.tensor_argument field "x" at 0
+// CHECK-NOT: "y" at 8
+// CHECK: qd.for parallel
+// CHECK: qd.element %[[X]]
+// CHECK: qd.element %[[YG]]
+// CHECK: qd.atomic exchange
+// CHECK-NOT: qd.element %[[YG]]
+qd.kernel @overwritten_in_between [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %w = qd.unary sin %v : f32 -> f32
+    %to = qd.element %y[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %w, %to : !qd.ref<f32>
+    %again = qd.load %to : !qd.ref<f32>
+    %square = qd.binary mul %again, %again : f32, f32 -> f32
+    qd.store %square, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// An index that is chosen at run time finds its element in an array for the row; a flag for each element says whether it was written.
+// CHECK-LABEL: qd.kernel @overwritten_row
+// CHECK: qd.local {{.*}}: !qd.ref<vector<4xf32>>
+qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4, 4], [16, 4], 4>, true]} : !qd.tensor<f32, [4, 4], [16, 4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %from = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^bb0(%j: si32):
+      %first = qd.element %y[%i, %j] : !qd.tensor<f32, [4, 4], [16, 4], 4>, si32, si32 -> !qd.ref<f32>
+      qd.store %v, %first : !qd.ref<f32>
+      qd.yield
+    }
+    qd.for (%zero) to (%four) : (si32) to (si32) {
+    ^bb0(%k: si32):
+      %place = qd.element %y[%i, %k] : !qd.tensor<f32, [4, 4], [16, 4], 4>, si32, si32 -> !qd.ref<f32>
+      %old = qd.load %place : !qd.ref<f32>
+      %new = qd.binary mul %old, %old : f32, f32 -> f32
+      qd.store %new, %place : !qd.ref<f32>
+      qd.yield
+    }
+    qd.yield
+  }
+}

@@ -5,8 +5,8 @@ memory whose every store is undone afterwards, and keeps a tape: what was comput
 was stored (copied: the variables that hold it may change). Then it goes through the tape backwards, with the adjoints of the memory in the
 gradients. Both at once give the directional derivative of a gradient: the adjoints are dual numbers.
 
-An element that was read and is overwritten in the same launch is not there any more when the gradient runs. Where its old value matters
-to a derivative, or decides the way, the launch is refused.
+An element that was read and is overwritten in the same launch is not there any more when the gradient runs, unless the launch wrote it
+before, too. Where its old value matters to a derivative, or decides the way, the launch is refused.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Moved(NamedTuple):
     nodes: np.ndarray
     gradients: tuple[np.ndarray | None, np.ndarray | None]
     is_store: bool
+    sources: list[tuple[int, int]] = []  # of a load: its nodes, and those that were stored there before
 
 
 class Recorder:
@@ -61,6 +62,7 @@ class Recorder:
         self.undone: list[tuple[np.ndarray, np.ndarray]] = []
         self.integers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: containers, and what they held
         self.readers: dict[int, list[int]] = {}  # of each address, in the order of reading
+        self.written: dict[int, int] = {}  # address: the node that was stored there last
         self.overwritten: dict[int, tuple[str, str]] = {}  # node: container and place in the source
         self.stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by address: memory and its gradient
         self.drawn: dict[int, tuple[str, str]] = {}  # nodes of random numbers
@@ -136,9 +138,12 @@ class Recorder:
         nodes = None
         if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
             nodes = self._nodes(value.shape)
-            self.tape.append(Moved(nodes.copy(), (gradient, tangent), is_store=False))
-            for address, node in zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True):
-                self.readers.setdefault(address, []).append(node)
+            places = list(zip(_addresses(memory), nodes.reshape(-1).tolist(), strict=True))
+            sources = [(node, self.written[address]) for address, node in places if address in self.written]
+            self.tape.append(Moved(nodes.copy(), (gradient, tangent), False, sources))
+            for address, node in places:
+                if self.validates or address not in self.written:
+                    self.readers.setdefault(address, []).append(node)
         elif self.reverse:
             nodes = np.zeros(value.shape, np.int64)
         tangents = None
@@ -151,12 +156,14 @@ class Recorder:
         gradient, dual, tangent = memory.companions or (None, None, None)
         nodes, tangents = getattr(value, "companions", None) or (None, None)
         target = memory.view(np.ndarray)
-        for position, address in enumerate(_addresses(memory)):
-            for node in self.readers.get(address, ()):
+        stored = np.broadcast_to(np.zeros((), np.int64) if nodes is None else nodes, target.shape).reshape(-1).tolist()
+        for position, (address, node) in enumerate(zip(_addresses(memory), stored, strict=True)):
+            self.written[address] = node
+            for reader in self.readers.get(address, ()):
                 place = next(find_places(), "")
                 if self.validates:
                     self._report(memory.label, np.unravel_index(position, target.shape), place)
-                self.overwritten.setdefault(node, (memory.label, place))
+                self.overwritten.setdefault(reader, (memory.label, place))
         if self.reverse:
             self.undone.append((target, target.copy()))
             if dual is not None:
@@ -250,6 +257,8 @@ class Recorder:
         for entry in reversed(self.tape):
             if isinstance(entry, Moved):
                 reached[entry.nodes] |= entry.is_store
+                for node, source in entry.sources:
+                    used[source] |= used[node]
             else:
                 made = slice(entry.first, entry.first + entry.size)
                 matters = entry.size == 0 or bool(reached[made].any())
@@ -263,10 +272,13 @@ class Recorder:
                 continue
             if node in self.drawn:
                 raise OverwrittenError(f"(kernel={self.kernel}) {_DRAWN}")
-            raise OverwrittenError(
-                f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
-                "the gradient needs what was read. Write to another container, or do so in another kernel"
-            )
+            self._refuse_overwritten(label, place)
+
+    def _refuse_overwritten(self, label: str, place: str) -> None:
+        raise OverwrittenError(
+            f"(kernel={self.kernel}) Breaks the global data access rule: {label} is overwritten in {place}, after it was read, and "
+            "the gradient needs what was read. Write to another container, or do so in another kernel"
+        )
 
     def _report(self, label: str, index: Any, place: str) -> None:
         where = ", ".join(str(int(number)) for number in index)

@@ -13,14 +13,40 @@ import random
 
 SIZE = 3
 _FLOATS = """constant variable element neighbour component argument unary unary binary binary product quotient power ternary select call dot
-    norm cast integer_part extremum determinant trace indirect member""".split()
+    norm cast integer_part extremum determinant trace indirect member own own own""".split()
 _VECTORS = "build load scaled sum elementwise cross normalized transformed chosen called".split()
 _MATRICES = "load outer product transposed inverse".split()
 _STATEMENTS = """declare declare declare_vector assign assign augment augment component_store branch branch static_loop constant_loop
-    argument_loop field_loop nested_loop while_loop while_break continue_loop accumulate swizzle integer""".split()
+    argument_loop field_loop nested_loop while_loop while_break continue_loop accumulate swizzle integer overwrite overwrite
+    overwrite overwrite_vector overwrite_twice count""".split()
 _UNARY = ["qd.sin({})", "qd.cos({})", "qd.tanh({})", "qd.exp(-({0}) * ({0}))", "qd.sqrt(1.5 + qd.sin({}))", "qd.log(2.5 + qd.cos({}))",
           "abs({})", "-({})", "qd.atan2({}, 1.5)", "1.0 / (1.0 + ({0}) * ({0}))", "qd.asin(0.9 * qd.sin({}))", "qd.tan(0.5 * qd.tanh({}))",
           "qd.rsqrt(1.0 + ({0}) ** 2)", "qd.math.smoothstep(-2.0, 2.0, {})", "qd.floor({0}) * 0.1 + ({0})"]  # fmt: skip
+
+
+_BEGIN = """
+    @qd.kernel
+    def begin():
+        for i in x:
+            for k in qd.static(range(3)):
+                t1[i, k] = 0.3 * x[i] + 0.2 * k
+                t2[i, k] = 0.2 * x[i] - 0.3 * k
+            u1[i], u2[i] = 0.4 * v[i], 0.6 * v[i]
+            s1[i].a, s1[i].b, s2[i].a, s2[i].b = x[i], 0.5 * x[i], 0.3, -0.4 * x[i]
+            r1[i], r2[i], n1[i], n2[i] = 0.7, 0.4, i, i + 1
+    @qd.func
+    def put(f, i, k, value):
+        f[i, k] = value
+        return f[i, k]
+    @qd.func
+    def put_twice(f, i, k, value):
+        old = put(f, i, k, value)
+        return put(f, i, k, qd.sin(old) * 0.8) * old
+    @qd.func
+    def change(place: qd.template(), value):
+        place = place * value
+        return place
+"""
 
 
 class Program:
@@ -35,6 +61,8 @@ class Program:
         self.loops = 0
         self.in_kernel = False
         self.index = "0"
+        self.own = ""  # what the names of the containers end with that each iteration overwrites its elements of
+        self.known = True  # which of these an iteration reads and writes is known while compiling
         self.text = self.module()
 
     # -- text
@@ -154,6 +182,27 @@ class Program:
         found = self.variables("pair")
         return f"{self.random.choice(found)}.a" if found else self.number()
 
+    def place(self) -> str:
+        """An element, or a component of one, that this iteration alone reads and writes."""
+        row = "I[0]" if self.index == "I" else self.index
+        column = self.column()
+        return self.random.choice(
+            [f"t{self.own}[{row}, {column}]"] * 3
+            + [
+                f"u{self.own}[{row}][{column}]",
+                f"u{self.own}[{row}].x",
+                f"s{self.own}[{row}].a",
+                f"s{self.own}[{row}].b",
+                f"r{self.own}[{row}]",
+            ]
+        )
+
+    def column(self) -> str:
+        return self.random.choice(["0", "1", "2"] if self.known else ["1", *[f"{self.integer()} % 3"] * 3])
+
+    def float_own(self, _: int) -> str:
+        return f"qd.tanh({self.place()})" if self.own else self.float_variable(0)
+
     def vector(self, depth: int = 1) -> str:
         return getattr(self, f"vector_{self.random.choice(_VECTORS if depth else ['build', 'load', 'load'])}")(depth - 1)
 
@@ -210,7 +259,9 @@ class Program:
         return f"(eye * 3.0 + qd.tanh({self.matrix(0)}) * 0.5).inverse()"
 
     def integer(self) -> str:
-        found = [*self.variables("integer"), *(["i", "count", "amount[i]"] if self.in_kernel and self.index == "i" else [])]
+        found = [*self.variables("integer"), *self.variables("loop")]
+        found += ["i", "count", "amount[i]"] if self.in_kernel and self.index == "i" else []
+        found += [f"n{self.own}[{self.index}]"] if self.own else []
         return self.random.choice(found) if found else str(self.random.randrange(1, 4))
 
     def condition(self) -> str:
@@ -318,6 +369,36 @@ class Program:
         else:
             self.do_declare()
 
+    def do_overwrite(self) -> None:
+        if not self.own:
+            return self.do_assign()
+        value = f"qd.tanh({self.float()})"
+        if self.random.random() < 0.6:
+            return self.line(f"{self.place()} {self.random.choice(['=', '=', '=', '+=', '*='])} {value}")
+        row = "I[0]" if self.index == "I" else self.index
+        column = self.column()
+        call = self.random.choice(["put(t{0}, {1}, {2}, {3})", "put_twice(t{0}, {1}, {2}, {3})", "change(t{0}[{1}, {2}], {3})"])
+        self.declare_as("float", call.format(self.own, row, column, value))
+
+    def do_overwrite_vector(self) -> None:
+        if not self.own:
+            return self.do_declare_vector()
+        self.line(f"u{self.own}[{self.index}] {self.random.choice(['=', '=', '+='])} qd.tanh({self.vector(2)})")
+        self.declare_as("vector", f"u{self.own}[{self.index}]")
+
+    def do_overwrite_twice(self) -> None:
+        if not self.own:
+            return self.do_declare()
+        place = self.place()
+        self.line(f"{place} = qd.tanh({self.float()})")
+        name = self.declare_as("float", f"{place} * {self.float(0)}")
+        self.line(f"{place} = qd.sin({name})")
+
+    def do_count(self) -> None:
+        if not self.own:
+            return self.do_integer()
+        self.line(f"n{self.own}[{self.index}] = (n{self.own}[{self.index}] + {self.random.randrange(1, 3)}) % 5")
+
     # -- the module
 
     def function(self, name: str, result: str) -> None:
@@ -345,10 +426,16 @@ class Program:
             [f"for i in range({SIZE}):", "for i in x:", f"for i, j in qd.ndrange({SIZE}, 2):", "for I in qd.grouped(x):"]
         )
         self.index = "I" if "I in" in head else "i"
+        self.own = "" if "ndrange" in head else "1" if stores else "2"
         self.line(head)
         self.depth += 1
         self.scopes.append({})
         self.line("eye = qd.Matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])")
+        self.known = not self.own or self.random.random() < 0.5
+        if not self.known:  # what is read of these is what the iteration has written
+            column = self.name("k")
+            self.line(f"for {column} in range(3):")
+            self.line(f"    t{self.own}[{'I[0]' if self.index == 'I' else 'i'}, {column}] = 0.4 * x[{self.index}] + 0.1 * {column}")
         for _ in range(self.random.randrange(2, 6)):
             self.statement()
         if stores and "ndrange" not in head:
@@ -358,7 +445,7 @@ class Program:
             self.line(f"loss[None] += {self.float()}{'' if stores else f' * y[{self.index}]'}")
         self.scopes.pop()
         self.depth -= 2
-        self.in_kernel = False
+        self.in_kernel, self.own = False, ""
         self.line("")
 
     def module(self) -> str:
@@ -373,12 +460,20 @@ class Program:
         self.line(f"m = qd.Matrix.field(3, 3, qd.f64, shape={SIZE}, needs_grad=True, needs_dual=True)")
         self.line("loss = qd.field(qd.f64, shape=(), needs_grad=True, needs_dual=True)")
         self.line(f"order, amount = qd.field(qd.i32, shape={SIZE}), qd.field(qd.i32, shape={SIZE})")
+        for number in "12":
+            self.line(f"t{number} = qd.field(qd.f64, shape=({SIZE}, 3), needs_grad=True, needs_dual=True)")
+            self.line(f"u{number} = qd.Vector.field(3, qd.f64, shape={SIZE}, needs_grad=True, needs_dual=True)")
+            self.line(f"s{number} = qd.Struct.field({{'a': qd.f64, 'b': qd.f64}}, shape={SIZE}, needs_grad=True, needs_dual=True)")
+            self.line(f"r{number} = qd.ndarray(qd.f64, shape={SIZE}, needs_grad=True)")
+            self.line(f"n{number} = qd.field(qd.i32, shape={SIZE})")
+        self.lines += _BEGIN.strip("\n").split("\n")
         self.line("")
         self.function("first", "float")
         self.function("second", "vector")
         self.kernel("store", True)
         self.kernel("use", False)
         self.line("def run():")
+        self.line("    begin()")
         self.line("    store(2, 0.7)")
         self.line("    use(3, -0.4)")
         self.line("return x, v, m, y, order, amount, loss, run")

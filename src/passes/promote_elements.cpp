@@ -1,0 +1,419 @@
+// promote_elements.cpp: elements that an iteration overwrites become variables of the iteration
+//
+// In:   a kernel to be differentiated, and containers of which its gradient needs values that were overwritten later.
+// Out:  y[i] = f; … y[i] …; y[i] = g  =>  v = f; … v …; v = g; y[i] = v. So elements are read before the first write and written at the
+// end,
+//       and everything between is kept like any variable: while an iteration is computed again, and as a state of the loops around.
+// Here: before the derivative is taken, and only where it would be refused without.
+//
+// A segment is a stretch of statements that one thread runs: an iteration of a parallel loop, what stands between two of these, or the
+// inside of an inner loop. Accesses of one segment that may meet make a group; a group gets a variable if it has one address, and otherwise
+// an array, whose slots are found by comparing addresses (a few of them) or by index (a row: the axes whose index differs, if their extents
+// are known and small). A flag for each slot says whether it was written: only then it is what a load finds, and goes back to the
+// container.
+#include "passes/promote_elements.h"
+
+#include "ir/attributes.h"
+#include "passes/accesses.h"
+#include "passes/adjoint_builder.h"
+#include "passes/inline_calls.h"
+#include "passes/lost_values.h"
+#include "passes/segment_accesses.h"
+
+#include "llvm/ADT/EquivalenceClasses.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+namespace {
+
+/// Addresses that are compared at run time, and bytes that a row may take.
+constexpr size_t kMostAddresses = 16;
+constexpr int64_t kRowBytes = 4096;
+
+/// What stands for the elements of a group.
+class Storage {
+public:
+  Storage(SegmentAccesses &accesses, const Coverage &coverage, ArrayRef<unsigned> group, ArrayRef<unsigned> rowAxes)
+      : accesses(accesses), coverage(coverage), group(group), rowAxes(rowAxes), builder(accesses.all.front().op->getContext()) {
+    for (Access &access : accesses.all)
+      if (llvm::is_contained(group, access.address)) members.push_back(&access);
+    element = members.front()->element;
+    container = cast<ir::TensorType>(element.getTensor().getType());
+    type = container.getElement();
+  }
+
+  /// Something is written, and something read that was not there before.
+  bool isWorthIt() const {
+    return llvm::any_of(members, [](const Access *access) { return access->isStore(); }) &&
+           llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isLost; });
+  }
+
+  void rewrite() {
+    declare();
+    for (Access *access : members) {
+      builder.setInsertionPoint(access->op);
+      Code code(builder, access->op->getLoc());
+      access->isStore() ? rewriteStore(code, *access) : rewriteLoad(code, *access);
+    }
+    Operation *end = findStatement(members.back()->op);
+    builder.setInsertionPointAfter(end);
+    writeBack(Code(builder, end->getLoc()));
+  }
+
+  void erase() {
+    for (Access *access : members) access->op->erase();
+  }
+
+private:
+  bool isRow() const { return !rowAxes.empty(); }
+  bool isArray() const { return isRow() || group.size() > 1; }
+
+  Operation *findStatement(Operation *op) const {
+    while (op->getBlock() != accesses.block) op = op->getParentOp();
+    return op;
+  }
+
+  int64_t countSlots() const {
+    if (!isRow()) return int64_t(group.size());
+    int64_t count = 1;
+    for (unsigned axis : rowAxes) count *= container.getExtents()[axis];
+    return count;
+  }
+
+  Type getStorageType(Type of) const {
+    if (!isArray()) return of;
+    if (!isa<VectorType>(of)) return VectorType::get({countSlots()}, of);
+    return VectorType::get({countSlots(), getComponentCount(of)}, getScalar(of));
+  }
+
+  Value makeLocal(Code code, Type pointee) {
+    Value made = code.local(pointee);
+    Value zero = isFloatScalar(getScalar(pointee)) ? makeFloat(builder, code.loc, pointee, 0) : Value();
+    if (!zero) {
+      zero = makeInteger(builder, code.loc, getScalar(pointee), 0);
+      if (isa<VectorType>(pointee)) zero = BroadcastOp::create(builder, code.loc, pointee, zero);
+    }
+    code.store(zero, made);
+    return made;
+  }
+
+  void declare() {
+    builder.setInsertionPoint(findStatement(members.front()->op));
+    Code code(builder, members.front()->op->getLoc());
+    // As many flags as there are parts that are written alone.
+    hasParts = isArray() ? isa<VectorType>(type)
+                         : llvm::any_of(members, [](const Access *access) { return access->isStore() && !access->getComponent().empty(); });
+    values = makeLocal(code, getStorageType(type));
+    auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+    if (!argument->hasAttr(kCompanion)) values.getDefiningOp()->setAttr(kPassive, builder.getUnitAttr());
+    Type flag = builder.getI1Type();
+    flags = makeLocal(code, getStorageType(hasParts ? withScalar(type, flag) : flag));
+    if (group.size() > 1 && !isRow()) taken = makeLocal(code, VectorType::get({int64_t(group.size())}, flag));
+    for (unsigned address : group) {
+      SmallVector<Value> &kept = indices[address];
+      ElementOp its = findElementOf(address);
+      for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
+        bool isNeeded = !llvm::is_contained(rowAxes, axis) && (taken || !accesses.isAtHand(index));
+        kept.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
+      }
+    }
+  }
+
+  ElementOp findElementOf(unsigned address) const {
+    return (*llvm::find_if(members, [&](const Access *access) { return access->address == address; }))->element;
+  }
+
+  //--- Slots
+
+  /// The slot that holds the element, or the one that it would get.
+  Value findSlot(Code code, const Access &access) {
+    if (!isArray()) return {};
+    ValueRange given = access.element.getIndices();
+    if (isRow()) {
+      Value slot;
+      for (unsigned axis : rowAxes) {
+        Value index = code.cast(given[axis], code.type());
+        if (int64_t first = container.getFirst(axis)) index = code.sub(index, code.integer(first));
+        slot = slot ? code.add(code.binary(BinaryKind::mul, slot, code.integer(container.getExtents()[axis])), index) : index;
+      }
+      return slot;
+    }
+    Value slot = code.integer(llvm::find(group, access.address) - group.begin());
+    for (auto [number, address] : llvm::enumerate(group)) {
+      const Indices &its = accesses.addresses[address];
+      if (address == access.address || accesses.elements.isAnotherElement(its, accesses.addresses[access.address])) continue;
+      Value isSame = code.load(code.component(taken, code.integer(int64_t(number))));
+      for (auto [kept, index] : llvm::zip(indices[address], given)) {
+        Value other = code.cast(code.load(kept), index.getType());
+        isSame = code.binary(BinaryKind::bit_and, isSame, code.binary(BinaryKind::eq, other, index));
+      }
+      slot = code.select(isSame, code.integer(int64_t(number)), slot);
+    }
+    return slot;
+  }
+
+  /// A part of the values or of the flags. `component`: of an element; none: the element is no vector.
+  Value getCell(Code code, Value storage, Value slot, ValueRange component) {
+    if (!isArray()) return component.empty() ? storage : code.component(storage, component);
+    SmallVector<Value> at{slot};
+    if (component.size() == 1) at.push_back(code.cast(component[0], code.type()));
+    if (component.size() == 2) {
+      Value columns = code.integer(cast<VectorType>(type).getDimSize(1));
+      Value row = code.binary(BinaryKind::mul, code.cast(component[0], code.type()), columns);
+      at.push_back(code.add(row, code.cast(component[1], code.type())));
+    }
+    return code.component(storage, at);
+  }
+
+  SmallVector<SmallVector<Value, 2>> listComponents(Code code) {
+    auto vector = dyn_cast<VectorType>(type);
+    if (!vector) return {{}};
+    SmallVector<SmallVector<Value, 2>> list;
+    int64_t columns = vector.getRank() == 2 ? vector.getDimSize(1) : 1;
+    for (int64_t i = 0; i < vector.getNumElements(); ++i) {
+      SmallVector<Value, 2> &at = list.emplace_back();
+      at.push_back(code.integer(i / columns));
+      if (vector.getRank() == 2) at.push_back(code.integer(i % columns));
+    }
+    return list;
+  }
+
+  /// Whether elements are moved and flagged as a whole.
+  bool isWhole(const Access &access) const { return !isArray() && !hasParts && access.getComponent().empty(); }
+
+  Value makeTrue(Code code, Type like) {
+    Value one = makeInteger(builder, code.loc, builder.getI1Type(), 1);
+    return isa<VectorType>(like) ? Value(BroadcastOp::create(builder, code.loc, like, one)) : one;
+  }
+
+  //--- Accesses
+
+  void markLost(Operation *load) { markOverwritten(load, element.getTensor().getDefiningOp<TensorArgumentOp>().getName()); }
+
+  void rewriteStore(Code code, const Access &access) {
+    Value slot = findSlot(code, access), value = cast<StoreOp>(access.op).getValue(), yes = makeTrue(code, builder.getI1Type());
+    for (auto [kept, index] : llvm::zip(indices[isRow() ? group.front() : access.address], access.element.getIndices()))
+      if (kept) code.store(index, kept);
+    if (taken) code.store(yes, code.component(taken, slot));
+    if (ValueRange component = access.getComponent(); !component.empty()) {
+      code.store(value, getCell(code, values, slot, component));
+      code.store(yes, getCell(code, flags, slot, component));
+    } else if (!isArray()) {
+      code.store(value, values);
+      code.store(makeTrue(code, cast<RefType>(flags.getType()).getPointee()), flags);
+    } else {
+      for (auto [number, at] : llvm::enumerate(listComponents(code))) {
+        code.store(at.empty() ? value : code.extract(value, int64_t(number)), getCell(code, values, slot, at));
+        code.store(yes, getCell(code, flags, slot, at));
+      }
+    }
+  }
+
+  void rewriteLoad(Code code, const Access &access) {
+    auto load = cast<LoadOp>(access.op);
+    if (access.isBefore) {
+      Operation *first = builder.clone(*load);
+      if (access.isLost) markLost(first);
+      return load.replaceAllUsesWith(first->getResult(0));
+    }
+    Value slot = findSlot(code, access);
+    ValueRange component = access.getComponent();
+    auto readBefore = [&](Value flag, Value cell, Value place) {
+      if (access.isKnown) return;
+      code.when(UnaryOp::create(builder, code.loc, UnaryKind::logical_not, code.load(flag)), [&] {
+        Value before = code.load(place);
+        if (access.isLost) markLost(before.getDefiningOp());
+        code.store(before, cell);
+      });
+    };
+    if (isWhole(access)) {
+      readBefore(flags, values, access.element);
+      return load.replaceAllUsesWith(code.load(values));
+    }
+    if (!component.empty()) {
+      Value flag = hasParts ? getCell(code, flags, slot, component) : flags, cell = getCell(code, values, slot, component);
+      readBefore(flag, cell, access.getPlace());
+      return load.replaceAllUsesWith(code.load(cell));
+    }
+    SmallVector<Value> parts;
+    for (auto &at : listComponents(code)) {
+      Value cell = getCell(code, values, slot, at);
+      readBefore(getCell(code, flags, slot, at), cell, at.empty() ? Value(access.element) : code.component(access.element, at));
+      parts.push_back(code.load(cell));
+    }
+    load.replaceAllUsesWith(isa<VectorType>(type) ? Value(VectorOp::create(builder, code.loc, type, parts)) : parts[0]);
+  }
+
+  //--- At the end
+
+  void writeBack(Code code) {
+    if (isRow()) {
+      code.loop(code.integer(0), code.integer(countSlots()), [&](Value slot) { writeSlot(code, group.front(), slot); });
+      return;
+    }
+    for (auto [number, address] : llvm::enumerate(group)) {
+      Value slot = isArray() ? code.integer(int64_t(number)) : Value();
+      if (taken)
+        code.when(code.load(code.component(taken, slot)), [&] { writeSlot(code, address, slot); });
+      else
+        writeSlot(code, address, slot);
+    }
+  }
+
+  void writeSlot(Code code, unsigned address, Value slot) {
+    SmallVector<Value> at;
+    ElementOp its = findElementOf(address);
+    Value rest = slot;
+    SmallVector<Value> ofRow(container.getRank());
+    for (unsigned axis : llvm::reverse(rowAxes)) {
+      Value extent = code.integer(container.getExtents()[axis]);
+      Value index = axis == rowAxes.front() ? rest : code.binary(BinaryKind::raw_mod, rest, extent);
+      if (axis != rowAxes.front()) rest = code.binary(BinaryKind::raw_div, rest, extent);
+      ofRow[axis] = container.getFirst(axis) ? code.add(index, code.integer(container.getFirst(axis))) : index;
+    }
+    for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
+      Value kept = indices[address][axis];
+      at.push_back(ofRow[axis] ? ofRow[axis] : kept ? code.load(kept) : index);
+    }
+    Value place = ElementOp::create(builder, code.loc, its.getType(), its.getTensor(), at);
+    if (!isArray() && coverage.isWritten(address)) return code.store(code.load(values), place);
+    if (!isArray() && !hasParts) return code.when(code.load(flags), [&] { code.store(code.load(values), place); });
+    for (auto &component : listComponents(code))
+      code.when(code.load(getCell(code, flags, slot, component)), [&] {
+        Value to = component.empty() ? place : code.component(place, component);
+        code.store(code.load(getCell(code, values, slot, component)), to);
+      });
+  }
+
+  SegmentAccesses &accesses;
+  const Coverage &coverage;
+  ArrayRef<unsigned> group, rowAxes;
+  OpBuilder builder;
+  SmallVector<Access *> members;
+  ElementOp element;
+  ir::TensorType container;
+  Type type;
+  Value values, flags, taken;
+  bool hasParts = false;
+  DenseMap<unsigned, SmallVector<Value>> indices; ///< of each address: variables that hold them, where they are not at hand
+};
+
+class Promoter {
+public:
+  Promoter(ModuleOp module, uint32_t container, Promotion promotion)
+      : elements(module), functions(module), container(container), promotion(promotion) {}
+
+  void run(Block &block) {
+    Segment segment;
+    auto finish = [&] {
+      if (!segment.empty()) promote(segment);
+      segment.clear();
+    };
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (op.hasTrait<OpTrait::IsTerminator>() || op.hasAttr(kLoopExit)) continue;
+      bool isParallel =
+          op.walk([](ForOp loop) { return loop.getParallel() ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+      if (!isParallel) {
+        segment.push_back(&op);
+        continue;
+      }
+      finish();
+      for (Region &region : op.getRegions())
+        if (!region.empty()) run(region.front());
+    }
+    finish();
+  }
+
+private:
+  void promote(const Segment &segment) {
+    SegmentAccesses accesses(segment, container, elements, functions);
+    if (accesses.all.empty()) return;
+    if (!accesses.hasOthers && (promoteAddresses(accesses) || (promotion == Promotion::Rows && promoteRow(accesses)))) return;
+    for (Operation *op : segment)
+      for (Region &region : op->getRegions()) {
+        if (region.empty() || (isa<WhileOp>(op) && region.getRegionNumber() == 0)) continue;
+        Segment inner;
+        for (Operation &its : region.front())
+          if (!its.hasTrait<OpTrait::IsTerminator>() && !its.hasAttr(kLoopExit)) inner.push_back(&its);
+        if (!inner.empty()) promote(inner);
+      }
+  }
+
+  /// Whether each address of the segment is one element; these get variables then.
+  bool promoteAddresses(SegmentAccesses &accesses) {
+    const auto &addresses = accesses.addresses;
+    if (!llvm::all_of(addresses, [&](const Indices &indices) { return accesses.isInvariant(indices); })) return false;
+    llvm::EquivalenceClasses<unsigned> meeting;
+    for (unsigned one = 0; one < addresses.size(); ++one) {
+      meeting.insert(one);
+      for (unsigned other = 0; other < one; ++other)
+        if (!elements.isAnotherElement(addresses[one], addresses[other])) meeting.unionSets(one, other);
+    }
+    SmallVector<SmallVector<unsigned>> groups;
+    for (unsigned one = 0; one < addresses.size(); ++one) {
+      if (meeting.getLeaderValue(one) != one) continue;
+      SmallVector<unsigned> &group = groups.emplace_back();
+      for (unsigned other = 0; other < addresses.size(); ++other)
+        if (meeting.isEquivalent(one, other)) group.push_back(other);
+      if (group.size() > kMostAddresses) return false;
+    }
+    Coverage coverage(accesses, {});
+    SmallVector<std::unique_ptr<Storage>> storages;
+    for (const auto &group : groups) {
+      auto storage = std::make_unique<Storage>(accesses, coverage, group, ArrayRef<unsigned>());
+      if (storage->isWorthIt()) storages.push_back(std::move(storage));
+    }
+    for (auto &storage : storages) storage->rewrite();
+    // Addresses are compared until all is rewritten.
+    for (auto &storage : storages) storage->erase();
+    return true;
+  }
+
+  /// Whether the elements of the segment are one index on some axes and few on the others; these get an array then.
+  bool promoteRow(SegmentAccesses &accesses) {
+    const auto &addresses = accesses.addresses;
+    auto type = cast<ir::TensorType>(accesses.all.front().element.getTensor().getType());
+    SmallVector<unsigned> axes, all = llvm::to_vector(llvm::seq<unsigned>(0, unsigned(addresses.size())));
+    Type scalar = getScalar(type.getElement());
+    int64_t bytes = getComponentCount(type.getElement()) * int64_t(support::getByteSize(getScalarType(scalar)));
+    for (unsigned axis = 0; axis < type.getRank(); ++axis) {
+      bool isOne = llvm::all_of(addresses, [&](const Indices &indices) {
+        return accesses.isInvariant(indices[axis].base) && elements.haveSameBase(indices[axis], addresses[0][axis]) &&
+               indices[axis].distance == addresses[0][axis].distance;
+      });
+      if (isOne) continue;
+      axes.push_back(axis);
+      int64_t extent = type.getExtents()[axis];
+      if (extent == layout::kDynamic || extent > kRowBytes) return false;
+      bytes *= extent;
+      if (bytes > kRowBytes) return false;
+    }
+    if (axes.empty()) return false;
+    Coverage coverage(accesses, axes);
+    Storage storage(accesses, coverage, all, axes);
+    if (!storage.isWorthIt()) return true;
+    storage.rewrite();
+    storage.erase();
+    return true;
+  }
+
+  SameElements elements;
+  FunctionAccesses functions;
+  uint32_t container;
+  Promotion promotion;
+};
+
+} // namespace
+
+void promoteElements(ModuleOp module, KernelOp kernel, const DenseSet<uint32_t> &containers, Promotion promotion) {
+  inlineCalls(module, kernel, containers);
+  demoteOwnUpdates(module, &containers);
+  SmallVector<uint32_t> ordered(containers.begin(), containers.end());
+  llvm::sort(ordered);
+  for (uint32_t container : ordered) Promoter(module, container, promotion).run(kernel.getBody().front());
+}
+
+} // namespace qd::passes

@@ -1,0 +1,115 @@
+#include "passes/same_elements.h"
+
+#include "ir/attributes.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+Index splitIndex(Value value) {
+  Index index{value, 0};
+  for (;;) {
+    if (std::optional<int64_t> constant = findInteger(index.base)) return {Value(), index.distance + *constant};
+    auto binary = index.base.getDefiningOp<BinaryOp>();
+    bool isShift = binary && (binary.getBinaryKind() == BinaryKind::add || binary.getBinaryKind() == BinaryKind::sub);
+    std::optional<int64_t> amount = isShift ? findInteger(binary.getRhs()) : std::nullopt;
+    if (!amount) return index;
+    index = {binary.getLhs(), index.distance + (binary.getBinaryKind() == BinaryKind::add ? *amount : -*amount)};
+  }
+}
+
+Indices splitIndices(ElementOp element) { return llvm::map_to_vector<3>(element.getIndices(), splitIndex); }
+
+ElementOp findElementOf(Value place) {
+  while (auto component = place.getDefiningOp<ComponentOp>()) place = component.getRef();
+  return place.getDefiningOp<ElementOp>();
+}
+
+TensorArgumentOp findContainer(Value place) {
+  ElementOp element = findElementOf(place);
+  return element ? element.getTensor().getDefiningOp<TensorArgumentOp>() : TensorArgumentOp();
+}
+
+bool comesBefore(Operation *one, Operation *other) {
+  for (Operation *outer = one; outer; outer = outer->getParentOp())
+    for (Operation *its = other; its; its = its->getParentOp()) {
+      if (its == outer && its != one && its != other) {
+        // Different regions of one operation.
+        Region *first = nullptr, *second = nullptr;
+        for (Region &region : outer->getRegions()) {
+          if (region.isAncestor(one->getParentRegion())) first = &region;
+          if (region.isAncestor(other->getParentRegion())) second = &region;
+        }
+        return first && second && first->getRegionNumber() < second->getRegionNumber();
+      }
+      if (its->getBlock() && its->getBlock() == outer->getBlock()) return its != outer && outer->isBeforeInBlock(its);
+    }
+  return false;
+}
+
+SameElements::SameElements(ModuleOp module) {
+  auto note = [&](Value place) {
+    while (Operation *definition = place.getDefiningOp()) {
+      if (auto container = dyn_cast<TensorArgumentOp>(definition)) {
+        written.insert(container.getOffset());
+        return;
+      }
+      if (!isa<ElementOp, ComponentOp>(definition)) return;
+      place = definition->getOperand(0);
+    }
+  };
+  module.walk([&](Operation *op) {
+    if (auto store = dyn_cast<StoreOp>(op)) note(store.getRef());
+    if (isa<AtomicOp, CompareExchangeOp>(op)) note(op->getOperand(0));
+    if (isa<CallOp>(op))
+      for (Value operand : op->getOperands())
+        if (isa<RefType>(operand.getType())) note(operand);
+  });
+}
+
+bool SameElements::isSettled(LoadOp load) const {
+  if (load->hasAttr(kVolatile)) return false;
+  if (TensorArgumentOp container = findContainer(load.getRef())) return !written.contains(container.getOffset());
+  auto local = load.getRef().getDefiningOp<LocalOp>();
+  if (!local) return false;
+  return llvm::all_of(local->getUsers(), [&](Operation *user) {
+    if (isa<LoadOp>(user)) return true;
+    auto store = dyn_cast<StoreOp>(user);
+    if (!store || !comesBefore(store, load)) return false;
+    // In a loop that the variable lives longer than, a later iteration assigns it again.
+    for (Operation *around = store->getParentOp(); around && !around->isAncestor(local); around = around->getParentOp())
+      if (isa<ForOp, WhileOp>(around) && around->isAncestor(load)) return false;
+    return true;
+  });
+}
+
+bool SameElements::isSame(Value one, Value other) const {
+  if (one == other) return true;
+  Operation *first = one ? one.getDefiningOp() : nullptr, *second = other ? other.getDefiningOp() : nullptr;
+  if (!first || !second || first->getName() != second->getName() || first->getNumOperands() != second->getNumOperands()) return false;
+  auto load = dyn_cast<LoadOp>(first);
+  bool isKnown = load ? isSettled(load) && isSettled(cast<LoadOp>(second))
+                      : !isa<LocalOp>(first) && isPure(first) && first->getAttrs() == second->getAttrs();
+  return isKnown && llvm::all_of(llvm::zip(first->getOperands(), second->getOperands()),
+                                 [&](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
+}
+
+bool SameElements::haveSameBase(const Index &one, const Index &other) const {
+  if (!one.base || !other.base) return !one.base && !other.base;
+  return one.instance == other.instance && isSame(one.base, other.base);
+}
+
+bool SameElements::isSameElement(ArrayRef<Index> one, ArrayRef<Index> other) const {
+  return llvm::all_of(llvm::zip(one, other), [&](auto pair) {
+    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance == std::get<1>(pair).distance;
+  });
+}
+
+bool SameElements::isAnotherElement(ArrayRef<Index> one, ArrayRef<Index> other) const {
+  return llvm::any_of(llvm::zip(one, other), [&](auto pair) {
+    return haveSameBase(std::get<0>(pair), std::get<1>(pair)) && std::get<0>(pair).distance != std::get<1>(pair).distance;
+  });
+}
+
+} // namespace qd::passes
