@@ -174,7 +174,7 @@ class ContainerMethods(InteropMethods, Companions, Copies):
     _element_type: Any
     _offset: tuple[int, ...] | None
     _order: tuple[int, ...] | None = None
-    _needs_grad = False  # declared so, before there is memory
+    _needs_grad = _needs_dual = False  # declared so, before there is memory
     _primal: str | None = None  # of a gradient or tangent: what it is called in messages
     _is_soa = False  # components in blocks of their own
     _leaf: Any = None  # the node of a tree that the container is placed in

@@ -24,7 +24,7 @@ FAMILIES = tuple(
         ("QD952", r"cannot be differentiated|have no gradients",
          "hide it with qd.ad.no_grad or qd.ad.grad_replaced, or write it with operations that have one"),
         # names and scopes
-        ("QD953", r"has no (gradient|tangent): Gradient",
+        ("QD953", r"Gradient \S* ?has not been placed",
          "allocate it (needs_grad=True, or a .grad of the torch tensor), or guard its use with qd.static(x.grad is not None)"),
         ("QD102", r"is not defined (on every path|after the loop)", "give it a value before the `if`, or in both branches"),
         ("QD101", r'^Name ".*" is not defined|only variables of the same block can be deleted',

@@ -77,6 +77,14 @@ class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):
     """An element access from Python outside the shape of a container."""
 
 
+class NegativeExponentError(QuadrantsCompilationError, QuadrantsRuntimeError):
+    """An integer to the power of a negative one, known while compiling."""
+
+
+class GradientError(QuadrantsCompilationError, OverwrittenError):
+    """A kernel whose gradient cannot be computed, found while the gradient is compiled."""
+
+
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
 PACKAGE = os.path.dirname(__file__)
 """Folder of this package: its own lines explain nothing to a user."""
@@ -143,6 +151,8 @@ def compile_error(class_name: str, message: str, frames: Sequence[Frame], others
     of_user = [frame for frame in frames if not frame[0].startswith(PACKAGE)] or frames
     kind = _CLASSES.get(class_name, QuadrantsCompilationError)
     family = None if issubclass(kind, AssertionError) else find_family(message)
+    if kind is QuadrantsCompilationError and family is not None and family.code in ("QD951", "QD952"):
+        kind = GradientError
     summary = message.split("\n", 1)[0] + (f" [{family.code}]" if family else "")
     if family is not None:
         message += f"\nhelp: {family.remedy} [{family.code}]"

@@ -52,7 +52,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
 
     def _why_unplaced(self) -> str:
         if self._primal is not None:
-            return f"Gradient .{self._primal} has not been placed, check whether `needs_{self._primal}=True`"
+            return f"Gradient {self._name} has not been placed, check whether `needs_{self._primal}=True`"
         return f"{self._name!r} was declared without a shape and is not placed"
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ def make_field(element: Any, shape: Any, recipe: Recipe, kinds: tuple[type, ...]
             )
     if shape is None:
         for leaf in leaves:
-            leaf._needs_grad = needs_grad
+            leaf._needs_grad, leaf._needs_dual = needs_grad, needs_dual
             _snode.declare(leaf)
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):

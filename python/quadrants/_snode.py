@@ -339,8 +339,10 @@ def _fields_below(node: SNode) -> Iterator[Any]:
 def finalize(root: SNode) -> None:
     """Give the fields of a tree their memory."""
     for field in _fields_below(root):
-        if field._needs_grad and not field.has_grad():
-            raise QuadrantsRuntimeError(f"the field {field._name!r} has needs_grad=True, but its gradient is not placed: place x.grad too")
+        for which, needed, storage in (("grad", field._needs_grad, "gradient"), ("dual", field._needs_dual, "tangent")):
+            if needed and not field._has(which):
+                text = f"the field {field._name!r} has needs_{which}=True, but its {storage} is not placed: place x.{which} too"
+                raise QuadrantsRuntimeError(text)
     sizes = [container._measure()[0] for container in root._children]
     if max(sizes, default=0) > sys.maxsize:
         raise QuadrantsMemoryError("a container of this shape does not fit into memory")
@@ -365,8 +367,16 @@ def _leaves_of(items: Any) -> Iterator[Any]:
             raise ValueError(f"{item!r} cannot be placed: a field is expected")
 
 
+def _lacks(node: SNode, which: str) -> bool:
+    """Whether a field below the node can have a gradient or tangent and has no place for it."""
+    companions = (getattr(field, which, None) for field in _fields_below(node))
+    return any(companion is not None and not companion._is_placed() for companion in companions)
+
+
 def _mirror(node: SNode, target: SNode, which: str) -> None:
     for child in list(node._children):
+        if not _lacks(child, which):
+            continue
         if child._kind == "dense":
             twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
             _mirror(child, twin, which)
@@ -438,6 +448,23 @@ class _Root(NodeMethods):
 
     def parent(self, n: int = 1) -> None:
         """Nothing is above the root."""
+
+    def lazy_grad(self) -> None:
+        """Give every field of real numbers a gradient with the same layout: those of this tree, and those that were made with a shape."""
+        self._lazy("grad")
+
+    def lazy_dual(self) -> None:
+        """Give every field of real numbers a tangent with the same layout: those of this tree, and those that were made with a shape."""
+        self._lazy("dual")
+
+    def _lazy(self, which: str) -> None:
+        _mirror(self._node(), self._node(), which)
+        for made in FieldsBuilder._finalized_roots():
+            if made._face is self and _lacks(made, which):
+                twin = SNode("root", None)
+                twin._face = self
+                _mirror(made, twin, which)
+                finalize(twin)
 
     def _finalize(self) -> None:
         pending, self._pending = self._pending, None

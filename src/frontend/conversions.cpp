@@ -277,6 +277,7 @@ Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
+  if (Reader::isCompanion(value.path)) requirePlaced(value);
   layout::TensorLayout layout = session.readInputLayout(value.object);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
   if (!isField) setKnownExtents(layout, shape);

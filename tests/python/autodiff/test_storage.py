@@ -168,6 +168,55 @@ def test_storage_placed_by_hand_or_for_a_whole_tree():
     assert (x.grad[0], y.grad[1]) == (4.0, 3.0)
 
 
+def test_storage_for_all_fields_that_were_made_with_a_shape():
+    x, y = qd.field(qd.f64, shape=()), qd.field(qd.f64, shape=())
+    v = qd.Vector.field(3, qd.f64, shape=4, offset=2)
+    m = qd.Matrix.field(2, 2, qd.f64, shape=(2, 3), layout=qd.Layout.SOA, order="ji")
+    s = qd.Struct.field({"a": qd.f64, "n": qd.i32, "p": qd.math.vec2}, shape=3)
+    qd.root.lazy_grad()
+    later = qd.field(qd.f64, shape=3)
+
+    @qd.kernel
+    def triple():
+        y[None] = 3.0 * x[None]
+
+    @qd.kernel
+    def add():
+        for i in v:
+            y[None] += v[i].norm_sqr() + m[1, 2][0, 1] ** 2 + s[1].a * s[1].p[1]
+
+    triple()
+    y.grad[None] = 1.0
+    triple.grad()
+    assert x.grad[None] == 3.0
+    v.fill(1.0)
+    m.fill(2.0)
+    s.a.fill(3.0)
+    s.p.fill(4.0)
+    with qd.ad.Tape(y):
+        add()
+    assert v.grad.to_numpy().tolist() == [[2.0] * 3] * 4 and v.grad[2][0] == 2.0
+    assert m.grad.to_numpy()[1, 2].tolist() == [[0.0, 16.0], [0.0, 0.0]]
+    assert s.a.grad.to_numpy().tolist() == [0.0, 16.0, 0.0] and s.p.grad.to_numpy()[1].tolist() == [0.0, 12.0]
+    assert not later.has_grad() and not s.n.has_grad()
+    qd.root.lazy_grad()
+    assert later.has_grad()
+
+
+def test_tangents_for_all_fields_that_were_made_with_a_shape():
+    x, y = qd.field(qd.f64, shape=()), qd.field(qd.f64, shape=())
+    qd.root.lazy_dual()
+
+    @qd.kernel
+    def cube():
+        y[None] = x[None] ** 3
+
+    x[None] = 2.0
+    with qd.ad.FwdMode(y, x):
+        cube()
+    assert y.dual[None] == 12.0
+
+
 def test_lazy_dual():
     x, loss = qd.field(qd.f64), scalar_loss()
     qd.root.place(x)
@@ -273,3 +322,41 @@ def test_linear_updates_in_place():
         run()
         add()
     assert x.grad.to_numpy().tolist() == [3.0, 3.0]
+
+
+def test_a_declared_tangent_has_to_be_placed():
+    x = qd.field(qd.f64, needs_dual=True)
+    qd.root.place(x)
+
+    @qd.kernel
+    def run():
+        x[None] = 1.0
+
+    with pytest.raises(RuntimeError, match="needs_dual=True, but its tangent is not placed"):
+        run()
+
+
+def test_a_gradient_without_storage_in_a_kernel():
+    speed = qd.field(qd.f64, shape=3)
+
+    @qd.kernel
+    def run():
+        for i in speed:
+            speed.grad[i] = 1.0
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="Gradient speed.grad has not been placed, check whether `needs_grad=True`"):
+        run()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="Gradient width.grad has not been placed"):
+        qd.field(qd.f64, shape=3, name="width").grad[0]
+
+
+def test_random_numbers_where_a_gradient_is_wanted():
+    x, loss = qd.field(qd.f64, shape=3, needs_grad=True), scalar_loss()
+
+    @qd.kernel
+    def run():
+        for i in x:
+            loss[None] += x[i] * qd.random()
+
+    with pytest.raises(RuntimeError, match="random numbers cannot be drawn again"), qd.ad.Tape(loss):
+        run()
