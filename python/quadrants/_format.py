@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import linecache
 import math
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,9 +72,22 @@ def format_site(pieces: list[Piece], words: bytes) -> str:
     return text
 
 
-def write_printed(prints: list[tuple[bool, tuple[list[Piece], bytes]]]) -> None:
-    """Write what a kernel printed, where Python's own `print` writes: to stdout, or to stderr where the flag says so."""
+def source_line(file: str, line: int) -> str:
+    """The line as reports show it below their text; empty where there is no source."""
+    text = linecache.getline(file, line).strip()
+    return f"    {text}\n" if text else ""
+
+
+def write_printed(prints: list[tuple[bool, tuple[list[Piece], bytes], Sequence[Any] | None]]) -> None:
+    """Write what a kernel printed, where Python's own `print` writes: to stdout, or to stderr where the flag says so.
+
+    What has frames is a report of a check: the source line of the innermost one follows.
+    """
     for to_error, stream in ((False, sys.stdout), (True, sys.stderr)):
-        text = "".join(format_site(*site) for is_error, site in prints if is_error == to_error)
+        text = "".join(
+            format_site(*site) + (source_line(frames[-1][0], frames[-1][2]) if frames else "")
+            for is_error, site, frames in prints
+            if is_error == to_error
+        )
         if text and stream is not None:
             stream.write(text)

@@ -142,7 +142,9 @@ public:
       for (size_t at = 0; at < printed.size();) {
         const artifact::Site &site = run.artifact.sites[size_t(printed[at++])];
         bool isError = site.kind == artifact::Site::Kind::PrintError;
-        append(list, Ref::adopt(Py_BuildValue("(NO)", PyBool_FromLong(isError), makeSite(site, &printed[at], 0).get())));
+        bool isReport = site.kind == artifact::Site::Kind::Overflow;
+        Ref frames = isReport ? listFrames(site) : Ref::borrow(Py_None);
+        append(list, Ref::adopt(Py_BuildValue("(NOO)", PyBool_FromLong(isError), makeSite(site, &printed[at], 0).get(), frames.get())));
         at += site.countValues();
       }
       call("quadrants._format", "write_printed", "O", list.get());

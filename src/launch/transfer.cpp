@@ -119,12 +119,16 @@ Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread) {
   return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
 }
 
-void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread) {
+Ref listFrames(const artifact::Site &site) {
   Ref frames = Ref::adopt(PyList_New(0));
   for (const artifact::SourcePlace &place : site.frames)
     append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
                                             place.endColumn)));
-  Ref error = call("quadrants._errors", "runtime_error", "OOii", makeSite(site, values, thread).get(), frames.get(),
+  return frames;
+}
+
+void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread) {
+  Ref error = call("quadrants._errors", "runtime_error", "OOii", makeSite(site, values, thread).get(), listFrames(site).get(),
                    int(site.kind == artifact::Site::Kind::View), int(site.kind == artifact::Site::Kind::Recursion));
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
   throw PythonError{};

@@ -29,6 +29,8 @@ void synchronize();
 
 /// The arguments of quadrants._format.format_site: (pieces, values); `thread` is the number of the thread that got there.
 Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread);
+/// The places of a site as a list of frames, outermost first.
+Ref listFrames(const artifact::Site &site);
 /// Raises the exception of a failed check.
 [[noreturn]] void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread);
 

@@ -1,7 +1,7 @@
 // check_arithmetic.cpp: assertions ahead of integer arithmetic that would leave the range of its type
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert ahead of each sum, difference, product, negation, absolute value, quotient and shift of integers, and of each
+// Out:  a qd.assert ahead of each sum, difference, product, power, negation, absolute value, quotient and shift of integers, and of each
 // conversion
 //       of a float to an integer. Lanes are checked side by side; the first that fails is told of.
 // Here: first, while the arithmetic is the user's: addresses and loops bring their own later.
@@ -31,6 +31,7 @@ std::pair<StringRef, StringRef> getWords(BinaryKind kind) {
   case BinaryKind::add: return {"+", "Addition"};
   case BinaryKind::sub: return {"-", "Subtraction"};
   case BinaryKind::mul: return {"*", "Multiplication"};
+  case BinaryKind::pow: return {"**", "Power"};
   case BinaryKind::shl: return {"<<", "Shift left"};
   case BinaryKind::shr:
   case BinaryKind::bit_shr: return {">>", "Shift right"};
@@ -110,9 +111,38 @@ private:
       Value isSmallest = compare(loc, BinaryKind::eq, lhs, makeInteger(loc, lhs.getType(), APInt::getSignedMinValue(bits)));
       Value isMinusOne = compare(loc, BinaryKind::eq, rhs, makeInteger(loc, rhs.getType(), APInt::getAllOnes(bits)));
       addOverflow(loc, name, none(loc, compare(loc, BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
+    } else if (kind == BinaryKind::pow) {
+      checkPower(op);
     } else if (!staysWithin(op.getResult())) {
       addOverflow(loc, name, none(loc, overflows(loc, kind, lhs, rhs)), lhs, sign, rhs);
     }
+  }
+
+  void checkPower(BinaryOp op) {
+    Location loc = op.getLoc();
+    Value base = op.getLhs(), exponent = op.getRhs();
+    auto type = cast<IntegerType>(getScalar(base.getType())), ofExponent = cast<IntegerType>(getScalar(exponent.getType()));
+    auto makeOfExponent = [&](uint64_t value) { return makeInteger(loc, exponent.getType(), APInt(ofExponent.getWidth(), value)); };
+    if (ofExponent.isSigned() && findInteger(exponent).value_or(-1) < 0) {
+      AssertText text(builder.getContext());
+      text << "Negative exponent in pow(int, int) is not allowed: " << base << " ** " << exponent;
+      text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::ge, exponent, makeOfExponent(0))), Kind::Assert);
+    }
+    // No power of integers is as close to a power of two as f64 rounds, and powers of two are exact.
+    Type real = withScalar(base.getType(), builder.getF64Type());
+    auto toReal = [&](Value value) { return CastOp::create(builder, loc, real, value).getResult(); };
+    auto limit = [&](double value) { return makeConstant(loc, real, builder.getF64FloatAttr(value)); };
+    Value size = UnaryOp::create(builder, loc, UnaryKind::abs, toReal(base)), power = compare(loc, BinaryKind::pow, size, toReal(exponent));
+    double end = std::ldexp(1.0, int(type.getWidth()) - int(type.isSigned()));
+    Value isGood = compare(loc, BinaryKind::lt, power, limit(end));
+    if (type.isSigned()) {
+      Value isOdd = compare(loc, BinaryKind::ne, compare(loc, BinaryKind::bit_and, exponent, makeOfExponent(1)), makeOfExponent(0));
+      Value isNegative = compare(loc, BinaryKind::lt, base, makeInteger(loc, base.getType(), APInt(type.getWidth(), 0)));
+      Value isSmallest = compare(loc, BinaryKind::eq, power, limit(end));
+      Value isLast = compare(loc, BinaryKind::bit_and, compare(loc, BinaryKind::bit_and, isOdd, isNegative), isSmallest);
+      isGood = compare(loc, BinaryKind::bit_or, isGood, isLast);
+    }
+    addOverflow(loc, "Power", all(loc, isGood), base, "**", exponent);
   }
 
   /// Whether the loop that an index belongs to keeps the sum within its type. Extents are 32-bit numbers.

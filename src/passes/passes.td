@@ -48,7 +48,7 @@ def CheckBounds : QdPass<"qd-check-bounds"> {
 
 def CheckArithmetic : QdPass<"qd-check-arithmetic"> {
   let summary = "x + y => assert(x + y fits); x + y. The same for all integer arithmetic, shift counts and conversions of floats.";
-  let options = [Option<"overflow", "overflow", "bool", "true", "Check sums, differences, products, shifts left, negations and quotients">,
+  let options = [Option<"overflow", "overflow", "bool", "true", "Check sums, differences, products, powers, shifts left, negations and quotients">,
                  Option<"reports", "reports", "bool", "false", "Print overflows and go on">];
 }
 

@@ -21,11 +21,11 @@ from .scalars import options, symbol_of
 _WORDS = {
     "add": ("Addition", "+"), "sub": ("Subtraction", "-"), "mul": ("Multiplication", "*"), "shl": ("Shift left", "<<"),
     "shr": ("Shift right", ">>"), "bit_shr": ("Shift right", ">>"), "floor_div": ("Division", "//"), "raw_div": ("Division", "//"),
-    "mod": ("Modulo", "%"), "raw_mod": ("Modulo", "%"), "neg": ("Negation", ""), "abs": ("Absolute value", ""),
+    "pow": ("Power", "**"), "mod": ("Modulo", "%"), "raw_mod": ("Modulo", "%"), "neg": ("Negation", ""), "abs": ("Absolute value", ""),
 }  # fmt: skip
 _EXACT: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "shl": operator.lshift, "floor_div": operator.floordiv,
-    "raw_div": operator.floordiv, "neg": operator.neg, "abs": abs,
+    "raw_div": operator.floordiv, "pow": operator.pow, "neg": operator.neg, "abs": abs,
 }  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class Checks:
         bits = 8 * dtype.itemsize
         if "div" in name or "mod" in name:
             self.require(bool(np.all(right)), f"{word} by zero: {shown}")
+        elif name == "pow":
+            self.require(right.dtype.kind == "f" or bool(np.all(right >= 0)), f"Negative exponent in pow(int, int) is not allowed: {shown}")
         elif name in ("shl", "shr", "bit_shr"):
             self.require(bool(np.all((right >= 0) & (right < bits))), f"Shift count out of range for {bits} bits: {shown}")
         if name in _EXACT and self.overflow != "ignore" and (len(operands) > 1 or dtype.kind == "i"):
@@ -80,16 +82,26 @@ class Checks:
         places = ", called from ".join(find_places())
         if places not in self.reported:
             self.reported.add(places)
-            print(f"{word} overflow detected in {places}: {text}")
+            file, line = next(_find_lines())
+            print(f"{word} overflow detected in {places}: {text}\n{_format.source_line(file, line)}", end="")
 
 
 def _show(value: Any) -> str:
     return _format.format_value(value.tolist(), "", from_numpy_dtype(value.dtype))
 
 
-def find_places() -> Iterator[str]:
-    """Where the kernel is now, as `File "k.py", line 7, in k`, the innermost function first."""
+def _find_frames() -> Iterator[Any]:
     frame: Any = sys._getframe()
     while frame := frame.f_back:
         if "_qd" in frame.f_code.co_freevars:
-            yield f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'
+            yield frame
+
+
+def _find_lines() -> Iterator[tuple[str, int]]:
+    return ((frame.f_code.co_filename, frame.f_lineno) for frame in _find_frames())
+
+
+def find_places() -> Iterator[str]:
+    """Where the kernel is now, as `File "k.py", line 7, in k`, the innermost function first."""
+    for frame in _find_frames():
+        yield f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'

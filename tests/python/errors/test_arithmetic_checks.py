@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
+from quadrants._dtypes import to_numpy_dtype
 
 
 @pytest.fixture(autouse=True, params=["cpu", "python"])
@@ -144,6 +145,56 @@ def test_vectors_are_checked_in_every_component():
         k(qd.Vector([1, 2, 2**30]))
 
 
+@pytest.mark.parametrize("dtype", [qd.i8, qd.u8, qd.i16, qd.u16, qd.i32, qd.u32, qd.i64, qd.u64], ids=str)
+def test_powers_are_checked_to_the_last_number_that_fits(dtype: Any):
+    @qd.kernel
+    def power(a: dtype, n: qd.i32) -> dtype:
+        return a**n
+
+    first, last = int(np.iinfo(to_numpy_dtype(dtype)).min), int(np.iinfo(to_numpy_dtype(dtype)).max)
+    for exponent in (2, 3, 7, dtype.size * 8 - 1):
+        root = int(round(last ** (1 / exponent)))
+        for base in {root - 1, root, root + 1, 2, 1, 0, *((-root - 1, -root, -2, -1) if first < 0 else ())}:
+            if not first <= base <= last:
+                continue
+            if first <= base**exponent <= last:
+                assert power(base, exponent) == base**exponent
+            else:
+                with pytest.raises(qd.QuadrantsAssertionError, match=r"Power overflow: .* \*\* .* does not fit"):
+                    power(base, exponent)
+
+
+def test_powers_of_vectors_and_constant_exponents_are_checked():
+    @qd.kernel
+    def powers(v: qd.types.vector(2, qd.i32), n: qd.i32) -> qd.i32:
+        return (v**n).sum()
+
+    @qd.kernel
+    def tenth(a: qd.i32) -> qd.i32:
+        return a**10
+
+    assert (powers(qd.Vector([3, 2]), 4), tenth(3)) == (97, 3**10)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Power overflow: \[2, 10\] \*\* "):
+        powers(qd.Vector([2, 10]), 10)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Power overflow: 10 \*\* 10 does not fit i32"):
+        tenth(10)
+
+
+def test_negative_exponents_of_integers():
+    @qd.kernel
+    def power(a: qd.i32, n: qd.i32) -> qd.i32:
+        return a**n
+
+    @qd.kernel
+    def cube_root(a: qd.i32) -> qd.i32:
+        return a**-3
+
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"Negative exponent in pow\(int, int\) is not allowed"):
+        power(10, -3)
+    with pytest.raises(RuntimeError, match=r"Negative exponent in pow\(int, int\) is not allowed"):
+        cube_root(10)
+
+
 def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(start, capfd):
     start(overflow="print")
     x = np.full(1000, 2**31 - 1, np.int32)
@@ -158,7 +209,8 @@ def test_overflow_is_printed_once_for_each_line_and_launch_and_wraps(start, capf
     printed = capfd.readouterr().out
     assert (x == -(2**31)).all()
     assert printed.count("Addition overflow detected in File") == 1
-    assert "test_arithmetic_checks.py" in printed and ", in k: 2147483647 + 1 does not fit i32" in printed
+    assert "test_arithmetic_checks.py" in printed
+    assert ", in k: 2147483647 + 1 does not fit i32\n    x[i] = x[i] + 1\n" in printed
 
 
 @pytest.mark.parametrize("options", [{"debug": True, "overflow": "ignore"}, {"debug": False, "overflow": "raise"}])
