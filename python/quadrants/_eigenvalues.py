@@ -49,7 +49,9 @@ def _eigenvector(a, b, c, d, re, im, axis: qd.template()):
 @qd.pyfunc
 def _eig_of_two(M):
     """In closed form."""
-    a, b, c, d = M[0, 0], M[0, 1], M[1, 0], M[1, 1]
+    exponent = _basics.find_exponent(M)
+    N = qd.ldexp(M, -exponent)  # squares stay in range
+    a, b, c, d = N[0, 0], N[0, 1], N[1, 0], N[1, 1]
     middle, half = 0.5 * (a + d), 0.5 * (a - d)
     square = half * half + b * c
     root = qd.sqrt(qd.abs(square))
@@ -59,7 +61,7 @@ def _eig_of_two(M):
     spread, im = qd.select(real, root, 0.0), qd.select(real, 0.0, root)
     v = _eigenvector(a, b, c, d, middle + spread, im, 0)
     w = _eigenvector(a, b, c, d, middle - spread, -im, 1)
-    values = qd.Matrix([[middle + spread, im], [middle - spread, -im]])
+    values = qd.ldexp(qd.Matrix([[middle + spread, im], [middle - spread, -im]]), exponent)
     return values, qd.Matrix([[v[0], w[0]], [v[1], w[1]], [v[2], w[2]], [v[3], w[3]]])
 
 
@@ -248,8 +250,8 @@ def _sort(values: qd.template(), V: qd.template(), tolerance):
 @qd.pyfunc
 def _eig_of_general(A):
     n, T = qd.static(A.n), qd.static(A.dtype)
-    scale = _basics.scale(A)
-    R, X = A / scale, _basics.identity(n, T)
+    R, scale = _basics.normalise(A)
+    X = _basics.identity(n, T)
     I, Y = R * 0.0, R * 0.0  # noqa: E741
     _make_hessenberg(R, X)
     _make_triangular(R, I, X, Y)

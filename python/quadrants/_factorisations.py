@@ -60,7 +60,7 @@ def qr(A, dt: qd.template() = None):
     qd.static(_basics.require(A.n <= 16 and A.m <= 16, "QR decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     rows, columns = qd.static(A.n, A.m)
-    R = qd.cast(A, T)
+    R, was_lifted = _basics.lift(qd.cast(A, T))
     Q = _basics.identity(rows, T)
     mirror = qd.Vector.zero(T, rows)
     qd.loop_config(serialize=True)
@@ -98,7 +98,7 @@ def qr(A, dt: qd.template() = None):
             R[k, j] *= sign
         for j in range(rows):
             Q[j, k] *= sign
-    return Q, R
+    return Q, _basics.lower(R, was_lifted)
 
 
 @qd.pyfunc
@@ -111,7 +111,7 @@ def lu(A, dt: qd.template() = None):
     qd.static(_basics.require(A.n <= 16, "LU decomposition supports sizes up to 16×16."))
     T = qd.static(_basics.compute_type(A.dtype, dt))
     n = qd.static(A.n)
-    U = qd.cast(A, T)
+    U, was_lifted = _basics.lift(qd.cast(A, T))
     P, L = _basics.identity(n, T), qd.Matrix.zero(T, n, n)
     qd.loop_config(serialize=True)
     for k in range(n):
@@ -128,4 +128,4 @@ def lu(A, dt: qd.template() = None):
                 for j in range(k + 1, n):
                     U[i, j] -= L[i, k] * U[k, j]
             U[i, k] = 0.0
-    return P, L, U
+    return P, L, _basics.lower(U, was_lifted)

@@ -33,7 +33,7 @@ def _rounding(dtype: Any) -> float:
 
 # --- Derivatives
 #
-# Kernels that compute derivatives do not differentiate iterations: the result for the matrix without derivative (`_detached`) gets first
+# Kernels that compute derivatives do not differentiate iterations: the result for the matrix without derivative (`detached`) gets first
 # order terms of `_change(A)`, which is zero and has the derivative of A. In the basis of singular vectors or eigenvectors these terms
 # divide by differences of singular values or eigenvalues (Giles, "Collected matrix derivative results for forward and reverse mode
 # algorithmic differentiation", 2008). Where these are equal the vectors have no derivative, and the term is zero; what is smooth there
@@ -41,18 +41,8 @@ def _rounding(dtype: Any) -> float:
 
 
 @qd.pyfunc
-def _detached(A):
-    """The same numbers, as constants to derivatives: bits have none."""
-    if qd.static(_is_differentiated()):
-        bits = qd.static({2: qd.i16, 4: qd.i32, 8: qd.i64}[A.dtype.size])
-        return qd.bit_cast(qd.bit_cast(A, bits), A.dtype)
-    else:
-        return A * 1.0
-
-
-@qd.pyfunc
 def _change(A):
-    return A - _detached(A)
+    return A - _basics.detached(A)
 
 
 @qd.pyfunc
@@ -149,8 +139,8 @@ def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
 @qd.pyfunc
 def _svd_of(A):
     n = qd.static(A.n)
-    k = _basics.scale(A)
-    B, U, V = A / k, _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
+    B, k = _basics.normalise(A)
+    U, V = _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
         _for_pairs(_separate, B, V)
@@ -172,7 +162,7 @@ def svd(A, dt: qd.template() = None):
     """
     qd.static(_basics.require(A.n == A.m and A.n <= 6, "SVD only supports 2×2 and 3×3 matrices, and as an extension up to 6×6."))
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
-    U, S, V = _svd_of(_detached(M))
+    U, S, V = _svd_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
         P = U.transpose() @ _change(M) @ V
         X, Y, Z = P * 0.0, P * 0.0, P * 0.0  # of U, S and V, in their bases
@@ -196,7 +186,7 @@ def polar_decompose(A, dt: qd.template() = None):
         _basics.require(A.n == A.m and A.n <= 6, "Polar decomposition only supports 2×2 and 3×3 matrices, and as an extension up to 6×6.")
     )
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
-    U, S, V = _svd_of(_detached(M))
+    U, S, V = _svd_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
         P = U.transpose() @ _change(M) @ V
         X, Y = P * 0.0, P * 0.0
@@ -240,7 +230,7 @@ def sym_eig(A, dt: qd.template() = None):
         )
     )
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
-    values, Q = _sym_eig_of(_detached(M))
+    values, Q = _sym_eig_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
         X = P * 0.0
@@ -264,9 +254,7 @@ def _symmetric(A):
 def _sym_eig_of(A):
     T = qd.static(A.dtype)
     n = qd.static(A.n)
-    M = A * 1.0
-    scale = _basics.scale(M)
-    M = M / scale
+    M, scale = _basics.normalise(A)
     Q = _basics.identity(n, T)
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
@@ -287,7 +275,7 @@ def _sym_eig_of(A):
 def make_spd(A, dt: qd.template() = None):
     """The nearest symmetric matrix without negative eigenvalues (in the Frobenius norm) to a symmetric matrix."""
     M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, dt)))
-    values, Q = _sym_eig_of(_detached(M))
+    values, Q = _sym_eig_of(_basics.detached(M))
     if qd.static(_is_differentiated()):
         P = _symmetric(Q.transpose() @ _change(M) @ Q)
         small = qd.abs(values).max() * qd.static(_rounding(M.dtype))
@@ -411,7 +399,7 @@ def determinant(A):
         return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
     elif qd.static(_is_differentiated()):
         M = qd.cast(A, qd.static(_basics.compute_type(A.dtype, None)))
-        known = _detached(M)
+        known = _basics.detached(M)
         value = _product_of_pivots(known)
         return value + value * (_eliminated_inverse(known) @ _change(M)).trace()
     else:
@@ -451,7 +439,7 @@ def inverse(A):
         signs = qd.Matrix([[1.0 - (i + j) % 2 * 2 for j in qd.static(range(4))] for i in qd.static(range(4))], T)
         return qd.Matrix(rows) * signs * (1.0 / determinant(M))
     elif qd.static(_is_differentiated()):
-        R = _eliminated_inverse(_detached(M))
+        R = _eliminated_inverse(_basics.detached(M))
         return R - R @ _change(M) @ R
     else:
         return _eliminated_inverse(M)

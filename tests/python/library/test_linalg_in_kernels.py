@@ -233,3 +233,39 @@ def test_loops_of_the_library_run_in_order_at_the_top_of_a_kernel(count):
     np.testing.assert_allclose(I5.to_numpy() @ A, np.eye(5), atol=1e-4)
     np.testing.assert_allclose(U.to_numpy() @ S.to_numpy() @ V.to_numpy().T, A[:3, :3], atol=1e-4)
     np.testing.assert_allclose(Q.to_numpy() @ Q.to_numpy().T, np.eye(3), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype, sizes", [(qd.f32, (1e-38, 1e-40, 1e-42)), (qd.f64, (1e-307, 1e-310, 1e-312))], ids=str)
+@pytest.mark.parametrize("n", [2, 3])
+def test_factors_of_subnormal_matrices(count, n, dtype, sizes):
+    F = qd.Matrix.field(n, n, dtype, shape=len(sizes))
+    U, S, V, R, P, Q, T, L, W, A, G = (qd.Matrix.field(n, n, dtype, shape=len(sizes)) for _ in range(11))
+    values = qd.Vector.field(n, dtype, shape=len(sizes))
+    pairs = qd.Matrix.field(n, 2, dtype, shape=len(sizes))
+    whole = np.array([[1.0, 0.3, -0.2], [0.4, -0.7, 0.5], [0.1, 0.6, 0.2]])[:n, :n]
+    F.from_numpy(np.array([whole * size for size in sizes]).astype(dtype.to_string().replace("f", "float")))
+
+    @qd.kernel
+    def run():
+        for i in F:
+            U[i], S[i], V[i] = qd.svd(F[i])
+            R[i], P[i] = qd.polar_decompose(F[i])
+            Q[i], T[i] = qd.linalg.qr(F[i])
+            A[i], L[i], W[i] = qd.linalg.lu(F[i])
+            values[i], G[i] = qd.sym_eig(F[i] + F[i].transpose())
+            pairs[i], _ = qd.eig(F[i] + F[i].transpose())
+
+    run()
+    u, s, v, r, p, q, t, lower, w, a = (x.to_numpy().astype(np.float64) for x in (U, S, V, R, P, Q, T, L, W, A))
+    start = F.to_numpy().astype(np.float64)
+    for i, size in enumerate(sizes):
+        step = 1e-5 if size in (1e-38, 1e-307) else 20 * float(np.nextafter(dtype_of(dtype)(0), dtype_of(dtype)(1))) / size
+        for product in (u @ s @ transposed(v), r @ p, q @ t, a @ lower @ w):
+            assert abs(product[i] - start[i]).max() <= step * size
+        expected = np.linalg.eigvalsh((start[i] + start[i].T) / size) * size
+        assert abs(values.to_numpy()[i] - expected).max() <= step * size
+        assert abs(np.sort(pairs.to_numpy()[i, :, 0]) - expected).max() <= step * size
+
+
+def dtype_of(dtype):
+    return {4: np.float32, 8: np.float64}[dtype.size]
