@@ -44,10 +44,15 @@ def _raw_div(x: Any, y: Any) -> Any:
     return x / y if "f" in (x.dtype.kind, y.dtype.kind) else np.floor_divide(np.subtract(x, np.fmod(x, y)), y)
 
 
+def _is_real(x: Any) -> bool:
+    return x.dtype.kind == "f"
+
+
 def _power(x: Any, y: Any) -> Any:
     """Integers: exact with wrap; a negative exponent gives the reciprocal truncated towards zero."""
     if "f" in (x.dtype.kind, y.dtype.kind):
-        return np.power(x, y)
+        with np.errstate(all="ignore"):
+            return np.where((y == 0.5) & (np.isinf(x) | (x == 0)), np.abs(x), np.power(x, y))[()]  # NumPy takes a square root
     wide = np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
     return wide if np.min(y, initial=0) >= 0 else np.where(y >= 0, wide, np.where(np.abs(x) == 1, np.where(y & 1, x, 1), 0))[()]
 
@@ -110,8 +115,9 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "erf": _in_double(math.erf),
     "erfc": _in_double(math.erfc),
     "ldexp": lambda x, n: np.ldexp(x, np.clip(n, -20000, 20000).astype(np.int32)).astype(np.asarray(x).dtype)[()],
-    "max": lambda x, y: np.where((x > y) | (y != y), x, y)[()],  # fmax and fmin keep NaNs that signal
-    "min": lambda x, y: np.where((x < y) | (y != y), x, y)[()],
+    # fmax and fmin keep NaNs that signal, and take either of two zeros: here 0.0 is above -0.0.
+    "max": lambda x, y: np.where((x > y) | (y != y) | ((x == y) & ~np.signbit(x) if _is_real(x) else False), x, y)[()],
+    "min": lambda x, y: np.where((x < y) | (y != y) | ((x == y) & np.signbit(x) if _is_real(x) else False), x, y)[()],
     "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),
     "mod": _in_float(lambda x, y: x - y * np.floor(x / y), np.remainder),
     "raw_div": _raw_div,

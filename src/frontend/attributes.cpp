@@ -140,23 +140,10 @@ void FunctionBuilder::failHostMethod(llvm::StringRef name) {
   fail(error::kSyntax, "'" + name + "' is host API and cannot be called in kernels (Quadrants-scope)");
 }
 
-static std::string describeMissing(const std::string &container, llvm::StringRef which) {
-  return "Gradient " + container + "." + which.str() + " has not been placed, check whether `needs_" + which.str() + "=True`";
-}
-
 void FunctionBuilder::failCompanion(const PathNode *container, llvm::StringRef name) {
-  std::string storage = name == "grad" ? "gradient" : "tangent", owner = container ? Reader::describe(container) : "";
-  fail(error::kType, "'" + owner + "' has no " + storage + ": " + describeMissing(owner, name));
-}
-
-void FunctionBuilder::requirePlaced(const Value &companion) {
-  try {
-    session.readInputLayout(companion.object); // finalises its tree
-  } catch (nb::python_error &) {
-    nb::object state = findAttribute(companion.object, nb::str("_state"));
-    if (!state || toText(state) != "unplaced") throw;
-    fail(error::kCompilation, describeMissing(Reader::describe(companion.path->parent), companion.path->step.name));
-  }
+  std::string storage = name == "grad" ? "gradient" : "tangent", which = name.str(), owner = container ? Reader::describe(container) : "";
+  fail(error::kType, "'" + owner + "' has no " + storage + ": Gradient " + owner + "." + which +
+                         " has not been placed, check whether `needs_" + which + "=True`");
 }
 
 void FunctionBuilder::requireCompanion(const Value &object) {

@@ -559,8 +559,6 @@ private:
   Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
   [[noreturn]] void failHostMethod(llvm::StringRef name);
   [[noreturn]] void failCompanion(const PathNode *container, llvm::StringRef name);
-  /// Fails where a field's gradient or tangent was never given memory.
-  void requirePlaced(const Value &companion);
   /// Fails where `object` is the gradient or tangent of a container that has none.
   void requireCompanion(const Value &object);
   /// A component of a field of vectors, or a member of a field of structs: `get_scalar_field`, `get_member_field`.

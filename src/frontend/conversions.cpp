@@ -273,12 +273,23 @@ std::string FunctionBuilder::describe(const Value &value) {
   }
 }
 
+/// The layout of a container, or of a gradient or tangent, which may never have been given memory.
+static layout::TensorLayout readPlaced(Session &session, const Value &value) {
+  try {
+    return session.readInputLayout(value.object);
+  } catch (nb::python_error &) {
+    nb::object state = findAttribute(value.object, nb::str("_state"));
+    if (!Reader::isCompanion(value.path) || !state || toText(state) != "unplaced") throw;
+    session.fail(error::kCompilation, "Gradient " + Reader::describe(value.path) + " has not been placed, check whether `needs_" +
+                                          value.path->step.name + "=True`");
+  }
+}
+
 Value FunctionBuilder::toTensor(const Value &value, nb::handle shape) {
   if (value.is(Kind::Tensor)) return value;
   if (!value.path)
     fail(error::kCompilation, "a container made while compiling is used in kernel scope but not registered as a kernel parameter");
-  if (Reader::isCompanion(value.path)) requirePlaced(value);
-  layout::TensorLayout layout = session.readInputLayout(value.object);
+  layout::TensorLayout layout = readPlaced(session, value);
   bool isField = session.python.isInstance(value.object, session.python.fieldBase);
   if (!isField) setKnownExtents(layout, shape);
   return makeTensor(value, std::move(layout), isField);

@@ -184,7 +184,7 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
   std::optional<int64_t> known = findInteger(exponent);
   if (isU1(value.getType())) value = cast(value, session.types.defaultInteger);
   bool isInteger = !isFloat(value.getType());
-  if (known && isInteger && *known < 0) fail(error::kNegativeExponent, "Negative exponent in pow(int, int) is not allowed.");
+  if (known && isInteger && *known < 0) fail("NegativeExponentError", "Negative exponent in pow(int, int) is not allowed.");
   if (known && std::abs(*known) <= 16 && !(isInteger && session.options.debug)) {
     // Repeated multiplication: exact for integers, and much cheaper than a call. Checks tell of powers of integers as a whole.
     auto count = uint64_t(std::abs(*known));

@@ -22,7 +22,6 @@ inline constexpr const char *kIndex = "QuadrantsIndexError";
 inline constexpr const char *kAttribute = "QuadrantsAttributeError";
 inline constexpr const char *kCompilation = "QuadrantsCompilationError";
 inline constexpr const char *kRuntime = "QuadrantsRuntimeError";
-inline constexpr const char *kNegativeExponent = "NegativeExponentError";
 inline constexpr const char *kReturnType = "QuadrantsReturnTypeError";
 } // namespace error
 

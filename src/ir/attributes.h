@@ -30,13 +30,8 @@ inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 /// Of a qd.local that holds such states: the number.
 inline constexpr llvm::StringLiteral kTrail = "qd.trail";
 
-/// Of a qd.local that stands for elements of a container without gradients: what is read from it is a constant.
-inline constexpr llvm::StringLiteral kPassive = "qd.passive";
-
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kLost = "qd.lost";
-/// Of a load of what the same iteration has stored: something may be overwritten afterwards, depending on indices.
-inline constexpr llvm::StringLiteral kMayBeLost = "qd.may_be_lost";
 
 /// Of a qd.load: when the kernel begins, memory holds what is read here.
 inline constexpr llvm::StringLiteral kKnownBefore = "qd.known_before";

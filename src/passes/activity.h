@@ -10,6 +10,9 @@
 
 namespace qd::passes {
 
+/// Attribute of a qd.local that stands for elements of a container without gradients: what is read from it is a constant.
+inline constexpr llvm::StringLiteral kPassive = "qd.passive";
+
 /// What a place or container is a part of: the op of a local or container argument, or a parameter of a function.
 mlir::Value findOrigin(mlir::Value place);
 /// Whether the memory of the place is that of a container.

@@ -5,6 +5,9 @@
 
 namespace qd::passes {
 
+/// Attribute of a load of what the same iteration has stored: it may be overwritten afterwards, depending on indices.
+inline constexpr llvm::StringLiteral kMayBeLost = "qd.may_be_lost";
+
 /// Marks loads of elements that the kernel overwrites afterwards (kLost): derived kernels run when it is over.
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
+from quadrants import _options
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 
@@ -120,3 +121,41 @@ def test_cholesky_and_what_it_solves(n):
     compute(a, x, lower)
     np.testing.assert_allclose(lower, np.linalg.cholesky(a), atol=1e-12)
     np.testing.assert_allclose(x, np.linalg.solve(a, b[:, :, None])[:, :, 0], atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extrema_order_zeros_and_prefer_numbers(dtype):
+    qd.init(arch=_options.get("arch"), fast_math=False, offline_cache=False, log_level="error")
+
+    @qd.kernel
+    def compute(x: qd.types.ndarray(), y: qd.types.ndarray(), out: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            out[0, i] = qd.max(x[i], y[i])
+            out[1, i] = qd.min(x[i], y[i])
+            out[2, i] = qd.max(0, x[i])
+            out[3, i] = qd.min(x[i], -0.0)
+
+    points = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan], dtype)
+    x, y = (part.ravel() for part in np.meshgrid(points, points))
+    out = np.empty((4, len(x)), dtype)
+    compute(x, y, out)
+    zeros = np.zeros_like(x)
+    for choose, left, right, found in [(max, x, y, out[0]), (min, x, y, out[1]), (max, zeros, x, out[2]), (min, x, -zeros, out[3])]:
+        for *pair, result in zip(left, right, found, strict=True):
+            numbers = [(number, not np.signbit(number)) for number in pair if not np.isnan(number)]
+            assert np.isnan(result) if not numbers else (result, not np.signbit(result)) == choose(numbers)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_square_roots_as_powers(dtype):
+    @qd.kernel
+    def compute(x: qd.types.ndarray(), y: qd.types.ndarray(), out: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            out[0, i] = x[i] ** y[i]
+            out[1, i] = x[i] ** 0.5
+
+    x = np.array([0.0, -0.0, np.inf, -np.inf, 4.0], dtype)
+    out = np.empty((2, len(x)), dtype)
+    compute(x, np.full_like(x, 0.5), out)
+    assert out.tolist() == [[0.0, 0.0, np.inf, np.inf, 2.0]] * 2
+    assert not np.signbit(out).any()
