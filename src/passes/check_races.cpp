@@ -1,7 +1,8 @@
-// check_races.cpp: elements that two iterations of a parallel loop write
+// check_races.cpp: elements and outer variables that two iterations of a parallel loop write
 //
 // In:   tasks.
-// Out:  a qd.claim ahead of each plain store to an element, or to a component of one, in a parallel loop.
+// Out:  a qd.claim ahead of each plain store to an element, to a component of one, or to a variable from outside of the parallel loop;
+//       where the loop stores to a container or variable plainly, ahead of its atomic updates, too.
 // Here: after tasks are known, before atomics become plain stores. Stores of real functions are out of sight.
 #include "passes/accesses.h"
 #include "passes/assert_text.h"
@@ -42,28 +43,50 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
   void runOnOperation() override {
     unsigned number = 0;
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
-      SmallVector<StoreOp> stores;
+      SmallVector<Operation *> writes;
+      DenseSet<Root> stored;
       loop.walk([&](StoreOp store) {
-        // Threads that share an array wait for each other between their accesses.
-        ElementOp element = findElement(store.getRef());
-        if (element && !element.getTensor().getDefiningOp<SharedOp>()) stores.push_back(store);
+        if (!isOfMany(store.getRef(), loop)) return;
+        writes.push_back(store);
+        stored.insert(findRoot(store.getRef()));
       });
-      for (StoreOp store : stores) claim(store, loop, number);
+      loop.walk([&](Operation *op) {
+        if (!isa<AtomicOp, CompareExchangeOp>(op) || !isOfMany(op->getOperand(0), loop)) return;
+        if (stored.contains(findRoot(op->getOperand(0)))) writes.push_back(op);
+      });
+      for (Operation *op : writes) claim(op, loop, number);
       ++number;
     });
   }
 
-  static void claim(StoreOp store, ForOp loop, unsigned number) {
-    OpBuilder builder(store);
-    ElementOp element = findElement(store.getRef());
-    auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+  /// Whether other iterations have the place, too.
+  static bool isOfMany(Value place, ForOp loop) {
+    // Threads that share an array wait for each other between their accesses.
+    if (ElementOp element = findElement(place)) return !element.getTensor().getDefiningOp<SharedOp>();
+    Root root = findRoot(place);
+    return root.kind == Root::Kind::Scratch ||
+           (root.kind == Root::Kind::Local && !loop->isAncestor(reinterpret_cast<Operation *>(uintptr_t(root.id))));
+  }
+
+  static void claim(Operation *op, ForOp loop, unsigned number) {
+    OpBuilder builder(op);
+    auto store = dyn_cast<StoreOp>(op);
+    Value target = store ? store.getRef() : op->getOperand(0);
+    ElementOp element = findElement(target);
     AssertText text(builder.getContext());
-    text << "Data race: " + (argument ? argument.getName() : StringRef("an array"));
-    text.list(element.getIndices(), "[", "]");
-    text.list(loop.getBody().getArguments(), " is written by iteration (", ") of the parallel loop, and by another one");
-    Location loc = element.getLoc();
-    for (Value place : listComponents(builder, loc, store.getRef()))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), number, builder.getArrayAttr(text.pieces), text.values);
+    if (element) {
+      auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
+      text << "Data race: " + (argument ? argument.getName() : StringRef("an array"));
+      text.list(element.getIndices(), "[", "]");
+    } else {
+      text << "Data race: a variable from outside of the loop";
+    }
+    text.list(loop.getBody().getArguments(), store ? " is written by iteration (" : " is updated by iteration (",
+              store ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
+    Location loc = element ? element.getLoc() : op->getLoc();
+    for (Value place : listComponents(builder, loc, target))
+      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), store ? number : ~number, builder.getArrayAttr(text.pieces),
+                      text.values);
   }
 };
 

@@ -48,7 +48,13 @@ void KernelRun::finishRound() {
 
 bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) {
   std::lock_guard lock(claiming);
-  return claims.try_emplace({loop, address}, iteration).first->second == iteration;
+  const bool isUpdate = loop < 0;
+  Claim &claim = claims[{isUpdate ? ~loop : loop, address}];
+  auto isOther = [&](std::optional<uint64_t> &known) { return known.value_or(iteration) != iteration; };
+  if (isOther(claim.writer) || (!isUpdate && (claim.hasManyUpdaters || isOther(claim.updater)))) return false;
+  if (isUpdate) claim.hasManyUpdaters |= isOther(claim.updater);
+  (isUpdate ? claim.updater : claim.writer) = iteration;
+  return true;
 }
 
 std::vector<uint64_t> KernelRun::takePrinted() {

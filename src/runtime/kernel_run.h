@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,7 +39,8 @@ public:
   void failBecause(std::string reason);
   void failForMemory();
   void *allocateTemporary(int64_t bytes);
-  /// Whether no other iteration of the loop has claimed the address.
+  /// Whether no other iteration of the loop has written to the address, or updated it before this one writes. The bits of the loop's number
+  /// are flipped for an atomic update.
   bool claim(uint64_t address, int32_t loop, uint64_t iteration);
   /// A round of repeated tasks is over: what its iterations have claimed is free again, and its temporaries are released.
   void finishRound();
@@ -69,8 +71,13 @@ private:
   std::mutex printing;
   std::vector<uint64_t> printed;
   std::mutex claiming;
-  std::map<std::pair<int32_t, uint64_t>, uint64_t> claims; ///< loop and address: the iteration that writes there
-  std::set<int32_t> reported;                              ///< checks that were told of: once for each launch
+  /// Which iterations write and update an address: none, this one, or several.
+  struct Claim {
+    std::optional<uint64_t> writer, updater;
+    bool hasManyUpdaters = false;
+  };
+  std::map<std::pair<int32_t, uint64_t>, Claim> claims; ///< by loop and address
+  std::set<int32_t> reported;                           ///< checks that were told of: once for each launch
 };
 
 } // namespace qd::runtime

@@ -1,6 +1,7 @@
 // RUN: qd-opt %s --qd-check-races | FileCheck %s
 
-// Plain stores to elements are claimed, component by component; atomic updates, locals and serial tasks are not.
+// Plain stores to elements are claimed, component by component, and atomic updates of the same container, with the bits of the loop's number
+// flipped; locals and serial tasks are not.
 // CHECK-LABEL: qd.kernel @races
 // CHECK: qd.task parallel
 // CHECK: ^bb0(%[[I:.*]]: si32):
@@ -11,6 +12,8 @@
 // CHECK: qd.claim %[[FIRST]] by(%[[I]]) of 0 ["Data race: x", "[", "", [""], "]"
 // CHECK: qd.claim %[[SECOND]] by(%[[I]]) of 0
 // CHECK-NEXT: qd.store
+// CHECK: qd.claim %{{.*}} by(%[[I]]) of -1 ["Data race: x", "[", "", [""], "]", " is updated by iteration ("
+// CHECK: qd.atomic
 // CHECK-NOT: qd.claim
 qd.kernel @races [] attributes {argument_bytes = 8 : i32} {
   qd.task parallel {

@@ -203,11 +203,22 @@ RACES = {
     "neighbours": ("for i in range(n):\n    x[i] = 1\n    x[i + 1] = 2", r"Data race: x\[\d+\] is written by iteration \(\d+\)"),
     "an axis": ("for i, j in qd.ndrange(n, n):\n    y[i][1] = j", r"Data race: y\[\d+\] is written by iteration \(\d+, \d+\)"),
     "a vector and its component": ("for i in range(n):\n    y[i] = 1\n    y[i ^ 1][1] = 2", r"Data race: y\[\d+\]"),
+    "a store and an update": (
+        "for i in range(n):\n    if i == 0:\n        x[5] = 1\n    if i == 1:\n        qd.atomic_add(x[5], 1)",
+        r"Data race: x\[5\] is (written|updated) by iteration \([01]\)",
+    ),
+    "an outer variable": (
+        "s = 1\nfor i in range(n):\n    s = s * 3 + i\nx[0] = s",
+        r"Data race: a variable from outside of the loop is written by iteration",
+    ),
     "two names": ("for i in range(n):\n    z[n - 1 - i] = 1\n    x[i] = 2", r"Data race: [xz]\[\d+\]"),
 }
 NO_RACES = [
     "for i in range(n):\n    x[i] = 1\n    x[i] = 2",
     "for i in range(n):\n    x[0] += 1\n    qd.atomic_max(x[1], i)",
+    "for i in range(n):\n    x[i] = 1\n    x[i] += 2",
+    "for i in range(n):\n    x[i] += 2\n    x[i] = 1",
+    "s, m = 0, 0\nfor i in range(n):\n    s = s + i\n    m = max(m, i)\n    t = i\n    t = t + 1\nx[0] = s + m",
     "for i, j in qd.ndrange(n, 2):\n    y[i][j] = 1",
     "for i in range(n):\n    x[i] = 1\nfor i in range(n):\n    x[n - 1 - i] = 1",
     "qd.loop_config(serialize=True)\nfor i in range(n):\n    x[0] = i",
