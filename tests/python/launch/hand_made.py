@@ -36,6 +36,7 @@ class Input:
     is_field: bool = False
     is_written: bool = True
     is_updated: bool = False
+    is_spread: bool = False
     may_alias: bool = False
     is_alone: bool = False
     many_axes: int = 0
@@ -142,7 +143,7 @@ def _task(task: Task) -> bytes:
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 14) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
+    out = struct.pack("<II", 0x41445131, 15) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
     out += struct.pack("<Q", len(binary)) + binary + _text("")  # no folder for debuggers
     out += struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
     out += struct.pack("<Q", 0)  # no tasks are repeated
@@ -152,7 +153,7 @@ def serialize(made: HandMade, binary: bytes) -> bytes:
         out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
         out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
         out += struct.pack("<qQQ", item.component_stride, 0, 0)
-        out += struct.pack("<?????", item.is_field, item.is_written, item.is_updated, item.may_alias, item.is_alone)
+        out += struct.pack("<6?", item.is_field, item.is_written, item.is_updated, item.is_spread, item.may_alias, item.is_alone)
         out += struct.pack("<II", item.many_axes, item.few_axes)
         out += struct.pack("<?Q", False, 0) * 2  # any elements are read and written
     out += struct.pack("<Q", len(made.dependencies))

@@ -88,11 +88,6 @@ LONG_LOOPS = {
                 for l in range(qd.i64(0), qd.i64(m) * m, 5):
                     x[i] = x[i] * 3 + j
 """,
-    "step 0": """
-    for i in x:
-        for k in range(0, m, n - 1):
-            x[i] = x[i] * 3 + k
-""",
     "ndrange": """
     for i in x:
         for j, k, l in qd.ndrange(m, 1000, 1000):
