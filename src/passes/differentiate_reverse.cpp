@@ -151,6 +151,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
   static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined, SmallVector<uint32_t> &updated) {
     if (failed(refuseLostOrder(module))) return failure();
     Activity activity(module);
+    if (failed(refuseRaces(kernel, activity))) return failure();
     markOverwrittenLoads(kernel, activity);
     DerivedFunctions functions(module, activity);
     functions.isJoined = isJoined;

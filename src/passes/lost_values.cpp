@@ -174,7 +174,43 @@ public:
       }
   }
 
+  /// A load of an element that another iteration of the parallel loop writes; null for none.
+  Operation *findRace(KernelOp kernel) {
+    for (Operation &op : kernel.getBody().front()) {
+      collect(&op, nullptr);
+      ++step;
+    }
+    for (auto &[container, loads] : reads)
+      for (const Access &load : loads)
+        if (isa<LoadOp>(load.op) && activity.isActive(load.op->getResult(0)) &&
+            llvm::any_of(writes[container], [&](const Access &write) { return isRace(load, write); }))
+          return load.op;
+    return nullptr;
+  }
+
 private:
+  /// Both always run, and their elements are those of the same loop, some steps apart.
+  bool isRace(const Access &load, const Access &write) {
+    auto isConditional = [](const Around &around) { return isa<IfOp, WhileOp>(around.first); };
+    if (load.step != write.step || llvm::any_of(load.around, isConditional) || llvm::any_of(write.around, isConditional)) return false;
+    auto loop = load.around.empty() ? ForOp() : dyn_cast<ForOp>(load.around.front().first);
+    if (!loop || !loop.getParallel() || !loop.getStep().empty()) return false;
+    bool isApart = false;
+    for (auto [one, other] : llvm::zip(load.indices, write.indices)) {
+      if (!elements.haveSameBase(one, other)) return false;
+      auto argument = dyn_cast_or_null<BlockArgument>(one.base);
+      bool isOfLoop = argument && argument.getOwner() == &loop.getBody().front();
+      int64_t distance = one.distance - other.distance;
+      if (distance != 0 && !isOfLoop) return false;
+      isApart |= distance != 0;
+      if (!isOfLoop) continue;
+      std::optional<int64_t> lower = findInteger(loop.getLower()[argument.getArgNumber()]);
+      std::optional<int64_t> upper = findInteger(loop.getUpper()[argument.getArgNumber()]);
+      if (lower && upper && std::abs(distance) >= *upper - *lower) return false;
+    }
+    return isApart;
+  }
+
   void collect(Operation *top, const Call *call) {
     top->walk<WalkOrder::PreOrder>([&](Operation *op) {
       ++order;
@@ -286,6 +322,15 @@ private:
 };
 
 } // namespace
+
+LogicalResult refuseRaces(KernelOp kernel, const Activity &activity) {
+  Operation *load = Finder(kernel->getParentOfType<ModuleOp>(), activity).findRace(kernel);
+  if (!load) return success();
+  return load->emitError()
+         << "cross-iteration read-after-write: element of '" << findContainer(cast<LoadOp>(load).getRef()).getName()
+         << "' is read here that another iteration of the parallel loop writes, and a result that depends on the order of "
+            "iterations cannot be differentiated; make the loop serial with qd.loop_config(serialize=True)";
+}
 
 void markOverwritten(Operation *access, StringRef container) {
   std::string text =

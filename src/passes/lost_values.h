@@ -11,6 +11,9 @@ inline constexpr llvm::StringLiteral kMayBeLost = "qd.may_be_lost";
 /// Marks loads of elements that the kernel overwrites afterwards (kLost): derived kernels run when it is over.
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 
+/// Fails, with an error, where an iteration of a parallel loop reads what another one writes, told by indices: o[i] = o[i - 1].
+mlir::LogicalResult refuseRaces(ir::KernelOp kernel, const Activity &activity);
+
 /// Marks one that is known to be one of them (kLost).
 void markOverwritten(mlir::Operation *access, llvm::StringRef container);
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autodiff_support import numbers, scalar_loss
+from autodiff_support import differences, numbers, scalar_loss
 
 import quadrants as qd
 
@@ -206,3 +206,51 @@ def test_forward_mode_inside_of_a_tape_is_refused():
         pass
     with pytest.raises(RuntimeError, match="another forward mode"), qd.ad.FwdMode(loss, x), qd.ad.FwdMode(loss, x):
         pass
+
+
+def test_iterations_of_a_parallel_loop_that_read_what_others_write(_compiled: None):
+    o, x = numbers(np.zeros((8, 2))), numbers(0.5)
+
+    @qd.func
+    def before(i: int):
+        return o[i - 1, 0]
+
+    @qd.kernel
+    def run():
+        for i in range(1, 8):
+            o[i, 0] = before(i) + x[None]
+
+    run()
+    with pytest.raises((qd.QuadrantsCompilationError, RuntimeError)) as error:
+        run.grad()
+    refusal(error, "return o[i - 1, 0]", "cross-iteration read-after-write: element of 'o'", "serialize=True")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "qd.loop_config(serialize=True)\n    for i in range(1, 8):\n        o[i, 0] = o[i - 1, 0] + x[None]",
+        "for i in range(1, 8):\n        if i % 2 == 1:\n            o[i, 0] = o[i - 1, 0] + x[None]",
+        "for i in range(1, 8):\n        o[i, 1] = o[i - 1, 0] + x[None]",
+        "for i in range(4):\n        o[i + 4, 0] = o[i, 0] + x[None]",
+        "for i, j in qd.ndrange(4, 2):\n        o[i + 4, j] = o[i, 1 - j] + x[None]",
+    ],
+)
+def test_iterations_of_a_parallel_loop_that_keep_to_themselves(_compiled: None, body: str):
+    o, x, loss = numbers(np.zeros((8, 2))), numbers(0.5), scalar_loss()
+    run = qd.kernel_from_source(f"def run():\n    {body}\n", {"o": o, "x": x, "qd": qd})
+
+    @qd.kernel
+    def add():
+        for i, j in o:
+            loss[None] += o[i, j]
+
+    def program() -> None:
+        o.fill(0)
+        run()
+        add()
+
+    slopes = differences(program, loss, x)
+    with qd.ad.Tape(loss):
+        program()
+    np.testing.assert_allclose(x.grad[None], slopes[()], rtol=1e-6)
