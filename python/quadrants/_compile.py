@@ -238,16 +238,21 @@ def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
 def _find_external(parameter: Parameter, value: Any) -> Any:
     """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
     if (found := find_device_array(value, parameter.name)) is not None:
-        element_shape = _check_external(parameter, found.make_stand_in(), has_grad=False)
-        return from_device(found, element_shape)
+        has_grad = _has_gradient(value)
+        element_shape = _check_external(parameter, found.make_stand_in(), has_grad)
+        return value if has_grad else from_device(found, element_shape)
     array = find_array(value, parameter.name)
     if array is None:
         return None
-    is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
-    # torch warns where the gradient of others is looked at
-    has_grad = is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None
+    has_grad = _has_gradient(value)
     _check_external(parameter, array, has_grad)
     return value if has_grad else array
+
+
+def _has_gradient(value: Any) -> bool:
+    """Whether it is a tensor of torch, as launches read them, that has a gradient."""
+    is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
+    return is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None  # torch warns where others are asked
 
 
 def _provided(value: ContainerMethods) -> str:

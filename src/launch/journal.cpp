@@ -10,8 +10,11 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
+#include <pthread.h>
+#include <thread>
 
 namespace qd::launch {
 
@@ -24,6 +27,38 @@ using support::ErrorKind;
 static constexpr size_t kMostBoxes = 64;
 
 namespace {
+
+/// Threads take turns with the journals: what a journal does may call Python, where the GIL goes from hand to hand. A thread that waits
+/// does so without the GIL, and may enter again what it has entered.
+class Turn {
+public:
+  Turn() {
+    while (owner && owner != &identity) {
+      PyThreadState *thread = PyEval_SaveThread();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      takeBackGil(thread);
+    }
+    owner = &identity;
+    ++depth;
+  }
+  ~Turn() {
+    if (--depth == 0) owner = nullptr;
+  }
+  Turn(const Turn &) = delete;
+  Turn &operator=(const Turn &) = delete;
+
+  /// In a forked child the others are gone.
+  static void forgetOthers() {
+    if (owner != &identity) owner = nullptr, depth = 0;
+  }
+
+private:
+  inline static thread_local char identity = 0;
+  inline static const void *owner = nullptr;
+  inline static int depth = 0;
+};
+
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, Turn::forgetOthers);
 
 /// Bytes that lie together.
 struct Bytes {
@@ -205,6 +240,7 @@ void Journal::writeFromHost(PyObject *container, const Box &box, const std::stri
 }
 
 void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
+  Turn turn;
   for (Journal *to = journal; to; to = to->outer)
     for (const Plan::Access &access : accesses) {
       if (isCompanion(access.object)) continue;
@@ -227,6 +263,7 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
 }
 
 void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
+  Turn turn;
   for (Journal *to = journal; to; to = to->outer)
     for (const Plan::Access &access : accesses) {
       if (to->isClosed || isCompanion(access.object)) continue;
@@ -273,6 +310,7 @@ void Journal::readForeign(PyObject *object) {
 
 void Journal::noteWrite(PyObject *container, PyObject *index) {
   if (!firstEntered || isCompanion(container)) return;
+  Turn turn;
   const layout::TensorLayout &layout = getTensor(container).layout;
   Box box;
   if (index != Py_None && layout.origin.empty()) {
@@ -291,10 +329,12 @@ void Journal::noteWrite(PyObject *container, PyObject *index) {
 }
 
 void Journal::hide() {
+  Turn turn;
   for (Journal *to = this; to; to = to->outer) ++to->hidden;
 }
 
 void Journal::show() {
+  Turn turn;
   for (Journal *to = this; to; to = to->outer) {
     if (--to->hidden) continue;
     for (Read &read : to->hiddenReads) to->addRead(read.object.get(), std::move(read.box));
@@ -320,6 +360,7 @@ void Journal::watch(const Plan::Access &access) {
 
 void Journal::noteView(PyObject *container) {
   if (!firstEntered || isCompanion(container)) return;
+  Turn turn;
   const runtime::BufferRef &buffer = getTensor(container).buffer;
   for (Journal *to = firstEntered; to; to = to->nextEntered) {
     if (to->isClosed) continue;
@@ -382,7 +423,8 @@ void Journal::compare(PyObject *object, bool isWritten) {
 /// Keeps what was there before memory changed unseen.
 void Journal::compareWith(Watched &&entry) {
   Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
-  if (entry.isComputed) before.changed = call("quadrants.ad._keep", "find_changed", "OO", entry.object.get(), entry.elements.get());
+  if (entry.isComputed && entry.elements)
+    before.changed = call("quadrants.ad._keep", "find_changed", "OO", entry.object.get(), entry.elements.get());
   std::optional<Bytes> bytes = findBytes(entry.object.get());
   if (entry.copy && bytes && bytes->count == entry.copy->getSize()) {
     before.data = bytes->begin;
@@ -408,6 +450,7 @@ void Journal::compareAll() {
 
 void Journal::enter() {
   if (isEntered) return;
+  Turn turn;
   outer = std::exchange(journal, this);
   firstLaunch = getState().launches;
   nextEntered = std::exchange(firstEntered, this);
@@ -417,6 +460,7 @@ void Journal::enter() {
 
 void Journal::leave() {
   if (!isEntered) return;
+  Turn turn;
   isEntered = false;
   Journal **link = &journal;
   while (*link && *link != this) link = &(*link)->outer;
@@ -452,6 +496,7 @@ void Journal::swap(Kept &entry) {
 }
 
 void Journal::undo(size_t mark) {
+  Turn turn;
   if (undone == SIZE_MAX) {
     if (!refusal.empty()) throw Error(ErrorKind::Runtime, refusal);
     compareAll();
@@ -487,6 +532,7 @@ void Journal::exchange(const std::vector<PyObject *> &objects, bool isBack) {
 }
 
 void Journal::redo() {
+  Turn turn;
   for (; undone < kept.size(); ++undone) swap(kept[undone]);
   kept.clear();
   undone = SIZE_MAX;

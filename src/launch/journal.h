@@ -137,7 +137,7 @@ private:
   void readForeign(PyObject *object);
   void swap(Kept &entry);
 
-  inline static Journal *firstEntered = nullptr; ///< of all threads; the GIL guards the list
+  inline static Journal *firstEntered = nullptr; ///< of all threads
   Journal *previousEntered = nullptr, *nextEntered = nullptr;
   uint64_t firstLaunch = 0; ///< number of the last launch before it was entered
   bool keepsAll = false, isEntered = false, isClosed = false;

@@ -74,6 +74,7 @@ class Recorded:
         for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
             try:
                 _runtime.specialise_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
+                vars(self.function)["_needs_overwritten"] = name == "_replayed"
                 return
             except (OverwrittenError, QuadrantsCompilationError):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,23 @@ def test_kernel_that_changes_something_else_is_no_matter():
     copy(x.detach(), other)
     y.sum().backward()
     assert torch.allclose(x.grad, 2 * torch.cos(x))
+
+
+@pytest.mark.skipif(os.environ.get("QD_ARCH") != "cuda" or not torch.cuda.is_available(), reason="needs a GPU that torch sees")
+def test_tensors_on_the_gpu():
+    wave = _wave()
+    x = torch.linspace(-1.0, 1.0, 5, dtype=torch.float64, device="cuda", requires_grad=True)
+    wave(x, 2.0).sum().backward()
+    assert torch.allclose(x.grad, 2 * torch.cos(x))
+
+    @qd.kernel
+    def total(x: qd.types.ndarray(dtype=qd.f64), loss: qd.types.ndarray(dtype=qd.f64)):
+        for i in x:
+            loss[0] += x[i] * x[i]
+
+    loss = torch.zeros(1, dtype=torch.float64, device="cuda", requires_grad=True)
+    for _ in range(3):
+        x.grad = None
+        with qd.ad.Tape(loss):
+            total(x, loss)
+        assert torch.allclose(x.grad, 2 * x)
