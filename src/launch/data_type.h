@@ -29,7 +29,7 @@ PyObject *readScalar(support::ScalarType type, const void *address);
 void writeScalar(support::ScalarType type, void *address, PyObject *value);
 /// Whether the object is an integer, or stands for one.
 bool isIntegerNumber(PyObject *value);
-/// As writeScalar, but for floats arriving at integers, for integers out of range and for things other than numbers it returns false without
+/// As writeScalar, but for floats arriving at integers, integers out of range and things other than numbers it returns false without
 /// an error.
 bool tryWriteExact(support::ScalarType type, void *address, PyObject *value);
 

@@ -339,7 +339,7 @@ static bool holdsSame(PyArrayObject *given, PyArrayObject *converted) {
 }
 
 /// A vector or matrix from a host vector, an array or nested sequences.
-static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address) {
+static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address, bool *isOutOfRange = nullptr) {
   Ref inner = PyArray_Check(object) ? Ref() : findAttribute(object, "_array");
   PyObject *from = PyArray_FROM_O(inner ? inner.get() : object);
   if (!from) {
@@ -361,7 +361,10 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
       Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(isNarrow ? support::ScalarType::F32 : type.scalar), type.rank, shape,
                                       nullptr, isNarrow ? static_cast<void *>(wide.data()) : address, NPY_ARRAY_CARRAY, nullptr));
   if (PyArray_CopyInto(reinterpret_cast<PyArrayObject *>(target.get()), array) < 0) throw PythonError{};
-  if (support::isInteger(type.scalar) && !holdsSame(array, reinterpret_cast<PyArrayObject *>(target.get()))) return false;
+  if (support::isInteger(type.scalar) && !holdsSame(array, reinterpret_cast<PyArrayObject *>(target.get()))) {
+    if (isOutOfRange) *isOutOfRange = true;
+    return false;
+  }
   for (size_t i = 0; i < wide.size(); ++i) {
     uint16_t bits = support::floatToBfloat(wide[i]);
     memcpy(address + 2 * i, &bits, sizeof bits);
@@ -407,8 +410,17 @@ bool Plan::readMember(ValueInput &input, PyObject *object, PlanFrame &frame) {
 
 void Plan::refuseNumber(const ValueInput &input, PyObject *object) {
   const layout::ValueType &type = input.input->type;
-  if (type.rank != 0 || !support::isInteger(type.scalar)) return;
+  if (!support::isInteger(type.scalar)) return;
   const std::string &name = input.input->name;
+  if (type.rank != 0) {
+    bool isOutOfRange = false;
+    std::vector<unsigned char> spare(size_t(type.componentCount()) * getByteSize(type.scalar));
+    readComponents(type, object, spare.data(), &isOutOfRange);
+    if (isOutOfRange)
+      refusal.emplace(support::ErrorKind::RuntimeType,
+                      "Argument '" + name + "': a component is out of the range of " + std::string(support::getName(type.scalar)));
+    return;
+  }
   if (isIntegerNumber(object)) {
     const char *text = PyUnicode_AsUTF8(Ref::adopt(PyObject_Str(object)).get());
     refusal.emplace(support::ErrorKind::RuntimeType, "Argument '" + name + "' = " + (text ? text : "") + " is out of the range of " +

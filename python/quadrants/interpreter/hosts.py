@@ -19,6 +19,7 @@ from quadrants._dtypes import (
     BF16_BITS,
     DATA_TYPES,
     bf16,
+    check_range,
     f32,
     from_bf16,
     from_numpy_dtype,
@@ -30,7 +31,7 @@ from quadrants._dtypes import (
 )  # fmt: skip
 from quadrants._errors import QuadrantsRuntimeTypeError
 from quadrants._interop import find_array
-from quadrants._matrix import Matrix
+from quadrants._matrix import Matrix, unwrap
 from quadrants._snode import SNode
 from quadrants._source import get_source
 from quadrants._struct import Struct, StructField, StructType
@@ -122,6 +123,8 @@ def member(base: Any, name: str, rule: str | None = None) -> Any:
                 raise QuadrantsRuntimeTypeError(f"Argument {given} cannot be converted into required type {NAMES[dtype]}")
             return np.array(cast_argument(name, value, dtype))
         if isinstance(annotation, (_types.MatrixType, StructType)):
+            if isinstance(annotation, _types.MatrixType) and annotation.dtype is not None:
+                check_components(name, value, annotation.dtype)
             return convert(constant(value), annotation)
         if isinstance(annotation, _types.NdarrayType) or annotation is BufferView:
             return array_argument(value, annotation, name)
@@ -333,6 +336,14 @@ def cast_argument(name: str, value: Any, dtype: np.dtype) -> Any:
     if dtype.kind != "b" and wrap_integer(number, kind) != number:
         raise QuadrantsRuntimeTypeError(f"Argument '{name}' = {number} is out of the range of {kind}")
     return dtype.type(number)
+
+
+def check_components(name: str, value: Any, dtype: Any) -> None:
+    """Raises unless the components of a vector or matrix are in the range of their type."""
+    try:
+        check_range(unwrap(value), dtype)
+    except OverflowError as error:
+        raise QuadrantsRuntimeTypeError(f"Argument '{name}': {error}") from None
 
 
 def array_argument(value: Any, annotation: Any, label: str) -> Any:

@@ -132,15 +132,18 @@ def test_members_of_arguments():
     @dataclasses.dataclass
     class Options:
         count: qd.i16
+        pair: qd.types.vector(2, qd.u8) = (1, 2)
 
     @qd.kernel
     def count(options: Options) -> qd.i32:
-        return options.count
+        return options.count + 0 * options.pair[1]
 
     assert count(Options(-32768)) == -32768
     for value in (32768, 10**20):
         with pytest.raises(qd.QuadrantsRuntimeTypeError, match=f"= {value} is out of the range of i16"):
             count(Options(value))
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="pair'.* is out of the range of u8"):
+        count(Options(1, (1, 256)))
     assert count(Options(7)) == 7
 
 
