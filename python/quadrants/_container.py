@@ -210,6 +210,9 @@ class ContainerMethods(InteropMethods, Companions, Copies):
     def _leaves(self) -> Iterator[Any]:
         yield self  # as a struct field, which has several
 
+    def _place_declared_parts(self) -> None:
+        """Called when there is memory, for fields with components that were asked for before."""
+
     def fill(self, val: Any) -> None:
         """Set every element: a number for every component, or one element as a list, vector or matrix."""
         if not isinstance(val, np.ndarray) and self._try_fill(val):

@@ -143,6 +143,13 @@ class MatrixField(Field):
         made._whole, made._needs_grad = self, self._needs_grad
         return made
 
+    def _place_declared_parts(self) -> None:
+        _, _, _, extents, strides, component_stride, _, tilings = self._qd_layout
+        for number, part in enumerate(self.__dict__.get("vars", ())):
+            place = self._byte_offset + number * component_stride
+            part._place(extents, strides, self.dtype.size, self._buffer, place, self._offset, tilings)
+            part._leaf, part._order = self._leaf, self._order
+
     def _place_parts(self) -> None:
         """Gives the field its memory when the trees of all components are final: each component lies in a block of its own."""
         parts = self.vars

@@ -277,6 +277,7 @@ class SNode(NodeMethods):
                 buffer, start, steps = None, 0, row_major_strides(tuple(extent for _, extent in self._levels), cell)
             strides, tilings = (row_major_strides(self.shape, cell), ()) if self._is_untiled() else self._find_strides(steps)
             field._place(self.shape, strides, component, buffer, start, self._offset, tilings)
+            field._place_declared_parts()
 
     def _find_strides(self, steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of each axis the stride within the innermost node that divides it; then axis, length and jump of what nodes above add to it."""

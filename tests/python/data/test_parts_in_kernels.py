@@ -78,11 +78,15 @@ def test_members_of_a_struct_field():
 def test_components_are_the_same_objects_each_time():
     x = qd.Vector.field(2, qd.f32, shape=3, needs_grad=True)
     assert x.get_scalar_field(1) is x.vars[1] and x.vars[1].grad is x.grad.vars[1] and x.vars[0].vars == (x.vars[0],)
-    unplaced = qd.Vector.field(2, qd.f32)
+    later = qd.Vector.field(2, qd.f32)
+    part = later.get_scalar_field(1)
     with pytest.raises(qd.QuadrantsRuntimeError, match="no allocation"):
-        unplaced.get_scalar_field(0)
-    qd.root.dense(qd.i, 4).place(unplaced)
-    assert unplaced.get_scalar_field(0).shape == (4,)
+        part.fill(1)
+    qd.root.dense(qd.i, 4).place(later, offset=3)
+    later[6] = [1, 2]
+    assert later.get_scalar_field(1) is part and part.shape == (4,) and part[6] == 2
+    part.fill(5)
+    assert later.to_numpy().tolist() == [[0, 5], [0, 5], [0, 5], [1, 5]]
 
 
 def test_element_access_as_functions():
