@@ -88,7 +88,8 @@ FAMILIES = tuple(
          "loop over range, qd.ndrange, a container, qd.grouped of these, or qd.static of a Python iterable"),
         ("QD502", r"loop variable dimensionality|number of the loop variables|loop target|target of a loop",
          "give one name for each axis, or use qd.grouped and one name"),
-        ("QD503", r"^Range should have|argument of ndrange|qd.ndrange\(axes|bounds of a loop|must not be zero",
+        ("QD503", r"^Range should have|argument of ndrange|qd.ndrange\(axes|bounds of a loop|must not be zero|"
+         r"^a loop has at most",
          "bounds are integers: range(begin, end, step), qd.ndrange(n, (begin, end))"),
         ("QD504", r"loop_config|block_dim|got an unexpected keyword argument",
          "options are keywords with compile-time values, on the line before the loop"),

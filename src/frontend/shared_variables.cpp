@@ -9,6 +9,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace qd::frontend {
@@ -247,10 +249,17 @@ public:
   SmallVector<std::pair<mlir::Value, Operation *>> run(bool isDerived) {
     SmallVector<std::pair<mlir::Value, Operation *>> ordered;
     SmallVector<Update> updates;
-    for (auto &[variable, accesses] : variables) {
+    for (auto &[variable, all] : variables) {
       bool isFloat = ir::isFloatScalar(ir::getScalar(cast<ir::RefType>(variable.getType()).getPointee()));
-      std::optional<SmallVector<Update>> found = findUpdates(accesses, isDerived && isFloat);
-      found ? updates.append(std::move(*found)) : void(ordered.emplace_back(variable, accesses.getCulprit()));
+      for (Accesses &accesses : splitByComponent(all)) {
+        std::optional<SmallVector<Update>> found = findUpdates(accesses, isDerived && isFloat);
+        if (found) {
+          updates.append(std::move(*found));
+          continue;
+        }
+        ordered.emplace_back(variable, accesses.getCulprit());
+        break;
+      }
     }
     if (isDerived && !ordered.empty()) return ordered;
     for (const Update &update : updates)
@@ -264,6 +273,31 @@ public:
   }
 
 private:
+  /// The accesses to each component of a vector, where all are to components that are known; else the accesses to the whole.
+  static SmallVector<Accesses> splitByComponent(Accesses &all) {
+    std::map<std::vector<int64_t>, Accesses> parts;
+    auto find = [&](Operation *op) -> Accesses * {
+      auto component = getPlace(op).getDefiningOp<ir::ComponentOp>();
+      std::vector<int64_t> key;
+      for (mlir::Value index : component ? mlir::ValueRange(component.getIndices()) : mlir::ValueRange())
+        if (std::optional<int64_t> known = ir::findInteger(index)) key.push_back(*known);
+      return component && key.size() == component.getIndices().size() ? &parts[key] : nullptr;
+    };
+    auto sort = [&](auto &ops, auto member) {
+      return llvm::all_of(ops, [&](auto op) {
+        Accesses *part = find(op);
+        if (part) (part->*member).push_back(op);
+        return part != nullptr;
+      });
+    };
+    bool areKnown = !all.isExchanged && sort(all.reads, &Accesses::reads) && sort(all.writes, &Accesses::writes) &&
+                    sort(all.atomics, &Accesses::atomics);
+    if (!areKnown) return {all};
+    SmallVector<Accesses> result;
+    for (auto &[key, part] : parts) result.push_back(std::move(part));
+    return result;
+  }
+
   mlir::Value findVariable(mlir::Value place, const DenseMap<mlir::Value, mlir::Value> &handed) {
     mlir::Value origin = findOrigin(place);
     if (isa<BlockArgument>(origin)) return handed.lookup(origin);

@@ -108,6 +108,13 @@ def k(y: qd.types.ndarray()) -> qd.types.vector(8, qd.i32):
     assert (list(result), caught) == (expected, [])
 
 
+def test_components_of_a_vector_are_reduced_apart():
+    body = "v[0] = v[0] + y[i]\nv[1] = max(v[1], y[i])\nif y[i] < v.z: v.z = y[i]\nv[3] += 1"
+    kernel = compile_loop("0\n    v = qd.Vector([0, -5000, 5000, 0])", body, dtype="qd.types.vector(4, qd.i32)", result="v")
+    result, caught = call(kernel)
+    assert (list(result), caught) == ([total, largest, least, N], [])
+
+
 @pytest.mark.parametrize("dtype, first", [("qd.i8", "qd.cast(0, qd.i8)"), ("qd.i64", "qd.i64(0)"), ("qd.u16", "qd.cast(0, qd.u16)")])
 def test_sums_of_other_widths_wrap_as_assignments_do(dtype, first):
     kernel = compile_loop(first, "s = s + y[i]", dtype="qd.i64", result="qd.cast(s, qd.i64)")
