@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _foreign, _options, _runtime, _snode
+from . import _foreign, _logging, _options, _runtime, _snode
 from ._buffer_view import BufferView
 from ._container import ContainerMethods
 from ._device_arrays import find_device_array
@@ -47,11 +47,16 @@ def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list
     """
     if _options.get("print_non_pure") and not kernel.is_pure:
         print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
+    if _options.get("show_compiling"):
+        code = kernel.function.__code__
+        _logging.info(f"compiling kernel {kernel.name} ({code.co_filename}:{code.co_firstlineno})")
     options = _options.plain(_options.current or {})
     place = _runtime.target(), _runtime.cache_scope()
     coverage: Any = sys.modules.get(f"{__package__}._coverage")
     with coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext():
         source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+        if _options.get("print_ir"):
+            print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))
         return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
 
 

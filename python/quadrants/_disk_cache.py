@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _options, _runtime
 
@@ -17,7 +17,7 @@ class CacheInfo(NamedTuple):
     folder: str
     """Where it is."""
     is_used: bool
-    """Whether this process keeps kernels there."""
+    """Whether this process keeps kernels there, or would after `qd.init()`."""
     entries: int
     """Files with compiled code."""
     nbytes: int
@@ -40,6 +40,11 @@ def _default_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "quadrants" / "qdcache"
 
 
+def find_folder(options: dict[str, Any]) -> Path:
+    """Where the disk cache of a runtime with these options lies."""
+    return Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
+
+
 def _entries(folder: Path) -> Iterator[Path]:
     # Folders of other versions, too.
     return (path for path in folder.glob("kernels-*/??/*") if path.is_file() and not path.is_symlink())
@@ -48,13 +53,13 @@ def _entries(folder: Path) -> Iterator[Path]:
 def cache_info() -> CacheInfo:
     """What lies in the disk cache. Without a runtime, the cache that `qd.init()` would use."""
     options = _options.collect({})[0] if _options.current is None else _options.current
-    folder = Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
+    folder = find_folder(options)
     sizes = []
     for path in _entries(folder):
         with contextlib.suppress(FileNotFoundError):  # a clean in another process was faster
             sizes.append(path.stat().st_size)
     counts = _runtime.statistics()
-    is_used = _options.current is not None and bool(options["offline_cache"])
+    is_used = bool(options["offline_cache"])
     limit = options["offline_cache_max_size_of_files"]
     return CacheInfo(str(folder), is_used, len(sizes), sum(sizes), limit, counts["loaded"], counts["compiled"])
 

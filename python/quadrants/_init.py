@@ -6,13 +6,13 @@ import copy
 import enum
 import importlib
 import os
-import platform
 import re
 import sys
 import types
 from typing import Any
 
 from . import _logging, _options, _runtime, _snode
+from ._arch import NAMES, Arch, cpu, gpu
 from ._logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
 
 __all__ = [
@@ -22,23 +22,6 @@ __all__ = [
 
 __version__ = (1, 4, 0)
 __version_str__ = ".".join(map(str, __version__))
-
-
-class Arch(enum.IntEnum):
-    """A processor that kernels run on."""
-
-    x64 = 0
-    arm64 = 1
-    cuda = 2
-    metal = 3
-    vulkan = 4
-    amdgpu = 5
-    python = 6
-
-    def __repr__(self) -> str:
-        return f"Arch.{self.name}"
-
-    __str__ = __repr__
 
 
 class extension(enum.Enum):  # noqa: N801 (the name that programs use)
@@ -55,9 +38,6 @@ class extension(enum.Enum):  # noqa: N801 (the name that programs use)
     extfunc = "extfunc"
 
 
-cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
-gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
-_NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
 set_logging_level, is_logging_effective = _runtime.set_log_level, _runtime.is_logged
 _SUPPORTED = (cpu, Arch.python)
 
@@ -110,10 +90,22 @@ def init(
         interpreter.seed(values["random_seed"])
     if covers:
         importlib.import_module("._coverage", __package__).begin()
+    if _runtime.is_logged("debug"):
+        _logging.debug(f"runtime: {_describe_runtime(values)}")
     return None
 
 
-init.__doc__ = f"{init.__doc__}\nOptions (default): meaning\n{_options.describe()}\n"
+def _describe_runtime(values: dict[str, Any]) -> str:
+    """The processor, the cache, and the options that are not what they are by default."""
+    threads = values["cpu_max_num_threads"] or len(os.sched_getaffinity(0))
+    where = f"{values['arch']} with {threads} threads" if values["arch"] == cpu.name else values["arch"]
+    where += f", GPU {values['device_id']}" if values["arch"] == Arch.cuda.name else ""
+    changed = ", ".join(f"{name}={value}" for name, value in _options.find_changed(values).items())
+    cache = importlib.import_module("._disk_cache", __package__).find_folder(values) if values["offline_cache"] else "none"
+    return f"{where}; disk cache {cache}; options {changed or 'as by default'}"
+
+
+init.__doc__ = f"{init.__doc__}\n{_options.describe()}\n"
 
 
 def reset() -> None:
@@ -122,6 +114,7 @@ def reset() -> None:
         return
     if (coverage := sys.modules.get(f"{__package__}._coverage")) is not None:
         coverage.harvest()
+    _logging.debug("runtime: ends")
     _snode.program.clear()
 
 
@@ -162,7 +155,7 @@ def is_extension_enabled(ext: extension) -> bool:
     return ext in (extension.data64, extension.assertion)
 
 
-def _find_problem(arch: Arch, options: dict[str, Any]) -> str:
+def find_problem(arch: Arch, options: dict[str, Any]) -> str:
     """Why there is no such processor here; empty when there is."""
     if arch is Arch.cuda:
         return _runtime.find_cuda_problem(options["cuda_driver"]) if options["enable_cuda"] else "enable_cuda is off"
@@ -177,13 +170,13 @@ def _choose_arch(arch: Any, enable_fallback: bool, options: dict[str, Any]) -> A
         return cpu
     candidates: list[Arch] = []
     for item in wanted if isinstance(wanted, (list, tuple)) else [wanted]:
-        found = _NAMES.get(item.lower()) if isinstance(item, str) else item
+        found = NAMES.get(item.lower()) if isinstance(item, str) else item
         if found is None or not isinstance(found, (Arch, list)):
-            raise ValueError(f"unknown arch {item!r}: one of {', '.join(_NAMES)} is expected")
+            raise ValueError(f"unknown arch {item!r}: one of {', '.join(NAMES)} is expected")
         candidates += found if isinstance(found, list) else [found]
     problems = {}
     for candidate in candidates:
-        problems[candidate] = _find_problem(candidate, options)
+        problems[candidate] = find_problem(candidate, options)
         if not problems[candidate]:
             return candidate
     reasons = "; ".join(f"{candidate.name}: {problem}" for candidate, problem in problems.items())

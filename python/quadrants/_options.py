@@ -6,16 +6,18 @@ import os
 from typing import Any
 
 from . import _logging, _runtime
+from ._arch import Arch
 from ._errors import QuadrantsRuntimeError
 
-_ROWS: dict[str, tuple[str, Any, str, bool, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
+_ROWS: dict[str, tuple[str, Any, str, str, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
+_SPELLINGS = {"device_index": "device_id"}
 _DATA_TYPES = {
     "default_fp": (_runtime.f32, (_runtime.f16, _runtime.f32, _runtime.f64)),
     "default_ip": (_runtime.i32, (_runtime.i32, _runtime.i64)),
 }
 _OTHER_VARIABLES = frozenset(
-    "QD_GRAPH QD_KERNEL_COVERAGE QD_COVERAGE_MAX_PROBES QD_PERFDISPATCH_FORCE QD_PERFDISPATCH_PRINT_DEBUG QD_DUMP_IR QD_DUMP_SIMPLIFY "
-    "QD_DUMP_CFG QD_DUMP_MSL QD_DUMP_AST QD_LOAD_IR QD_SHOW_COMPILING QD_DEBUG_ADSTACK QD_ENABLE_AMDGPU QD_ENABLE_METAL "
+    "QD_KERNEL_COVERAGE QD_COVERAGE_MAX_PROBES QD_PERFDISPATCH_FORCE QD_PERFDISPATCH_PRINT_DEBUG QD_DUMP_IR QD_DUMP_SIMPLIFY "
+    "QD_DUMP_CFG QD_DUMP_MSL QD_DUMP_AST QD_LOAD_IR QD_DEBUG_ADSTACK QD_ENABLE_AMDGPU QD_ENABLE_METAL "
     "QD_ENABLE_VULKAN QD_ENABLE_TORCH QD_ENABLE_PYBUF QD_ENABLE_HIP_MEMPOOL QD_VISIBLE_DEVICE QD_LIB_DIR QD_TMP_DIR QD_NUM_THREADS "
     "QD_CUDA_FORCE_FLAT_CHECKPOINT_GRAPH QD_WANTED_ARCHS QD_LITE_TEST QD_FILE_TIMING QD_VENV QD_JOBS QD_OFFLINE_CACHE".split()
 )
@@ -42,6 +44,10 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """All option values, checked, and what to warn of: keywords win over the environment, which wins over the defaults."""
+    for name in _SPELLINGS.keys() & keywords.keys():
+        if _SPELLINGS[name] in keywords:
+            raise KeyError(f"{name} and {_SPELLINGS[name]} are one option of qd.init: give one of them")
+        keywords[_SPELLINGS[name]] = keywords.pop(name)
     unknown = [name for name in keywords if name not in _ROWS]
     if unknown:
         import difflib  # at a mistake only
@@ -72,13 +78,13 @@ def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def apply_dump_variables(values: dict[str, Any]) -> None:
     """The variables that dump stages into `debug_dump_path` and take edited ones from there, as values of `dump` and `replay`."""
-    folder, is_cached = values["debug_dump_path"], values["offline_cache"] or values["src_ll_cache"]
+    folder, is_cached = values["debug_dump_path"], values["offline_cache"]
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST")):
         values["dump"] = values["dump"] or folder
     stages = {"QD_LOAD_IR": "3_llvm.ll"} | ({"QUADRANTS_LOAD_PTX": "4_asm.s"} if values["arch"] == "cuda" else {})
     wanted = [name for name in stages if os.environ.get(name, "0") not in ("", "0") and values["arch"] != "python"]
     if wanted and is_cached:
-        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False, src_ll_cache=False)")
+        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False)")
     for name in wanted:
         values["replay"] = os.path.join(folder, "{kernel}", stages[name])
 
@@ -127,17 +133,31 @@ def warn_about_unknown_variables() -> None:
 
 
 def describe() -> str:
-    """One line for each option: name, default, meaning."""
-    return "\n".join(f"    {name} ({default!r}): {doc}" for name, (_, default, doc, _, _) in _ROWS.items())
+    """One line for each option: name, default, meaning. Those that are only accepted come last."""
+    lines: dict[bool, list[str]] = {
+        False: ["Options (default): meaning"],
+        True: ["Accepted for programs that set them, and without effect:"],
+    }
+    for name, (_, default, doc, key, _) in _ROWS.items():
+        lines[key == "accepted"].append(f"    {name} ({default!r})" + (f": {doc}" if doc else ""))
+    return "\n".join([*lines[False], "", *lines[True]])
+
+
+def find_changed(values: dict[str, Any]) -> dict[str, Any]:
+    """Options with another value than by default."""
+    defaults = {name: _DATA_TYPES[name][0] if name in _DATA_TYPES else row[1] for name, row in _ROWS.items()}
+    skipped = ("arch", "default_up", "log_level")
+    return {name: value for name, value in values.items() if name in defaults and name not in skipped and value != defaults[name]}
 
 
 class Config:
     """`qd.cfg`: the options of the current runtime as attributes. What is written counts for kernels compiled from then on."""
 
     def __getattr__(self, name: str) -> Any:
+        name = _SPELLINGS.get(name, name)
         if current is None or name not in _ROWS or _ROWS[name][4] == "keyword_only":
             raise AttributeError(f"there is no option {name!r}")
-        return current[name]
+        return Arch[current[name]] if name == "arch" else current[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if current is None or name not in _ROWS or name in ("arch", "default_up"):

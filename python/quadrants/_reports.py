@@ -201,10 +201,20 @@ def record(
     place = f"{code.co_filename}:{code.co_firstlineno}"
     version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), tuple(kept), named,
                       weakref.ref(kernel), runtime)  # fmt: skip
+    if _runtime.is_logged("debug"):
+        _log(version)
     _records.append(version)
     if kernel.specialisation_count == _MANY:
         _warn_about_many(version)
     return version
+
+
+def _log(version: Version) -> None:
+    """What the cache and the compiler did for a version that is not recorded yet, and why there is one."""
+    earlier = [other for other in _records if (other.kernel, other.place) == (version.kernel, version.place)]
+    differences = min((_compare(before, version) for before in reversed(earlier)), key=len) if earlier else []
+    why = "".join(f"; {name}: {before} → {now}" for name, before, now in differences)
+    _logging.debug(f"kernel {str(version).splitlines()[0]}; version {len(earlier) + 1}{why}")
 
 
 def _warn_about_many(version: Version) -> None:

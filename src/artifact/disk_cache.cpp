@@ -115,6 +115,10 @@ DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {
     root = std::move(folder);
 }
 
+DiskCache::~DiskCache() {
+  if (published > 0) clean();
+}
+
 void DiskCache::warnOnce(const std::string &problem, int error) {
   if (!std::exchange(hasWarned, true))
     support::log(support::LogLevel::Warn,
@@ -159,8 +163,11 @@ void DiskCache::publish(const support::Digest &key, const Artifact &artifact) {
     unlink(temporary.c_str());
     return;
   }
+  support::log(support::LogLevel::Debug, "cache: " + (artifact.kernel.empty() ? "a part" : "kernel " + artifact.kernel) + " is kept as " +
+                                             path + ", " + std::to_string(bytes.size()) + " bytes");
+  ++published;
   // The first one cleans what earlier processes left; then now and then, because a clean looks at every entry.
-  if (published++ % 16 == 0) clean();
+  if (!hasCleaned || published == 16) clean();
 }
 
 std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
@@ -178,6 +185,8 @@ std::optional<CompileLock> DiskCache::tryLock(const support::Digest &key) {
 }
 
 void DiskCache::clean() {
+  published = 0;
+  hasCleaned = true;
   if (options.policy == CleaningPolicy::Never) return;
   std::vector<Entry> entries;
   int64_t total = 0;
@@ -192,11 +201,14 @@ void DiskCache::clean() {
   }
   if (options.policy == CleaningPolicy::Version || total <= options.maxBytes) return;
   auto wanted = int64_t(double(options.maxBytes) * (1 - std::clamp(options.cleaningFactor, 0.0, 1.0)));
+  int64_t before = total;
   for (const Entry &entry : entries) {
     if (total <= wanted) break;
     unlink(entry.path.c_str());
     total -= entry.status.st_size;
   }
+  support::log(support::LogLevel::Debug, "cache: " + options.folder + " held " + std::to_string(before) + " bytes, more than " +
+                                             std::to_string(options.maxBytes) + "; " + std::to_string(total) + " are left");
 }
 
 } // namespace qd::artifact

@@ -32,6 +32,9 @@ using CompileLock = support::File;
 class DiskCache {
 public:
   explicit DiskCache(DiskCacheOptions options);
+  /// Leaves the folder within its limit.
+  ~DiskCache();
+  DiskCache(const DiskCache &) = delete;
 
   /// Calls `visit` with the variants of a key, last used first, until it returns true.
   void find(const support::Digest &key, const std::function<bool(Artifact &&)> &visit);
@@ -47,8 +50,8 @@ private:
 
   DiskCacheOptions options;
   support::File root; ///< the folder; empty when it cannot be used
-  bool hasWarned = false;
-  int published = 0;
+  bool hasWarned = false, hasCleaned = false;
+  int published = 0; ///< since the last clean
 };
 
 /// The values of the options offline_cache_*; without a path quadrants/qdcache in $XDG_CACHE_HOME or ~/.cache.

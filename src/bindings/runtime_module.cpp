@@ -32,11 +32,11 @@ const char *operators =
     ;
 
 nb::list getOptionTable() {
-  static const char *scopes[] = {"everywhere", "keyword_only", "no_config"};
+  static const char *keys[] = {"no_key", "key", "accepted"}, *scopes[] = {"everywhere", "keyword_only", "no_config"};
   nb::list table;
   for (const support::OptionRow &row : support::getOptionRows())
-    table.append(nb::make_tuple(row.name, nb::str(row.kind.data(), row.kind.size()), row.defaultValue, row.doc,
-                                row.key == support::OptionKey::Key, scopes[size_t(row.scope)]));
+    table.append(nb::make_tuple(row.name, nb::str(row.kind.data(), row.kind.size()), row.defaultValue, row.doc, keys[size_t(row.key)],
+                                scopes[size_t(row.scope)]));
   return table;
 }
 
@@ -57,6 +57,7 @@ std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
   wanted.ordinal = int(options.getInt(Option::device_id));
   wanted.stackBytes = options.getInt(Option::cuda_stack_limit);
   wanted.maxRegisters = options.getInt(Option::gpu_max_reg);
+  wanted.usesGraphs = options.getBool(Option::graph);
   return cuda::makeDevice(wanted);
 }
 
@@ -214,7 +215,7 @@ NB_MODULE(_runtime, m) {
   });
   if (!isMade) throw nb::python_error();
   m.attr("OPERATORS") = bindings::operators;
-  m.def("option_table", bindings::getOptionTable, "Rows of options.def: (name, kind, default, doc, in cache key, scope).");
+  m.def("option_table", bindings::getOptionTable, "Rows of options.def: (name, kind, default, doc, key, scope).");
   m.def("init", bindings::init, "options"_a, "interpreter"_a.none() = nb::none(),
         "Start a runtime with these option values; interpreter(kernel, args, kwargs) takes all calls of kernels.");
   nb::class_<bindings::ProgramHandle>(m, "ProgramHandle", "A program beside the one of the process.").def(nb::init<>());

@@ -214,7 +214,10 @@ Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringR
   Type scalar = ir::getScalar(value.getType());
   switch (row.operand) {
   case OperandClass::Real:
-    if (!ir::isFloatScalar(scalar)) value = cast(value, session.types.defaultFloat);
+    if (ir::isFloatScalar(scalar)) break;
+    if (session.options.strictMathTypes && !llvm::is_contained({"exp", "log", "sqrt", "rsqrt"}, name))
+      fail(error::kType, "'" + name + "' takes real inputs only, however '" + ir::describe(value.getType()) + "' is provided");
+    value = cast(value, session.types.defaultFloat);
     break;
   case OperandClass::Integer:
     if (ir::isFloatScalar(scalar))

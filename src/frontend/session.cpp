@@ -46,11 +46,14 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   };
   readScalar("default_fp", result.defaultFloat);
   readScalar("default_ip", result.defaultInteger);
+  nb::handle arch = find("arch");
+  result.isInterpreted = arch && PyUnicode_Check(arch.ptr()) && toText(arch) == "python";
   readFlag("debug", result.debug);
   readFlag("check_out_of_bound", result.checksBounds);
   result.checksBounds |= result.debug;
   readFlag("check_nan", result.checksNans);
   readFlag("strict_conditions", result.strictConditions);
+  readFlag("strict_math_types", result.strictMathTypes);
   readFlag("short_circuit_operators", result.shortCircuit);
   readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);
   if (nb::handle limit = find("unrolling_limit"); limit && PyLong_Check(limit.ptr())) result.unrollingLimit = nb::cast<int64_t>(limit);

@@ -35,10 +35,12 @@ struct CompileError {
 struct LanguageOptions {
   support::ScalarType defaultFloat = support::ScalarType::F32;
   support::ScalarType defaultInteger = support::ScalarType::I32;
+  bool isInterpreted = false; ///< only checked here; it runs as Python
   bool debug = false;
   bool checksBounds = false;
   bool checksNans = false;
   bool strictConditions = false;
+  bool strictMathTypes = false;
   bool shortCircuit = true;
   bool raiseOnTemplatedFloats = false;
   int64_t unrollingLimit = 32;

@@ -41,7 +41,7 @@ std::string Options::describeKey() const {
   std::ostringstream text;
   const std::vector<OptionRow> &rows = getOptionRows();
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].key == OptionKey::NoKey) continue;
+    if (rows[i].key != OptionKey::Key) continue;
     std::visit([&](const auto &value) { text << rows[i].name << '=' << value << '\n'; }, values[i]);
   }
   return text.str();

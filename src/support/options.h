@@ -11,7 +11,7 @@ namespace qd::support {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
 
-enum class OptionKey { NoKey, Key };
+enum class OptionKey { NoKey, Key, Accepted };
 enum class OptionScope { Everywhere, KeywordOnly, NoConfig };
 
 struct OptionRow {

@@ -26,6 +26,7 @@ public:
       : api(api), memory(Memory::open(api, options.ordinal)), maxRegisters(options.maxRegisters) {
     architecture = "sm_" + std::to_string(memory->getAttribute(kComputeCapabilityMajor)) +
                    std::to_string(memory->getAttribute(kComputeCapabilityMinor));
+    memory->usesGraphs = options.usesGraphs;
     if (options.stackBytes <= 0) return;
     Memory::Scope scope(*memory);
     memory->check(api.setContextLimit(kStackBytes, size_t(options.stackBytes)), "take the option cuda_stack_limit");

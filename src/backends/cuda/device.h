@@ -10,6 +10,7 @@ struct DeviceOptions {
   int ordinal = 0;
   int64_t stackBytes = 0;   ///< of a thread; 0: the driver's choice
   int64_t maxRegisters = 0; ///< of a thread; 0: the compiler's choice
+  bool usesGraphs = true;
 };
 
 /// Why there is no device here; empty when there is one. `library` takes the place of the system's libcuda where it is not empty.

@@ -226,7 +226,7 @@ void GpuKernel::run(runtime::KernelRun &run) {
   writeParameters(lane, run);
   memory->order.beginLaunch(lane.stream);
   // A graph is worth its making from the second launch on.
-  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->api.hasGraphs() || ++lane.launches == 1) {
+  if (tasks.empty() || !repeats.empty() || waitsForGrids || !memory->usesGraphs || !memory->api.hasGraphs() || ++lane.launches == 1) {
     size_t repeat = 0;
     launchTasks(lane, run.context.arguments, 0, uint32_t(tasks.size()), repeat);
   } else {

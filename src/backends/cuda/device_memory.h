@@ -72,6 +72,7 @@ public:
 
   const Api &api;
   StreamOrder order;
+  bool usesGraphs = true; ///< as the latest runtime wants it
 
 private:
   Memory(const Api &api, int ordinal);

@@ -65,8 +65,27 @@ def test_the_command_shows_and_clears(tmp_path: Path, monkeypatch: pytest.Monkey
     def run(*words: str) -> str:
         return subprocess.run([sys.executable, "-m", "quadrants", "cache", *words], capture_output=True, text=True, check=True).stdout
 
-    assert run("info").startswith(f"{tmp_path} (not used): {count} entries")
+    assert run("info").startswith(f"{tmp_path}: {count} entries")
     assert run("clear").splitlines()[0] == f"{count} entries removed"
     assert qd.cache_info().entries == 0
     with pytest.raises(subprocess.CalledProcessError):
         run("polish")
+
+
+@pytest.mark.parametrize("policy", ["lru", "fifo"])
+def test_the_cache_is_within_its_limit_after_a_reset(tmp_path: Path, policy: str):
+    limit = 10_000
+    qd.init(offline_cache_file_path=str(tmp_path), offline_cache_max_size_of_files=limit, offline_cache_cleaning_policy=policy)
+    for number in range(8):
+        qd.kernel_from_source(f"def k() -> qd.i32:\n    return {number}\n")()
+    assert qd.cache_info().nbytes > limit
+    qd.reset()
+    sizes = [path.stat().st_size for path in tmp_path.glob("kernels-*/??/*")]
+    assert 0 < sum(sizes) <= limit
+
+
+def test_without_a_runtime_the_cache_is_the_one_that_would_be_used(monkeypatch: pytest.MonkeyPatch):
+    qd.reset()
+    assert qd.cache_info().is_used
+    monkeypatch.setenv("QD_OFFLINE_CACHE", "0")
+    assert not qd.cache_info().is_used

@@ -1,6 +1,7 @@
 """Starting the runtime: options, environment, processors, versions."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -76,8 +77,8 @@ def test_edited_stages_need_the_caches_off(monkeypatch):
     monkeypatch.setenv("QD_LOAD_IR", "1")
     monkeypatch.setenv("QUADRANTS_LOAD_PTX", "1")  # which the CPU has none of
     with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR: "):
-        qd.init(offline_cache=False)
-    qd.init(offline_cache=False, src_ll_cache=False, debug_dump_path="/there")
+        qd.init()
+    qd.init(offline_cache=False, debug_dump_path="/there")
     assert qd._options.get("replay") == "/there/{kernel}/3_llvm.ll"
     values = {**qd._options.current, "arch": "cuda", "offline_cache": True}
     with pytest.raises(ValueError, match="with QD_LOAD_IR and QUADRANTS_LOAD_PTX: "):
@@ -100,7 +101,7 @@ def test_meaningless_variables_are_named(monkeypatch, capfd):
 @pytest.mark.parametrize("arch", [None, qd.cpu, "cpu", "X64", [qd.cuda, qd.cpu]])
 def test_processors_that_are_there(arch):
     qd.init(arch=arch)
-    assert qd.cfg.arch == qd.cpu.name
+    assert qd.cfg.arch is qd.cpu and qd.cfg.arch == qd.cpu.name
 
 
 def test_missing_processors_fall_back_or_not(capfd):
@@ -205,3 +206,90 @@ print(*sorted(set(sys.modules) - before))
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert "quadrants._runtime" in loaded and not {"quadrants._compiler", "quadrants.interpreter", "torch", "inspect"} & set(loaded)
     assert len(loaded) < 60
+
+
+def test_the_processor_of_the_options_compares_with_members_and_names():
+    qd.init(arch=qd.cpu)
+    for arch in (qd.cfg.arch, qd.lang.impl.current_cfg().arch, qd.lang.impl.get_runtime().prog.config().arch):
+        assert arch == qd.cpu and arch in (qd.cuda, qd.cpu) and arch not in (qd.cuda, qd.metal) and arch.name == qd.cpu.name
+        assert arch == qd.cpu.name and arch == "cpu" and arch != "cuda" and arch in ("cpu", "cuda")
+    assert {qd.cpu: 1}[qd.cfg.arch] == 1 and str(qd.cfg.arch) == f"Arch.{qd.cpu.name}"
+
+
+def accepted():
+    return [name for name, (*_, key, _) in qd._options._ROWS.items() if key == "accepted"]
+
+
+def test_accepted_options_come_last_in_the_help_and_split_no_cache(tmp_path):
+    described, _, last = qd.init.__doc__.partition("Accepted for programs that set them, and without effect:\n")
+    names = [line.split()[0] for line in last.splitlines() if line.strip()]
+    assert names == accepted() and "kernel_profiler" in names and not any(f"    {name} (" in described for name in names)
+
+    def count_compiled(**options):
+        qd.init(offline_cache_file_path=str(tmp_path), **options)
+        kernel = qd.kernel_from_source("def k(n: qd.i32) -> qd.i32:\n    return n + 1\n")
+        before = qd.cache_info().compiled
+        assert kernel(1) == 2
+        return qd.cache_info().compiled - before
+
+    others = {name: not value for name in accepted() if isinstance(value := qd._options._ROWS[name][1], bool)}
+    others |= {name: value + 1 for name in accepted() if type(value := qd._options._ROWS[name][1]) is int}
+    others |= {"vk_api_version": "1.2", "sparse_import": "all"}
+    assert count_compiled() == 1 and count_compiled(**others) == 0
+
+
+def test_device_index_is_device_id():
+    qd.init(device_index=3)
+    assert qd.cfg.device_id == 3 and qd.cfg.device_index == 3
+    with pytest.raises(KeyError, match="are one option"):
+        qd.init(device_index=1, device_id=1)
+
+
+@pytest.mark.parametrize("name", ["sin", "tanh", "floor", "round"])
+@pytest.mark.parametrize("arch", [qd.cpu, qd.python])
+def test_strict_math_types_refuse_integers(arch, name):
+    def call():
+        return qd.kernel_from_source(f"def k(n: qd.i32) -> qd.f32:\n    return qd.{name}(n) + qd.sqrt(n) + qd.exp(n)\n")(1)
+
+    qd.init(arch=arch)
+    call()
+    qd.init(arch=arch, strict_math_types=True)
+    with pytest.raises(qd.QuadrantsTypeError, match=f"'{name}' takes real inputs only, however 'i32' is provided"):
+        call()
+    qd.init()
+
+
+def test_log_lines_of_what_the_runtime_decides(monkeypatch, capfd, tmp_path):
+    monkeypatch.setenv("QD_LOG_LEVEL", "debug")
+    text = "def k(n: qd.template()) -> qd.i32:\n    return n + 1\n"
+    qd.init(offline_cache_file_path=str(tmp_path), cpu_max_num_threads=2)
+    kernel = qd.kernel_from_source(text)
+    kernel(1), kernel(1), kernel(2)
+    qd.reset()
+    lines = capfd.readouterr().err.splitlines()
+    told = "\n".join(line.partition("] ")[2] for line in lines)
+    assert re.search(rf"^runtime: {qd.cpu.name} with 2 threads; disk cache {tmp_path}; options .*cpu_max_num_threads=2", told, re.MULTILINE)
+    assert re.search(r"^kernel k \(.*\): \d+\.\d ms, compiled \(nothing is on disk under its key\).*; version 1$", told, re.MULTILINE)
+    assert re.search(r"^kernel k \(.*\): .* compiled .*; version 2; argument n: 1 → 2$", told, re.MULTILINE)
+    assert told.count("cache: kernel k is kept") == 2 and told.count("kernel k (") == 2 and "runtime: ends" in told
+    qd.init(offline_cache_file_path=str(tmp_path))
+    qd.kernel_from_source(text)(1)
+    monkeypatch.delenv("QD_LOG_LEVEL")
+    qd.init()
+    assert re.search(r"kernel k \(.*\): .* from disk", capfd.readouterr().err)
+    qd.kernel_from_source(text)(1)
+    assert capfd.readouterr().err == ""
+
+
+def test_options_that_show_what_is_compiled(monkeypatch, capfd):
+    monkeypatch.setenv("QD_SHOW_COMPILING", "1")
+    qd.init(offline_cache=False)
+    kernel = qd.kernel_from_source("def shown() -> qd.i32:\n    return 41 + 1\n")
+    kernel(), kernel()
+    assert capfd.readouterr().err.count("compiling kernel shown (") == 1
+    monkeypatch.delenv("QD_SHOW_COMPILING")
+    qd.init(print_ir=True)
+    qd.kernel_from_source("def shown() -> qd.i32:\n    return 41 + 1\n")()
+    out, err = capfd.readouterr()
+    assert "qd.kernel @shown" in out and "compiling" not in err
+    qd.init()

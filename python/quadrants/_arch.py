@@ -1,0 +1,39 @@
+"""The processors that kernels run on."""
+
+from __future__ import annotations
+
+import enum
+import platform
+from typing import Any
+
+__all__ = ["Arch", "cpu", "gpu"]
+
+
+class Arch(enum.IntEnum):
+    """A processor that kernels run on. It equals its name, too; that of the CPU of this machine is also "cpu"."""
+
+    x64 = 0
+    arm64 = 1
+    cuda = 2
+    metal = 3
+    vulkan = 4
+    amdgpu = 5
+    python = 6
+
+    def __repr__(self) -> str:
+        return f"Arch.{self.name}"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return NAMES.get(other) is self if isinstance(other, str) else int.__eq__(self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
+gpu = [Arch.cuda, Arch.metal, Arch.vulkan, Arch.amdgpu]
+NAMES: dict[str, Any] = {**Arch.__members__, "x86_64": Arch.x64, "cpu": cpu, "gpu": gpu}
