@@ -48,6 +48,8 @@ FAMILIES = tuple(
          "unpack vectors, tuples and lists into as many targets as they have items"),
         ("QD207", r"host API|cannot be called in kernels|Quadrants-scope",
          "call it in Python, before or after the kernel, and pass the result in"),
+        ("QD210", r"stops in a frame of Python",
+         "qd.init(arch=qd.python) runs kernels as Python: debuggers stop in them and show their variables"),
         ("QD209", r"^Cannot find source code", "put the function into a file, or give its text to qd.kernel_from_source"),
         ("QD208", r"not an lvalue|can(not)? be assigned$|variables can be declared|"
          r"annotation is no data type|declaration needs a value", "assign variables, elements of containers, members and components"),

@@ -142,12 +142,22 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
   return makeComputed(constantNumber(number, type));
 }
 
+/// Debuggers and consoles stop in the frame of their caller.
+static bool isDebugger(llvm::StringRef name, nb::handle object) {
+  nb::object module = findAttribute(object, nb::str("__module__"));
+  llvm::StringRef package = module && PyUnicode_Check(module.ptr()) ? toText(module).split('.').first : "";
+  return llvm::is_contained({"breakpoint", "breakpointhook", "set_trace"}, name) ||
+         llvm::is_contained({"pdb", "bdb", "ipdb", "pudb", "debugpy", "pydevd", "code"}, package);
+}
+
 Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   const PythonObjects &python = session.python;
   nb::handle object = callee.object;
   nb::object qualified = findAttribute(object, names().__name__);
   std::string name = qualified && PyUnicode_Check(qualified.ptr()) ? toText(qualified).str() : toText(nb::repr(object)).str();
   if (!PyCallable_Check(object.ptr())) fail(error::kType, "'" + llvm::Twine(Py_TYPE(object.ptr())->tp_name) + "' object is not callable");
+  if (!session.options.isInterpreted && isDebugger(name, object))
+    fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
   bool isFunction = python.isInstance(object, python.functionClass);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
     // Types are made in kernels too, and the runtime is asked about its options; everything else of the package has its own meaning

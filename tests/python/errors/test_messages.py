@@ -150,3 +150,16 @@ def test_dataclasses_that_cannot_be_arguments_are_refused(preamble, kind, text):
     with pytest.raises(kind) as caught:
         define(f"{FINAL}{preamble}@qd.kernel\ndef k(a: A):\n    pass\n")
     assert text in str(caught.value)
+
+
+DEBUGGERS = ["breakpoint()", "pdb.set_trace()", "pdb.Pdb().set_trace()", "sys.breakpointhook()", "code.interact()"]
+
+
+@pytest.mark.parametrize("call", DEBUGGERS)
+def test_debuggers_in_compiled_kernels_are_sent_to_the_interpreter(call):
+    qd.init(arch=qd.cpu, offline_cache=False)
+    text = f"import code, pdb, sys\ndef k(n: qd.i32) -> qd.i32:\n    m = n + 1\n    {call}\n    return m\n"
+    with pytest.raises(qd.QuadrantsSyntaxError, match=r"qd.init\(arch=qd.python\).* \[QD210\]") as caught:
+        qd.kernel_from_source(text)(1)
+    assert caught.value.line == 4
+    qd.reset()
