@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import importlib as _importlib
+import sys as _sys
+from typing import Any as _Any
 
 from . import types
+from ._arch import Arch
 from ._buffer_view import BufferView
 from ._builtins import TABLE as _builtins
 from ._dtypes import *  # noqa: F403 (the names of the data types)
@@ -22,7 +24,8 @@ from ._errors import (
 from ._field import Field, MatrixField, ScalarField, field
 from ._func import func, pyfunc, real_func
 from ._init import *  # noqa: F403
-from ._init import Arch, __version__, __version_str__, get_config
+from ._init import __version__, __version_str__
+from ._init import get_config as _get_config
 from ._kernel import data_oriented, kernel, kernel_from_source, pure
 from ._matrix import Matrix, Vector
 from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
@@ -52,29 +55,45 @@ _LAZY |= {
 }
 _LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
 _LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports", "cache_info": "_disk_cache", "clear_cache": "_disk_cache"}
+_LAZY |= {name: "types.enums" for name in ("DeviceCapability", "Format")}
 _LAZY |= {name: "lang.mesh" for name in ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx")}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")
 _INTERNAL = ("lang", "_kernels")  # what programs for the reference import, though it is no part of the language
 
-_PUBLIC = {name for name in globals() if not name.startswith("_")} - {"Any", "annotations", "importlib", "get_config", "graph_do_while"}
-_PUBLIC -= {"graph_parallel", "graph_parallel_context"}  # former spellings of what is in qd.graph
+del annotations
+
+_PUBLIC = {name for name in globals() if not name.startswith("_")}
+_PUBLIC -= {"graph_do_while", "graph_parallel", "graph_parallel_context"}  # former spellings of what is in qd.graph
 __all__ = sorted({"__version__", "__version_str__", *_PUBLIC, *_LAZY, *_MODULES})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name == "cfg":
-        return get_config()
+        return _get_config()
     if name in _LAZY:
-        value = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
+        value = getattr(_importlib.import_module("." + _LAZY[name], __name__), name)
     elif name in _MODULES or name in _INTERNAL:
-        value = importlib.import_module("." + name, __name__)
+        value = _importlib.import_module("." + name, __name__)
     else:
         import difflib  # at a mistake only
 
-        near = difflib.get_close_matches(name, __all__, 1)
-        raise AttributeError(f"module 'quadrants' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        near = difflib.get_close_matches(name, __all__, 1, 0.7)
+        suggestion = f"; did you mean {near[0]!r}?" if near else ""
+        # An error with its object gets no second suggestion from Python.
+        raise AttributeError(f"module 'quadrants' has no attribute {name!r}{suggestion}", obj=_sys.modules[__name__])
     globals()[name] = value
     return value
+
+
+class _FormerPaths:
+    """Finds modules under paths that programs for the reference import; `lang._paths` knows them."""
+
+    @staticmethod
+    def find_spec(name: str, path: _Any = None, target: _Any = None) -> _Any:
+        return _importlib.import_module(".lang._paths", __name__).Finder.find_spec(name) if name.startswith("quadrants.") else None
+
+
+_sys.meta_path.append(_FormerPaths)  # type: ignore[arg-type]
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,7 @@ from .types import uint64 as uint64
 from .types import Template as Template
 from .types import template as template
 from . import types as types
+from ._arch import Arch as Arch
 from ._buffer_view import BufferView as BufferView
 from ._errors import QuadrantsAssertionError as QuadrantsAssertionError
 from ._errors import QuadrantsCompilationError as QuadrantsCompilationError
@@ -64,7 +65,6 @@ from ._init import random_seed as random_seed
 from ._init import reset as reset
 from ._init import set_logging_level as set_logging_level
 from ._init import sync as sync
-from ._init import Arch as Arch
 from ._init import __version__ as __version__
 from ._init import __version_str__ as __version_str__
 from ._kernel import data_oriented as data_oriented
@@ -105,7 +105,9 @@ from . import memory as memory
 from . import simt as simt
 from . import sparse as sparse
 from . import tools as tools
+from .types.enums import DeviceCapability as DeviceCapability
 from ._streams import Event as Event
+from .types.enums import Format as Format
 from .lang.mesh import Mesh as Mesh
 from .lang.mesh import MeshInstance as MeshInstance
 from ._program import Program as Program

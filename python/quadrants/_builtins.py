@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +19,30 @@ from ._operators import ATOMICS, OPERATORS
 
 
 class Builtin:
-    """A function of the kernel language. Calling it from Python gives what NumPy gives."""
+    """A function of the kernel language. Calling it from Python gives what NumPy gives.
 
-    def __init__(self, name: str, doc: str, host: Callable[..., Any] | None):
-        self.name, self.__doc__, self._host = name, doc, host
+    `parameters` has their names, as in the frontend: "x dtype?" has one that may be left out, "*args" any number of them, "* name" one that
+    is given by name.
+    """
+
+    def __init__(self, name: str, doc: str, host: Callable[..., Any] | None, parameters: str = "*args"):
+        self.name, self.__doc__, self._host, self._parameters = name, doc, host, parameters
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect  # for those who ask only
+
+        made = []
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        for word in self._parameters.split():
+            if word == "*":
+                kind = inspect.Parameter.KEYWORD_ONLY
+            elif word.startswith("*"):
+                made.append(inspect.Parameter(word[1:], inspect.Parameter.VAR_POSITIONAL))
+            else:
+                default = None if word.endswith("?") else inspect.Parameter.empty
+                made.append(inspect.Parameter(word.removesuffix("?"), kind, default=default))
+        return inspect.Signature(made)
 
     @property
     def _qd_builtin(self) -> str:
@@ -34,7 +55,8 @@ class Builtin:
     def place(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The operands in their order, where some are given by name, and what else is given by name."""
         rest = dict(named)
-        for name in _find_parameters(self.name)[len(operands) :]:
+        names = itertools.takewhile(lambda word: not word.startswith("*"), self._parameters.replace("?", "").split())
+        for name in list(names)[len(operands) :]:
             if name not in rest:
                 break
             operands = (*operands, rest.pop(name))
@@ -52,19 +74,6 @@ class Builtin:
 
     def __repr__(self) -> str:
         return f"<qd.{self.name}>"
-
-
-# The names that operands have in kernels.
-_PARAMETERS = {
-    "pow": ("base", "exponent"), "ldexp": ("x", "n"), "fma": ("x", "y", "z"), "select": ("cond", "x1", "x2"), "cast": ("obj", "dtype"),
-    "bit_cast": ("obj", "dtype"), "zero": ("x",), "one": ("x",), "frexp": ("x",), "max": (), "min": (),
-}  # fmt: skip
-_BY_COUNT = {"unary": ("x",), "binary": ("x1", "x2")}
-
-
-def _find_parameters(name: str) -> tuple[str, ...]:
-    row = OPERATORS.get(name)
-    return _PARAMETERS.get(name, () if row is None else _BY_COUNT[row.kind])
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,51 +170,82 @@ def _default_real(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.kind == "f" else x.astype(to_numpy_dtype(_options.get("default_fp") or float))
 
 
-_TABLE: list[tuple[str, Callable[..., Any] | None, str]] = [
-    ("frexp", _frexp, "Mantissa in [0.5, 1) and exponent."),
+_TABLE: list[tuple[str, str, Callable[..., Any] | None, str]] = [
+    ("frexp", "x", _frexp, "Mantissa in [0.5, 1) and exponent."),
     (
         "select",
+        "cond x1 x2",
         _elementwise(lambda c, x, y: np.where(c != 0, x, y)),
         "`x` where the condition holds, else `y`; both are evaluated.",
     ),
-    ("cast", cast, "The value converted to a data type."),
-    ("bit_cast", _bit_cast, "The value's bits read as another data type of the same size."),
-    ("zero", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
-    ("one", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
-    ("random", _random_number, "A random number: floats in [0, 1), integers over their full range."),
-    ("static", _static, "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls."),
-    ("static_assert", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),
-    ("static_print", print, "Prints while the kernel is compiled."),
-    ("ndrange", make_ndrange, make_ndrange.__doc__ or ""),
-    ("grouped", _grouped, _grouped.__doc__ or ""),
-    ("zip", zip, "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements."),
-    ("loop_config", _loop_config, "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name."),
-    ("stream_parallel", _stream_parallel, _stream_parallel.__doc__ or ""),
-    ("assume_in_range", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
-    ("loop_unique", lambda val, covers=None: val, "The value, promised to differ between iterations."),
-    ("block_local", _nothing, "Hint that tensors are read by neighbouring iterations."),
-    ("cache_read_only", _nothing, "Hint that tensors are only read."),
-    ("no_activate", _nothing, "Hint that all accessed cells are active."),
-    ("is_differentiated", lambda: False, "True in the kernels that compute derivatives, known while compiling."),
-    ("stop_grad", _nothing, "No gradient flows into the container from the loop that this stands in."),
-    ("atomic_cas", None, "Stores to a place if it holds the expected value, atomically; returns the old value."),
-    ("atomic_load", None, "Reads a place atomically, never from a register."),
-    ("atomic_store", None, "Stores to a place atomically."),
-    ("volatile_load", None, "Reads a place, never from a register."),
-    ("graph_do_while", None, "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero."),
-    ("graph_parallel_context", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
-    ("graph_parallel", _stream_parallel, "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
-    ("global_thread_idx", None, "Number of the thread that runs."),
+    ("cast", "obj dtype", cast, "The value converted to a data type."),
+    ("bit_cast", "obj dtype", _bit_cast, "The value's bits read as another data type of the same size."),
+    ("zero", "x", _elementwise(np.zeros_like), "0 of the type and shape of the operand."),
+    ("one", "x", _elementwise(np.ones_like), "1 of the type and shape of the operand."),
+    ("random", "dtype?", _random_number, "A random number: floats in [0, 1), integers over their full range."),
+    ("static", "x *xs", _static, "A compile-time value: `if qd.static(...)` compiles one branch, `for ... in qd.static(...)` unrolls."),
+    ("static_assert", "cond msg?", _static_assert, "Stops compilation with a message unless a compile-time condition holds."),
+    ("static_print", "*args", print, "Prints while the kernel is compiled."),
+    ("ndrange", "*args * axes?", make_ndrange, make_ndrange.__doc__ or ""),
+    ("grouped", "x", _grouped, _grouped.__doc__ or ""),
+    (
+        "zip",
+        "*args",
+        zip,
+        "Containers of equal shape to loop over together: `for i, j in qd.zip(x, y)` gives the indices of their elements.",
+    ),
+    (
+        "loop_config",
+        "* block_dim? serialize? parallelize? block_dim_adaptive? bit_vectorize? name?",
+        _loop_config,
+        "Options of the next loop: block_dim, serialize, parallelize, block_dim_adaptive, bit_vectorize, name.",
+    ),
+    ("stream_parallel", "", _stream_parallel, _stream_parallel.__doc__ or ""),
+    ("assume_in_range", "val base low high", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
+    ("loop_unique", "val covers?", lambda val, covers=None: val, "The value, promised to differ between iterations."),
+    ("block_local", "*args", _nothing, "Hint that tensors are read by neighbouring iterations."),
+    ("cache_read_only", "*args", _nothing, "Hint that tensors are only read."),
+    ("no_activate", "*args", _nothing, "Hint that all accessed cells are active."),
+    ("is_differentiated", "", lambda: False, "True in the kernels that compute derivatives, known while compiling."),
+    ("stop_grad", "x", _nothing, "No gradient flows into the container from the loop that this stands in."),
+    (
+        "atomic_cas",
+        "x expected desired * order? scope?",
+        None,
+        "Stores to a place if it holds the expected value, atomically; returns the old value.",
+    ),
+    ("atomic_load", "x * order? scope?", None, "Reads a place atomically, never from a register."),
+    ("atomic_store", "x y * order? scope?", None, "Stores to a place atomically."),
+    ("volatile_load", "target", None, "Reads a place, never from a register."),
+    (
+        "graph_do_while",
+        "flag",
+        None,
+        "`while qd.graph.do_while(flag):` runs its body once, and again while the 0-d integer array is not zero.",
+    ),
+    ("graph_parallel_context", "", _stream_parallel, "`with qd.graph.parallel_context():` holds sections that may run at the same time."),
+    ("graph_parallel", "", _stream_parallel, "`with qd.graph.parallel():` is one of the sections of a `qd.graph.parallel_context()`."),
+    ("global_thread_idx", "", None, "Number of the thread that runs."),
 ]
 
 _SPECIAL: dict[str, Callable[[Any], Any]] = {"floor": _with_dtype, "ceil": _with_dtype, "round": _with_dtype, "max": _fold, "min": _fold}
 _NAMED = """abs sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 erf erfc floor ceil round trunc isnan isinf
     popcnt clz ffs pow ldexp fma atan2 max min raw_div raw_mod bit_shr"""  # what is called by name; the other rows have symbols
 
+_PARAMETERS = {"pow": "base exponent", "fma": "x y z", "ldexp": "x n", "max": "*args", "min": "*args"}
+_PARAMETERS |= dict.fromkeys(("floor", "ceil", "round", "trunc"), "x dtype?")
+
+
+def _make_operator(name: str) -> Builtin:
+    row = OPERATORS[name]
+    parameters = _PARAMETERS.get(name) or ("x" if row.kind == "unary" else "x1 x2")
+    return Builtin(name, row.doc, _SPECIAL.get(name, _elementwise)(row.compute), parameters)
+
+
 TABLE: dict[str, Builtin] = {
-    **{name: Builtin(name, OPERATORS[name].doc, _SPECIAL.get(name, _elementwise)(OPERATORS[name].compute)) for name in _NAMED.split()},
-    **{name: Builtin(name, f"Changes a place atomically. {row.doc}", None) for name, row in ATOMICS.items()},
-    **{name: Builtin(name, doc, host) for name, host, doc in _TABLE},
+    **{name: _make_operator(name) for name in _NAMED.split()},
+    **{name: Builtin(name, f"Changes a place atomically. {row.doc}", None, "x y * order? scope?") for name, row in ATOMICS.items()},
+    **{name: Builtin(name, doc, host, parameters) for name, parameters, host, doc in _TABLE},
 }
 
 

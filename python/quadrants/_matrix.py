@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,23 @@ class KernelClass(type):
     @property
     def _qd_builtin(cls) -> str:
         return cls.__name__
+
+
+class MatrixClass(KernelClass):
+    """Of vectors and matrices: the class has the swizzles, such as `xy`, that its instances have by their sizes."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if not name or _find_swizzle(name) is None:
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return property(
+            lambda vector: getattr(vector, name), lambda vector, value: setattr(vector, name, value), doc=f"({', '.join(name)})"
+        )
+
+    def __dir__(cls) -> list[str]:
+        return [
+            *super().__dir__(),
+            *map("".join, (word for size in range(1, 5) for group in _SWIZZLES for word in product(group, repeat=size))),
+        ]
 
 
 def _find_swizzle(name: str) -> list[int] | None:
@@ -49,7 +67,7 @@ def unwrap(value: Any) -> Any:
     return value._array if isinstance(value, Matrix) else value
 
 
-class Matrix(NDArrayOperatorsMixin, metaclass=KernelClass):  # type: ignore[misc]  # no ABC but in its stub
+class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc]  # no ABC but in its stub
     """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
 
     __slots__ = ("_array", "_truth", "dtype")

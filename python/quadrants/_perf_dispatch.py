@@ -66,6 +66,31 @@ class PerformanceDispatcher:
         self._has_reported = False
         functools.update_wrapper(self, prototype)
 
+    @property
+    def num_first_warmup(self) -> int:
+        """Untimed calls of each implementation before the first decision."""
+        return self._schedule["first_warmup"]
+
+    @property
+    def num_warmup(self) -> int:
+        """Untimed calls of each implementation before a later decision."""
+        return self._schedule["warmup"]
+
+    @property
+    def num_active(self) -> int:
+        """Timed calls of each implementation."""
+        return self._schedule["active"]
+
+    @property
+    def repeat_after_count(self) -> int:
+        """Calls after which they are measured again; 0: never."""
+        return self._schedule["repeat_after_count"]
+
+    @property
+    def repeat_after_seconds(self) -> float:
+        """Seconds after which they are measured again; 0: never."""
+        return self._schedule["repeat_after_seconds"]
+
     def register(self, impl: Any = None, *, is_compatible: Callable[..., bool] | None = None) -> Any:
         """Add an implementation: a kernel or a Python function with the parameters of the prototype.
 

@@ -19,7 +19,9 @@ from typing import Any, ClassVar
 from . import _options, _runtime
 from ._dtypes import find_dtype, to_shape
 from ._errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
+from ._spellings import also_named
 
+__path__: list[str] = []  # modules below it are made by `lang._paths`
 _MAX_AXES = 12
 
 
@@ -85,6 +87,7 @@ class NodeMethods:
     def _node(self) -> SNode:
         raise NotImplementedError
 
+    @also_named(indices="axes")
     def dense(self, axes: Any, dimensions: Any) -> SNode:
         """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one extent is that of every axis."""
         numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
@@ -120,18 +123,22 @@ class NodeMethods:
     def _unsupported(self, kind: str, *_: Any, **__: Any) -> Any:
         raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
 
+    @also_named(indices="axes")
     def pointer(self, axes: Any, dimensions: Any) -> Any:
         """An array of cells that come into being when written to: no backend has them yet."""
         return self._unsupported("Pointer")
 
+    @also_named(indices="axes")
     def bitmasked(self, axes: Any, dimensions: Any) -> Any:
         """A dense array with a bit that tells which cells are in use: no backend has them yet."""
         return self._unsupported("Bitmasked")
 
+    @also_named(index="axis")
     def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
         """A list in each cell: no backend has them yet."""
         return self._unsupported("Dynamic")
 
+    @also_named(indices="axes")
     def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
         """An array of integers of few bits: no backend has them yet."""
         return self._unsupported("Quant_array")
@@ -495,6 +502,7 @@ class PyQuadrants:
     prog = SimpleNamespace(
         synchronize=lambda: None if _options.current is None else _runtime.sync(),
         _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
+        config=lambda: None if _options.current is None else _options.cfg,
     )
     reset_hooks: ClassVar[list[Callable[[], object]]] = []
 
@@ -512,6 +520,12 @@ class PyQuadrants:
     def default_ip(self) -> Any:
         """What `int` means."""
         return find_dtype(int)
+
+    def get_num_compiled_functions(self) -> int:
+        """How many versions of kernels this runtime has made or found on disk."""
+        from ._reports import compile_report  # most programs never ask
+
+        return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
 
     def sync(self) -> None:
         """Wait until all launched work is done."""

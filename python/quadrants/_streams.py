@@ -50,11 +50,15 @@ class _Handle:
 
 
 class Stream(_Handle):
-    """A queue of launches. `qd.Stream(handle)` is one of another library, such as torch's `cuda_stream`, which stays that library's."""
+    """A queue of launches. `qd.Stream(handle)` is one of another library, such as torch's `cuda_stream`, which stays that library's.
+
+    `prog_ref` changes nothing: a stream belongs to the current runtime.
+    """
 
     _noun, _destroy = "Stream", staticmethod(_runtime.destroy_stream)
 
-    def __init__(self, handle: int = 0):
+    def __init__(self, handle: int = 0, prog_ref: Any = None):
+        del prog_ref
         super().__init__(int(handle), False)
 
     def synchronize(self) -> None:
@@ -75,12 +79,16 @@ class Stream(_Handle):
 
 
 class Event(_Handle):
-    """A mark in a stream. Make one with `qd.create_event`."""
+    """A mark in a stream. Make one with `qd.create_event`; `qd.Event(handle)` is one of another library, which stays that library's.
+
+    `prog_ref` changes nothing: an event belongs to the current runtime.
+    """
 
     _noun, _destroy = "Event", staticmethod(_runtime.destroy_event)
 
-    def __init__(self) -> None:
-        super().__init__(_runtime.make_event(), True)
+    def __init__(self, handle: int | None = None, prog_ref: Any = None) -> None:
+        del prog_ref
+        super().__init__(_runtime.make_event() if handle is None else int(handle), handle is None)
 
     def record(self, qd_stream: Stream | None = None) -> None:
         """Mark the place in the stream, or the default one, up to which it is filled now."""

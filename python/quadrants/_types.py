@@ -159,8 +159,8 @@ template = Template
 class ref:
     """Annotation of a parameter of a `real_func`: a scalar variable of the caller that the function may write."""
 
-    def __init__(self, dtype: Any):
-        self.dtype = to_dtype(dtype)
+    def __init__(self, tp: Any):
+        self.dtype = to_dtype(tp)
 
     def __repr__(self) -> str:
         return f"ref({self.dtype})"

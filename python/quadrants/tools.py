@@ -14,6 +14,7 @@ from ._container import ContainerMethods
 from ._init import Arch, __version_str__, cpu
 from ._interop import as_array
 
+__path__: list[str] = []  # modules below it are made by `lang._paths`
 _PLY_TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",

@@ -218,7 +218,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
   static const llvm::StringMap<Function> kFunctions = {
       {"assume_in_range", {"val base low high", kSame}},
       {"loop_unique", {"val covers?", kSame}},
-      {"volatile_load", {"x", [](auto &builder, auto name, auto &given) { return builder.loadVolatile(given[0], name); }}},
+      {"volatile_load", {"target", [](auto &builder, auto name, auto &given) { return builder.loadVolatile(given[0], name); }}},
       {"floor", {"x dtype?", kRound}},
       {"ceil", {"x dtype?", kRound}},
       {"round", {"x dtype?", kRound}},
@@ -243,7 +243,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
       {"fma", {"x y z", [](auto &builder, auto, auto &given) { return builder.fuseMultiplyAdd(given[0], given[1], given[2]); }}},
       {"select", {"cond x1 x2", [](auto &builder, auto, auto &given) { return builder.select(given[0], given[1], given[2]); }}},
       {"static_assert",
-       {"condition msg?",
+       {"cond msg?",
         [](auto &builder, auto, auto &given) {
           if (!builder.toPython(given[0])) builder.fail(error::kType, "Static assert with non-static condition");
           builder.session.isOver = !builder.isTrue(given[0]); // what follows was not meant to be compiled
@@ -296,7 +296,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
     fail(error::kType, "qd.outer(a, b) does not support composition: it stands alone on the right of `tile += ` or `tile -= `");
   if (name == "is_differentiated") return makeObject(nb::bool_(session.request.mode != support::AutodiffMode::None));
   if (name == "stop_grad") {
-    stopGradient(bind("qd.stop_grad", arguments, "field")[0]);
+    stopGradient(bind("qd.stop_grad", arguments, "x")[0]);
     return makeObject(nb::none());
   }
   if (name == "loop_config" || name == "block_local" || name == "cache_read_only" || name == "no_activate") return makeObject(nb::none());
@@ -458,7 +458,8 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     return isAsked ? makeObject(nb::bool_(true)) : member;
   }
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
-  if (is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
+  bool asksFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
+  if (asksFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
   if (isKnown && !hasMatrix) return callPython(callee, arguments);
   if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);
   if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);

@@ -246,6 +246,11 @@ static PyObject *countSpecialisations(PyObject *self, void *) {
   return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
 }
 
+// Names that programs for the reference look at.
+static PyObject *getFunction(PyObject *self, void *) { return Py_NewRef(kernelObject(self).function); }
+static PyObject *getSelf(PyObject *self, void *) { return Py_NewRef(self); }
+static PyObject *getTrue(PyObject *, void *) { Py_RETURN_TRUE; }
+
 static PyObject *getMode(PyObject *self, void *) { return PyLong_FromLong(long(kernelObject(self).mode)); }
 
 /// The kernel of the given mode, which Python makes at the first look.
@@ -289,6 +294,10 @@ void addKernelType(PyObject *module) {
       {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},
       {"_replayed", getReplay, nullptr, "The same as `grad`, for tapes, which have what the kernel overwrites.", nullptr},
       {"_tangent", getForward, nullptr, "The kernel that does what this one does, and computes tangents (`.dual`).", nullptr},
+      {"fn", getFunction, nullptr, "The Python function.", nullptr},
+      {"wrapper", getSelf, nullptr, "The kernel itself.", nullptr},
+      {"_primal", getSelf, nullptr, "The kernel itself.", nullptr},
+      {"_is_wrapped_kernel", getTrue, nullptr, "Tells kernels from other callables.", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {}};
   static PyMemberDef members[] = {

@@ -1,18 +1,27 @@
 """Functions about the machine and hints to loops, under the path that programs import them from."""
 
-from __future__ import annotations
+from typing import Any as _Any
 
-from .._builtins import TABLE
-from .._init import Arch, cpu, extension, is_extension_enabled
+from .._arch import NAMES as _NAMES
+from .._arch import Arch, cpu
+from .._builtins import TABLE as _builtins
+from .._init import extension, find_problem, is_extension_enabled
+from .._options import collect as _collect
 
-__all__ = ["get_host_arch_list", "is_extension_supported", "loop_unique"]
+__all__ = ["get_host_arch_list", "is_arch_supported", "is_extension_supported", "loop_unique"]
 
-loop_unique = TABLE["loop_unique"]
+loop_unique = _builtins["loop_unique"]
 
 
 def get_host_arch_list() -> list[Arch]:
     """The backends that run kernels on the processor of this machine."""
     return [cpu]
+
+
+def is_arch_supported(arch: _Any) -> bool:
+    """Whether kernels run on the processor `arch`, a member of `qd.Arch` or its name, on this machine."""
+    found = _NAMES.get(arch.lower()) if isinstance(arch, str) else arch
+    return isinstance(found, Arch) and not find_problem(found, _collect({})[0])
 
 
 def is_extension_supported(arch: Arch, ext: extension) -> bool:

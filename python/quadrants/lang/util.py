@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from typing import Any
 
@@ -25,5 +26,5 @@ def to_quadrants_type(dtype: Any) -> Any:
 
 
 def has_pytorch() -> bool:
-    """Whether torch is loaded."""
-    return "torch" in sys.modules
+    """Whether torch can be imported."""
+    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None

@@ -11,8 +11,8 @@ GROUP_SIZE = 32
 LOG2_GROUP_SIZE = 5
 
 
-def _primitive(name: str, doc: str) -> Builtin:
-    return Builtin(f"simt.{name}", doc, None)
+def _primitive(name: str, doc: str, parameters: str = "") -> Builtin:
+    return Builtin(f"simt.{name}", doc, None, parameters)
 
 
 block_sync = _primitive("block.sync", "Waits for all threads of the block, and sees what they have written.")
@@ -26,19 +26,24 @@ SharedArray = _primitive(
     "block.SharedArray",
     "SharedArray(shape, dtype): an array that the threads of a block share, with anything in it at first. `shape`: an int or a tuple of "
     "ints; `dtype`: a scalar, vector or matrix type.",
+    "shape dtype",
 )
 group_sync = _primitive("subgroup.sync", "Waits for all threads of the subgroup, and sees what they have written.")
 group_mem_fence = _primitive("subgroup.mem_fence", "Orders the accesses before it and after it, for the threads of the subgroup.")
-shuffle = _primitive("subgroup.shuffle", "shuffle(value, lane): the value that another lane of the subgroup gives; all lanes take part.")
-reshuffle = _primitive("reshuffle", "What `shuffle` gives, of the value that the shuffle before it was called with: nobody waits again.")
-ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.")
-pin = _primitive("pin", "The value, computed here: what is made of shuffled values does not wait for its use.")
+shuffle = _primitive(
+    "subgroup.shuffle", "shuffle(value, lane): the value that another lane of the subgroup gives; all lanes take part.", "value lane"
+)
+reshuffle = _primitive(
+    "reshuffle", "What `shuffle` gives, of the value that the shuffle before it was called with: nobody waits again.", "lane"
+)
+ballot = _primitive("subgroup.ballot", "ballot(predicate): a bit for each lane of the subgroup, u64; all lanes take part.", "predicate")
+pin = _primitive("pin", "The value, computed here: what is made of shuffled values does not wait for its use.", "value")
 grid_mem_fence = _primitive("grid.mem_fence", "Orders the accesses before it and after it, for all threads.")
 grid_sync = _primitive(
     "grid.sync", "Waits for all threads of all blocks, and sees what they have written. All blocks run at the same time."
 )
-largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.")
-smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.")
+largest = _primitive("largest", "The largest value of the operand's type; for floats infinity.", "value")
+smallest = _primitive("smallest", "The smallest value of the operand's type; for floats minus infinity.", "value")
 
 
 def check_tile(log2_size: int) -> None:

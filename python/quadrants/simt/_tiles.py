@@ -24,6 +24,7 @@ outer = Builtin(
     "qd.outer(a, b): the products a[i] * b[j], on the right side of `tile += ...` and `tile -= ...`. Each lane gives that of its row: "
     "a number, or a slice of a column such as `x[i:j, c]`.",
     None,
+    "a b",
 )
 
 

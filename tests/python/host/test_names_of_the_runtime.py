@@ -1,5 +1,9 @@
 """The few objects behind the language that programs reach for: the runtime, helpers of types, log functions."""
 
+import importlib.util
+import inspect
+import traceback
+
 import numpy as np
 import pytest
 
@@ -78,3 +82,130 @@ def test_log_functions_are_looked_up_at_each_use(monkeypatch, capfd):
     assert len(lines) == 1 and "QD_NO_SUCH_OPTION" in lines[0]
     qd._logging._get_logging(qd._logging.ERROR)("lost")
     assert "lost" in capfd.readouterr().err
+
+
+PATHS = {
+    "lang.simt": "block subgroup", "lang.simt.block": "sync", "lang.ops": "sin atomic_add select cbrt", "lang.field": "Field ScalarField",
+    "lang.matrix": "Matrix Vector MatrixField VectorNdarray MatrixType", "lang.struct": "Struct StructField StructType dataclass",
+    "lang.snode": "SNode get_addr", "lang.kernel_impl": "kernel func pyfunc real_func data_oriented", "lang.any_array": "AnyArray",
+    "lang.stream": "Stream Event create_stream stream_parallel", "lang._fast_caching": "FIELD_METADATA_CACHE_VALUE",
+    "lang._ndrange": "ndrange GroupedNDRange _Ndrange", "lang._perf_dispatch": "perf_dispatch _parse_force_map",
+    "lang._py_tensor": "PyTensor create_tensor", "_lib": "core", "_lib.core": "Arch DeviceCapability", "_tensor_wrapper": "Tensor wrap",
+    "_snode.fields_builder": "FieldsBuilder", "types.annotations": "Template template", "types.primitive_types": "f32 all_types ref",
+    "tools.np2ply": "PLYWriter", "tools.vtk": "write_vtk",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_that_programs_import(path):
+    module = importlib.import_module(f"quadrants.{path}")
+    for name in PATHS[path].split():
+        found = importlib.import_module(f"quadrants.{path}.core") if name == "core" else getattr(module, name)
+        assert path == "lang.simt.block" or found is getattr(qd, name, found)
+
+
+def test_paths_lead_to_the_modules_that_there_are():
+    import quadrants.lang.simt as simt
+    import quadrants.lang.simt.block as block
+
+    assert simt is qd.simt and block is qd.simt.block and qd.lang.cuda is qd.cuda
+    with pytest.raises(ImportError, match="quadrants.lang.nothing"):
+        importlib.import_module("quadrants.lang.nothing")
+    assert importlib.import_module("quadrants.types").primitive_types.real_types
+
+
+def test_attributes_of_kernels_that_programs_look_at():
+    @qd.kernel
+    def k(n: qd.i32) -> qd.i32:
+        return n
+
+    assert k._primal is k and k.wrapper is k and k.fn is k.__wrapped__ and k._is_wrapped_kernel
+    runtime = qd.lang.impl.get_runtime()
+    before = runtime.get_num_compiled_functions()
+    k(1), k(2)
+    assert runtime.get_num_compiled_functions() == before + 1
+    qd.init(arch=qd.cpu)
+    assert runtime.get_num_compiled_functions() == 0 and runtime.prog.config().arch == qd.cpu
+    misc = qd.lang.misc
+    assert misc.is_arch_supported(qd.cpu) and misc.is_arch_supported("X64") and not misc.is_arch_supported(qd.metal)
+    assert not misc.is_arch_supported("nothing") and qd.lang.util.has_pytorch() == (importlib.util.find_spec("torch") is not None)
+
+
+def test_classes_of_vectors_have_the_swizzles():
+    assert hasattr(qd.Vector, "xy") and hasattr(qd.Matrix, "rgba") and not hasattr(qd.Vector, "rgx") and not hasattr(qd.Vector, "nothing")
+    assert {"x", "xyzw", "stp"} <= {*dir(qd.Vector)}
+    assert qd.Vector.zx.__get__(qd.Vector([1, 2, 3])).to_list() == [3, 1]
+
+
+def test_public_namespaces_hold_what_is_public():
+    for name in ("annotations", "Any", "importlib", "get_config", "TABLE"):
+        assert not hasattr(qd, name) and not hasattr(qd.graph, name) and not hasattr(qd.lang.misc, name)
+    assert qd.Format.rgba8.name == "rgba8" and qd.DeviceCapability.spirv_has_int64.name == "spirv_has_int64"
+
+
+def test_misspelt_names_get_one_suggestion():
+    for name, near in (("sinn", "sin"), ("kernal", "kernel"), ("ndaray", "ndarray"), ("Vecter", "Vector")):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean '{near}'\\?$") as caught:
+            getattr(qd, name)
+        shown = "".join(traceback.format_exception_only(caught.value))
+        assert shown.lower().count("did you mean") == 1
+    with pytest.raises(AttributeError, match="no attribute 'ui'$") as caught:
+        qd.ui  # noqa: B018
+    assert "did you mean" not in "".join(traceback.format_exception_only(caught.value)).lower()
+
+
+def test_signatures_of_what_the_compiler_knows():
+    shown = {name: str(inspect.signature(getattr(qd, name))) for name in ("sin", "pow", "atan2", "floor", "max", "atomic_add", "select")}
+    assert shown == {
+        "sin": "(x)", "pow": "(base, exponent)", "atan2": "(x1, x2)", "floor": "(x, dtype=None)", "max": "(*args)",
+        "atomic_add": "(x, y, *, order=None, scope=None)", "select": "(cond, x1, x2)",
+    }  # fmt: skip
+
+    @qd.kernel
+    def k(n: qd.i32) -> qd.f32:
+        qd.static_assert(cond=True, msg="never")
+        return qd.select(cond=n > 0, x1=qd.pow(base=2.0, exponent=3.0), x2=qd.atan2(x1=0.0, x2=1.0)) + qd.floor(x=1.5)
+
+    assert k(1) == 9 and qd.pow(base=2, exponent=3) == 8 and qd.select(cond=0, x1=1, x2=2) == 2
+    with pytest.raises(TypeError):
+        qd.pow(base=2)
+
+
+def test_further_names_of_parameters():
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    qd.root.dense(indices=qd.ij, dimensions=(4,)).place(x)
+    qd.root.dense(qd.ij, 3).place(y)
+    assert x.shape == (4, 4) and y.shape == (3, 3)
+    with pytest.raises(TypeError, match="one parameter"):
+        qd.root.dense(indices=qd.i, axes=qd.i, dimensions=2)
+    for kind in ("pointer", "bitmasked"):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="not supported"):
+            getattr(qd.root, kind)(indices=qd.i, dimensions=2)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="not supported"):
+        qd.root.dynamic(index=qd.i, dimension=2)
+    assert qd.ScalarNdarray(qd.f32, arr_shape=(2,)).shape == (2,)
+    t = qd.tensor(qd.f32, 3)
+    t.fill(value=2)
+    assert t[1] == 2
+    f = qd.types.struct(a=qd.f32).field(shape=2)
+    f.from_numpy(array_dict={"a": np.ones(2, np.float32)})
+    assert f[1].a == 1 and qd.types.ref(tp=qd.i32).dtype is qd.i32
+    struct = qd.Struct(a=1, b=qd.Vector([1, 2]))
+    assert struct.to_dict(include_methods=True, include_ndim=True) == {
+        "a": 1, "b": [1, 2], "__struct_methods": {}, "__matrix_ndim": {"b": 1},
+    }  # fmt: skip
+    m = qd.math
+    assert (
+        np.allclose(m.vdir(ang=0.0), [1, 0])
+        and np.allclose(m.rotation2d(ang=0.0), np.eye(2))
+        and m.inverse(mat=qd.Matrix([[2.0]]))[0, 0] == 0.5
+    )
+    assert m.cmul(z1=qd.Vector([0, 1]), z2=qd.Vector([0, 1]))[0] == -1 and m.cconj(z=qd.Vector([0, 1]))[1] == -1
+    assert qd.Stream(handle=0, prog_ref=None).handle == 0 and qd.Event(handle=0, prog_ref=None).handle == 0
+
+
+def test_perf_dispatchers_tell_their_schedule():
+    @qd.perf_dispatch(get_geometry_hash=lambda n: 0, first_warmup=2, warmup=3, active=4, repeat_after_count=5, repeat_after_seconds=6.0)
+    def d(n): ...
+
+    assert (d.num_first_warmup, d.num_warmup, d.num_active, d.repeat_after_count, d.repeat_after_seconds) == (2, 3, 4, 5, 6.0)
