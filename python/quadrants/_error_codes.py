@@ -17,6 +17,10 @@ class Family(NamedTuple):
 FAMILIES = tuple(
     Family(*row)
     for row in [
+        ("QD708", r"parameters must be type annotated|^Invalid type annotation|do not support variable (positional|keyword)|"
+         r"optional annotations of the form|^the annotation .* cannot be evaluated|^Invalid data type .* in the return annotation|"
+         r"^Ellipsis is not|^Cant put|decorates functions written",
+         "annotate parameters with data types, qd.types.NDArray[...], qd.template() or a dataclass, and decorate a plain function"),
         ("QD705", r"when calling `", "run-time values go to functions of qd and qd.math, operators and funcs only"),
         # derivatives
         ("QD951", r"not known any more when|Breaks the global data access rule|drawn again when gradients|is not known when gradients",

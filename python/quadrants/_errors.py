@@ -182,11 +182,11 @@ def finish_call_error(error: BaseException, traceback: TracebackType | None) -> 
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     if not hasattr(error, "code"):
-        _add_help(error, is_ours)
+        add_help(error, is_ours)
     return traceback
 
 
-def _add_help(error: Any, is_ours: bool) -> None:
+def add_help(error: Any, is_ours: bool = True) -> Any:
     """Gives an error its code, and its text the line that says what to do; texts of assertions and of other people's code stay."""
     family = find_family(str(error))
     error.code = family.code if family else None
@@ -195,6 +195,7 @@ def _add_help(error: Any, is_ours: bool) -> None:
         error.args = (text, *error.args[1:])
         if isinstance(error, SyntaxError):
             error.msg = text
+    return error
 
 
 def user_frame() -> FrameType:

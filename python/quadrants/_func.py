@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
-from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results
+from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results, show_mistake
 from ._source import FunctionSource, note_text
 
 
@@ -146,9 +146,14 @@ def pyfunc(fn: F) -> F:
 
 def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
     """A func of the given class; `depth` is the number of calls between `kind` and the code that decorates."""
-    if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(kind(function.__func__, is_real_function, depth))
-    return kind(function, is_real_function, depth)
+    plain = getattr(function, "__func__", function)
+    try:
+        made = kind(plain, is_real_function, depth)
+    except QuadrantsSyntaxError as error:
+        problem = show_mistake(error, plain)
+    else:
+        return type(function)(made) if isinstance(function, (staticmethod, classmethod)) else made
+    raise problem
 
 
 def specialise(general: Func, name: str, doc: str, **fixed: Any) -> Any:

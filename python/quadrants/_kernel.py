@@ -19,7 +19,7 @@ from . import _runtime
 from ._dtypes import find_dtype, to_numpy_dtype
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
 from ._matrix import view_of
-from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results
+from ._parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, show_mistake
 from ._source import keep_text, note_text
 from ._struct import Struct, StructType
 from ._types import MatrixType
@@ -81,10 +81,14 @@ def kernel(
         raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
     declared_pure = bool(fastcache or pure)
 
-    def make(function: Any, depth: int) -> Any:
-        return _make_kernel(function, declared_pure, graph, depth)
+    def make(function: Any) -> Any:
+        try:
+            return _make_kernel(function, declared_pure, graph, 2)
+        except QuadrantsSyntaxError as error:
+            problem = show_mistake(error, getattr(function, "__func__", function))
+        raise problem
 
-    return make(fn, 2) if fn is not None else lambda function: make(function, 2)
+    return make(fn) if fn is not None else lambda function: make(function)
 
 
 def pure(kernel: K) -> K:

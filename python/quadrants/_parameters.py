@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import inspect
@@ -13,9 +14,9 @@ from typing import Any
 
 from ._buffer_view import BufferView, BufferViewType
 from ._dtypes import DataType, find_dtype
-from ._errors import QuadrantsSyntaxError
+from ._errors import QuadrantsSyntaxError, add_help, compile_error
 from ._runtime import TensorBase
-from ._source import caller_locals
+from ._source import caller_locals, get_source
 from ._struct import StructType
 from ._types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, find_element, ref
 
@@ -57,6 +58,31 @@ def check_undecorated(function: Any, what: str) -> None:
         raise QuadrantsSyntaxError(f"qd.{what} decorates functions written with `def`, got {type(function).__name__}")
 
 
+def _mistake(text: str, at: str) -> QuadrantsSyntaxError:
+    """What is wrong with a parameter, or with the annotation "return"; `show_mistake` adds the line."""
+    error = QuadrantsSyntaxError(text)
+    error.at = at  # type: ignore[attr-defined]
+    return error
+
+
+def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
+    """The error of a decorated function, with the function's line, and carets below what is wrong."""
+    at = getattr(error, "at", None)
+    if at is None or not isinstance(function, types.FunctionType):
+        return add_help(error)
+    code = function.__code__
+    place = (code.co_firstlineno, 0, code.co_firstlineno, 0)
+    file = code.co_filename
+    with contextlib.suppress(Exception):  # a function whose text cannot be found
+        source = get_source(function)
+        given = source.tree.args
+        named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        node: Any = source.tree.returns if at == "return" else next(item for item in named if item is not None and item.arg == at)
+        place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+        file = source.file
+    return compile_error("QuadrantsSyntaxError", str(error), [(file, function.__qualname__, *place)])
+
+
 def is_method(function: Callable[..., Any]) -> bool:
     """Whether a function stands directly in a class."""
     holder = function.__qualname__.rpartition(".")[0]
@@ -69,22 +95,22 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
     annotations = _Annotations(function, depth + 1)
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable positional parameters (i.e., *args)")
+            raise _mistake(f"Quadrants {what} do not support variable positional parameters (i.e., *args)", parameter.name)
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            raise QuadrantsSyntaxError(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)")
-        annotation = annotations.resolve(parameter.annotation)
+            raise _mistake(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)", parameter.name)
+        annotation = annotations.resolve(parameter.annotation, parameter.name)
         if annotation is EMPTY:
             if typed and not (position == 0 and is_method(function)):
-                raise QuadrantsSyntaxError(
-                    f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
-                )
+                text = f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
+                raise _mistake(text, parameter.name)
             kind = "template" if position == 0 and is_method(function) else "value"
             made = Parameter(parameter.name, kind, None, parameter.default)
         else:
-            kind, annotation, optional = _classify(annotation)
+            kind, annotation, optional = _classify(annotation, parameter.name)
             if kind is None or (kind == "ref" and what == "kernels"):
                 where = f"{function.__qualname__}, parameter {parameter.name!r}"
-                raise QuadrantsSyntaxError(f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})")
+                text = f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})"
+                raise _mistake(text, parameter.name)
             made = Parameter(parameter.name, kind, annotation, parameter.default, optional)
         made.is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         made.is_placed = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
@@ -94,19 +120,19 @@ def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed:
 
 def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] | None, bool]:
     """Types of the returned values (None: nothing is returned), and whether even one comes back in a tuple. `int` and `float` stay."""
-    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY))
+    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY), "return")
     if annotation is EMPTY or annotation is None or annotation is type(None):
         return None, False
     is_tuple = isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
     items = list(annotation if isinstance(annotation, tuple) else typing.get_args(annotation)) if is_tuple else [annotation]
     if Ellipsis in items:
-        raise QuadrantsSyntaxError("Ellipsis is not supported in return type annotations")
+        raise _mistake("Ellipsis is not supported in return type annotations", "return")
     items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
     for item in items:
         if find_element(item) is None:
             is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
             why = ": a kernel returns values of one type, to which what stands behind `return` is converted" * is_union
-            raise QuadrantsSyntaxError(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}")
+            raise _mistake(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}", "return")
     return items, is_tuple
 
 
@@ -157,16 +183,15 @@ class _Annotations:
         self._function = function
         self._locals = caller_locals(depth + 1) if any(isinstance(a, str) for a in function.__annotations__.values()) else {}
 
-    def resolve(self, annotation: Any) -> Any:
+    def resolve(self, annotation: Any, at: str) -> Any:
         if not isinstance(annotation, str):
             return annotation
         cells = inspect.getclosurevars(self._function).nonlocals if self._function.__closure__ else {}
         try:
             return eval(annotation, self._function.__globals__, {**self._locals, **cells})
         except Exception as error:
-            raise QuadrantsSyntaxError(
-                f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
-            ) from error
+            text = f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
+            raise _mistake(text, at) from error
 
 
 _KINDS: list[tuple[type, str]] = [
@@ -230,15 +255,15 @@ def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
             yield Parameter(where, str(kind), annotation), value
 
 
-def _classify(annotation: Any) -> tuple[str | None, Any, bool]:
+def _classify(annotation: Any, at: str = "") -> tuple[str | None, Any, bool]:
     """Kind of a parameter, its annotation without `| None`, and whether None is allowed."""
     inner = annotation.inner if isinstance(annotation, OptionalType) else None
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         inner, *more = [item for item in typing.get_args(annotation) if item is not type(None)]
         if more or len(typing.get_args(annotation)) != 2:
-            raise QuadrantsSyntaxError("Quadrants kernels only support optional annotations of the form 'T | None'")
+            raise _mistake("Quadrants kernels only support optional annotations of the form 'T | None'", at)
     if inner is not None:
-        return *_classify(inner)[:2], True
+        return *_classify(inner, at)[:2], True
     for cls, kind in _KINDS:
         if isinstance(annotation, cls):
             return kind, annotation, False

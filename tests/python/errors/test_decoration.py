@@ -1,6 +1,8 @@
 """What is refused when a function is decorated, and what a decorated function is."""
 
 import functools
+import re
+import traceback
 
 import pytest
 
@@ -175,3 +177,38 @@ def test_ndarray_annotations_check_themselves():
     ]:
         with pytest.raises(kind, match=text):
             qd.types.ndarray(**options)
+
+
+WRONG_SIGNATURES = [
+    ("a: qd.i32, «b»", "parameters must be type annotated"),
+    ("«a: list»", "Invalid type annotation"),
+    ("a: qd.i32, *«more»", "variable positional"),
+    ("**«named»", "variable keyword"),
+    ("«a: int | float»", "optional annotations"),
+    ("«a: 'Missing'»", "cannot be evaluated"),
+    ("a: qd.i32) -> («list»", "Invalid data type"),
+]
+
+
+@pytest.mark.parametrize("decorator", ["@qd.kernel", "@qd.kernel(graph=True)", "@qd.real_func"])
+@pytest.mark.parametrize("signature, text", WRONG_SIGNATURES)
+def test_wrong_signatures_are_shown_with_their_line(signature, text, decorator, tmp_path):
+    body = f"def f({signature}):\n    pass\n".replace("-> («list»)", "-> «list»")
+    lines = ["import quadrants as qd", decorator, *body.replace("«", "").replace("»", "").splitlines()]
+    (tmp_path / "program.py").write_text("\n".join(lines))
+    with pytest.raises(qd.QuadrantsSyntaxError) as caught:
+        exec(compile("\n".join(lines), tmp_path / "program.py", "exec"), {})
+    shown = str(caught.value).splitlines()
+    first = body.splitlines()[0]
+    marked = re.search("«(.*)»", first)
+    assert shown[0] == f'File "{tmp_path / "program.py"}", line 3, in f:' and shown[1] == lines[2]
+    assert shown[2] == " " * marked.start() + "^" * len(marked[1])
+    assert text in shown[3] and shown[-1].startswith("help: ") and shown[-1].endswith("[QD708]") and caught.value.code == "QD708"
+    frames = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "quadrants" in frame.filename]
+    assert len(frames) <= 2 and caught.value.__cause__ is None
+
+
+def test_what_is_no_function_is_not_decorated():
+    for wrong in (3, int, functools.partial(print)):
+        with pytest.raises(qd.QuadrantsSyntaxError, match=r"(?s)decorates functions written.*help: .*\[QD708\]"):
+            qd.kernel(wrong)
