@@ -8,7 +8,6 @@ import contextlib
 import os
 import stat
 import sys
-import textwrap
 from collections.abc import Iterator
 from types import CodeType
 
@@ -46,7 +45,10 @@ def _command() -> Iterator[str]:
     for argument in sys.orig_argv[1:]:
         texts = [argument] if not argument.startswith("-") else [argument.partition("c")[2]]  # `-c text`, or `-ctext`
         yield from (text for text in texts if "def " in text)
-        yield from (textwrap.dedent(text) for text in texts if text[:1].isspace())  # as Python 3.14 does
+        if any(text[:1].isspace() for text in texts):
+            import textwrap  # most programs need none
+
+            yield from map(textwrap.dedent, texts)  # as Python 3.14 does
 
 
 def _input() -> Iterator[str]:
