@@ -11,7 +11,7 @@ namespace {
 
 std::string readSourceText(nb::handle source) {
   nb::object lines = nb::getattr(source, "lines", nb::none());
-  return lines.is_none() ? "" : nb::cast<std::string>(nb::str("").attr("join")(lines));
+  return lines.is_none() ? "" : readText(nb::str("").attr("join")(lines));
 }
 
 nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
@@ -30,13 +30,15 @@ nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
     PyErr_SetString(PyExc_RuntimeError, diagnostic.message.c_str());
   } else {
     nb::object make = nb::module_::import_("quadrants._errors").attr("compile_error");
-    auto describe = [](const frontend::Diagnostic &mistake) {
+    auto build = [&](const frontend::Diagnostic &mistake, const nb::list &others) {
       std::string className = mistake.className.empty() ? "QuadrantsCompilationError" : mistake.className;
-      return nb::make_tuple(className, mistake.message, makeFrames(mistake.frames));
+      nb::object exception = make(className, mistake.message, makeFrames(mistake.frames), others);
+      if (mistake.cause) PyException_SetCause(exception.ptr(), Py_NewRef(mistake.cause.get()));
+      return exception;
     };
     nb::list others;
-    for (const frontend::Diagnostic &other : diagnostic.others) others.append(make(*describe(other)));
-    nb::object exception = make(*describe(diagnostic), others);
+    for (const frontend::Diagnostic &other : diagnostic.others) others.append(build(other, {}));
+    nb::object exception = build(diagnostic, others);
     PyErr_SetObject(exception.type().ptr(), exception.ptr());
   }
   throw nb::python_error();
@@ -65,10 +67,10 @@ frontend::Request makeRequest(nb::handle source, nb::list parameters, nb::tuple 
   return {source.ptr(), parameters.ptr(), arguments.ptr(), results.ptr(), options.ptr(), support::AutodiffMode(mode), {}};
 }
 
-nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options,
-                  const std::string &target, const std::string &cacheScope, int mode) {
-  std::shared_ptr<const backends::Target> found = backends::findTarget(target);
-  if (!found) throw nb::value_error(("there is no target named " + target).c_str());
+nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, nb::object results, nb::dict options, nb::str target,
+                  nb::str cacheScope, int mode) {
+  std::shared_ptr<const backends::Target> found = backends::findTarget(readText(target));
+  if (!found) throw nb::value_error(("there is no target named " + readText(target)).c_str());
   std::vector<backends::Stages::Time> times;
   CompileFailure failure;
   std::vector<uint8_t> bytes;
@@ -77,7 +79,7 @@ nb::tuple compile(nb::object source, nb::list parameters, nb::tuple arguments, n
     support::Options values = readOptions({}, options);
     std::string text = values.getText(support::Option::dump).empty() ? "" : readSourceText(source);
     std::optional<artifact::Artifact> artifact = compileKernel(makeRequest(source, parameters, arguments, results, options, mode), values,
-                                                               found, text, cacheScope, waiter, times, failure);
+                                                               found, text, readText(cacheScope), waiter, times, failure);
     if (artifact) bytes = artifact::serialize(*artifact);
   }
   if (bytes.empty()) raise(failure);

@@ -8,15 +8,35 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <string>
+
 namespace qd::bindings {
+
+// nanobind converts texts and lists in functions that cannot throw: where there is no memory for them, they end the process. What comes in
+// is read by hand.
+
+/// Throws TypeError for what is no str.
+inline std::string readText(nanobind::handle text) {
+  Py_ssize_t size = 0;
+  const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (!data) throw nanobind::python_error();
+  return {data, size_t(size)};
+}
+
+inline support::OptionValue readOption(nanobind::handle value) {
+  PyObject *object = value.ptr();
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  return PyLong_Check(object) ? support::OptionValue(nanobind::cast<int64_t>(value)) : support::OptionValue(readText(value));
+}
 
 /// `options` with the values that the dict names (None: as it is). Throws support::Error that names the option.
 inline support::Options readOptions(support::Options options, nanobind::dict given) {
   for (auto [key, value] : given) {
-    auto name = nanobind::cast<std::string>(key);
+    std::string name = readText(key);
     int row = support::Options::find(name);
     if (row < 0) throw support::Error(support::ErrorKind::Key, "there is no option " + name);
-    if (!value.is_none()) options.set(row, nanobind::cast<support::OptionValue>(value));
+    if (!value.is_none()) options.set(row, readOption(value));
   }
   return options;
 }

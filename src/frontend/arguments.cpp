@@ -84,7 +84,7 @@ Value FunctionBuilder::makeExternalArray(nb::handle argument, const PathNode *pa
   if (!dtype || !extents) fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
   Type scalar = session.findScalarType(session.python.findDtype(dtype));
   if (!scalar) fail(error::kType, "arrays of " + toText(nb::str(dtype)) + " are not supported in kernels");
-  auto shape = nb::cast<std::vector<int64_t>>(extents);
+  auto shape = readNumbers(extents);
   layout::TensorLayout layout;
   layout.element.scalar = ir::getScalarType(scalar);
   if (elementRank > shape.size())

@@ -34,6 +34,7 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
   nb::object iterator;
   if (value.isObject() && !session.python.isTensor(value.object) && !session.python.isNumber(value.object))
     iterator = nb::steal(PyObject_GetIter(value.object.ptr()));
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // of the object's own method
   if (iterator) {
     bool hasItems = PyList_Check(value.object.ptr()) || PyTuple_Check(value.object.ptr());
     auto step = [&] { return hasItems ? session.reader.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr; };

@@ -61,8 +61,8 @@ FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Value func
   file = toText(getAttribute(source, names.file)).str();
   functionName = toText(getAttribute(tree, names.name)).str();
   node = tree;
-  session.current = this;
   collectAssignments();
+  session.current = this; // last: no destructor takes it back for a constructor that throws
 }
 
 FunctionBuilder::~FunctionBuilder() { session.current = caller; }

@@ -303,7 +303,10 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
   Value result = unbox(returned);
   if (own.isTuple) return result;
   own.items = unbox(receiver.is(Kind::Dictionary) ? container.attr("values")() : container).aggregate->items;
-  if (receiver.is(Kind::Dictionary)) own.names = nb::cast<std::vector<nb::object>>(nb::list(container));
+  if (receiver.is(Kind::Dictionary)) {
+    own.names.clear();
+    for (nb::handle key : nb::list(container)) own.names.push_back(nb::borrow(key));
+  }
   return result;
 }
 

@@ -247,13 +247,14 @@ std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
   if (!value.isObject() || PyBool_Check(value.object.ptr()) || PyFloat_Check(value.object.ptr()) || !PyIndex_Check(value.object.ptr()))
     return std::nullopt;
   nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
-  int overflow = 0;
-  long long result = number ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : 0;
-  if (!number || overflow != 0) {
-    PyErr_Clear();
+  if (!number) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
+    PyErr_Clear(); // no integer after all, as an array of many elements
     return std::nullopt;
   }
-  return result;
+  int overflow = 0;
+  long long result = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  return overflow ? std::nullopt : std::optional<int64_t>(result);
 }
 
 std::string FunctionBuilder::describe(const Value &value) {

@@ -12,6 +12,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct Diagnostic {
   std::string className;
   std::string message;
   std::vector<artifact::SourcePlace> frames;
-  std::vector<Diagnostic> others = {}; ///< further mistakes of the same kernel, which do not follow from this one
+  std::vector<Diagnostic> others = {};  ///< further mistakes of the same kernel, which do not follow from this one
+  std::shared_ptr<PyObject> cause = {}; ///< the exception that Python code of the user raised, if there was one; let go with the GIL held
 };
 
 struct Request {

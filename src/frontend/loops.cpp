@@ -284,7 +284,7 @@ void FunctionBuilder::configureLoop(const Arguments &arguments) {
         fail(error::kSyntax, "block_dim must be an integer between 1 and 1024, got " + toText(nb::repr(object)));
       nextLoop.blockDim = int32_t(*number);
     } else if (name == "serialize") {
-      nextLoop.isSerial = nextLoop.isSerial || PyObject_IsTrue(object.ptr()) == 1;
+      nextLoop.isSerial = nextLoop.isSerial || isTrue(value);
     } else if (name == "parallelize") {
       if (!number || *number < 1) fail(error::kSyntax, "parallelize must be a positive number of threads, got " + toText(nb::repr(object)));
       nextLoop.isSerial = nextLoop.isSerial || *number == 1;

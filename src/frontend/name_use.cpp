@@ -6,6 +6,17 @@
 
 namespace qd::frontend {
 
+/// What `ask` returns, or nothing where Python code of the user raised: the text is looked through before the compiler gets to its
+/// statements, and the statement that asks the same object tells of the exception at its own line.
+template <typename Ask> static auto lookAhead(const Ask &ask) -> decltype(ask()) {
+  try {
+    return ask();
+  } catch (const nb::python_error &problem) {
+    if (!problem.matches(PyExc_Exception)) throw; // Ctrl-C
+    return {};
+  }
+}
+
 nb::object FunctionBuilder::resolveCallee(nb::handle at) {
   if (kindOf(at) == NodeKind::Name) {
     nb::object globals = getAttribute(function.object, names().__globals__), name = getAttribute(at, names().id);
@@ -20,12 +31,12 @@ nb::object FunctionBuilder::resolveCallee(nb::handle at) {
   if (kindOf(at) != NodeKind::Attribute) return {};
   nb::object base = resolveCallee(getAttribute(at, names().value));
   // Attributes of instances may be computed; those of modules are plain.
-  return base && session.python.isInstance(base, session.python.moduleClass) ? findAttribute(base, getAttribute(at, names().attr))
-                                                                             : nb::object();
+  if (!base || !session.python.isInstance(base, session.python.moduleClass)) return {};
+  return lookAhead([&] { return findAttribute(base, getAttribute(at, names().attr)); });
 }
 
 std::string FunctionBuilder::builtinName(nb::handle object) {
-  nb::object name = object ? findAttribute(object, names()._qd_builtin) : nb::object();
+  nb::object name = object ? lookAhead([&] { return findAttribute(object, names()._qd_builtin); }) : nb::object();
   return name && PyUnicode_Check(name.ptr()) ? toText(name).str() : "";
 }
 

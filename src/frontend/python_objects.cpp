@@ -93,7 +93,9 @@ nb::object PythonObjects::ofPython(nb::handle object) const {
 
 bool PythonObjects::isPlainData(nb::handle object, int depth) const {
   PyObject *ptr = object.ptr();
-  if (PyObject_IsInstance(ptr, plainClasses.ptr()) == 1) return true;
+  int isPlain = PyObject_IsInstance(ptr, plainClasses.ptr());
+  if (isPlain < 0) throw nb::python_error();
+  if (isPlain) return true;
   if (depth > 16) return false;
   if (PyDict_Check(ptr)) return isPlainData(nb::steal(PyDict_Items(ptr)), depth + 1);
   return (PyTuple_Check(ptr) || PyList_Check(ptr)) &&
@@ -108,6 +110,12 @@ bool PythonObjects::isDataclassInstance(nb::handle object) const {
 bool PythonObjects::isOfPackage(nb::handle object) const {
   nb::object name = isInstance(object, moduleClass) ? findAttribute(object, names.__name__) : findAttribute(object, names.__module__);
   return name && PyUnicode_Check(name.ptr()) && (toText(name) == "quadrants" || toText(name).starts_with("quadrants."));
+}
+
+std::vector<int64_t> readNumbers(nb::handle sequence) {
+  std::vector<int64_t> numbers;
+  for (nb::handle item : sequence) numbers.push_back(nb::cast<int64_t>(item));
+  return numbers;
 }
 
 nb::object findAttribute(nb::handle object, nb::handle name) {

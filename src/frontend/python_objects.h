@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace qd::frontend {
 
@@ -102,6 +103,9 @@ inline nb::object checked(PyObject *result) {
 }
 
 inline nb::object getAttribute(nb::handle object, const nb::object &name) { return checked(PyObject_GetAttr(object.ptr(), name.ptr())); }
+
+/// The integers of a sequence. nanobind's own conversion ends the process where there is no memory.
+std::vector<int64_t> readNumbers(nb::handle sequence);
 
 /// Null where there is none; other failures than AttributeError are thrown.
 nb::object findAttribute(nb::handle object, nb::handle name);

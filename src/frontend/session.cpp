@@ -69,31 +69,47 @@ OwningOpRef<ModuleOp> Session::run() {
   Value function = makeObject(getAttribute(source, python.names.function), reader.getKernel());
   reader.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
-  builder.buildKernel();
-  dropUnchecked(*module);
-  addCompanions();
-  markWrittenInputs();
-  describeContainers();
+  try {
+    builder.buildKernel();
+    dropUnchecked(*module);
+    addCompanions();
+    markWrittenInputs();
+    describeContainers();
+  } catch (nb::python_error &problem) { failFromPython(problem); } // while the kernel is there to name its line
   return std::move(module);
 }
 
-void Session::fail(const char *className, const llvm::Twine &message) {
+void Session::fail(const char *className, const llvm::Twine &message) { failBecause(className, message, nullptr); }
+
+void Session::failBecause(const char *className, const llvm::Twine &message, std::shared_ptr<PyObject> cause) {
   Diagnostic diagnostic{className, message.str(), {}};
+  diagnostic.cause = std::move(cause);
   if (current) current->appendFrames(diagnostic.frames);
   throw CompileError{std::move(diagnostic)};
 }
 
+/// `str(exception)`, or what is said where that raises as well.
+static std::string readMessage(nb::handle exception) {
+  nb::object text = nb::steal(PyObject_Str(exception.ptr()));
+  const char *data = text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  std::string message = data ? data : "(an exception without a text)";
+  PyErr_Clear();
+  return message;
+}
+
 void Session::failFromPython(nb::python_error &problem, const llvm::Twine &context) {
-  nb::object type = nb::borrow(problem.type());
-  std::string text = toText(nb::str(problem.value())).str();
-  std::string name = toText(getAttribute(type, python.names.__name__)).str();
+  // What ends a program, and what no kernel is to blame for, leaves as it is.
+  if (!problem.matches(PyExc_Exception) || problem.matches(PyExc_MemoryError)) throw nb::python_error(problem);
+  std::shared_ptr<PyObject> cause(problem.value().inc_ref().ptr(), [](PyObject *object) { Py_DECREF(object); });
+  std::string text = readMessage(cause.get());
+  std::string name = llvm::StringRef(Py_TYPE(cause.get())->tp_name).rsplit('.').second.str();
+  if (name.empty()) name = Py_TYPE(cause.get())->tp_name;
   const char *className = error::kCompilation;
-  if (problem.matches(PyExc_KeyboardInterrupt) || problem.matches(PyExc_MemoryError)) throw nb::python_error(problem);
   if (llvm::StringRef(name).starts_with("Quadrants")) {
     static const char *const kKnown[] = {error::kSyntax,    error::kType,    error::kName,      error::kIndex,
                                          error::kAttribute, error::kRuntime, error::kReturnType};
     for (const char *known : kKnown) className = name == known ? known : className;
-    fail(className, text);
+    failBecause(className, text, cause);
   }
   if (problem.matches(PyExc_TypeError))
     className = error::kType;
@@ -103,7 +119,7 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
     className = error::kName;
   else if (problem.matches(PyExc_AttributeError))
     className = error::kAttribute;
-  fail(className, name + context + ": " + text);
+  failBecause(className, name + context + ": " + text, cause);
 }
 
 void Session::keepMistake(Diagnostic mistake) {
@@ -175,15 +191,15 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
   layout::TensorLayout layout;
   auto scalar = findScalar(toText(nb::object(description[1])));
   layout.element.scalar = scalar.value_or(support::ScalarType::F32);
-  std::vector<int64_t> shape = nb::cast<std::vector<int64_t>>(description[2]);
+  std::vector<int64_t> shape = readNumbers(nb::object(description[2]));
   layout.element.rank = uint8_t(shape.size());
   layout.element.rows = shape.empty() ? 1 : uint16_t(shape[0]);
   layout.element.columns = shape.size() < 2 ? 1 : uint16_t(shape[1]);
-  layout.extents = nb::cast<std::vector<int64_t>>(description[3]);
-  layout.strides = nb::cast<std::vector<int64_t>>(description[4]);
+  layout.extents = readNumbers(nb::object(description[3]));
+  layout.strides = readNumbers(nb::object(description[4]));
   layout.componentStride = nb::cast<int64_t>(nb::object(description[5]));
-  layout.origin = nb::cast<std::vector<int64_t>>(description[6]);
-  auto tilings = nb::cast<std::vector<int64_t>>(description[7]);
+  layout.origin = readNumbers(nb::object(description[6]));
+  auto tilings = readNumbers(nb::object(description[7]));
   for (size_t i = 0; i < tilings.size(); i += 3) layout.tilings.push_back({tilings[i], tilings[i + 1], tilings[i + 2]});
   return layout;
 }

@@ -75,6 +75,7 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
   [[noreturn]] void fail(const char *className, const llvm::Twine &message);
+  [[noreturn]] void failBecause(const char *className, const llvm::Twine &message, std::shared_ptr<PyObject> cause);
   /// Turns the pending Python exception into an error of the user's; `context` stands behind the name of its class.
   [[noreturn]] void failFromPython(nb::python_error &problem, const llvm::Twine &context = "");
   /// Keeps a mistake, so that the ones after it are found too. Throws when these are enough, or when nothing after it was meant to compile.

@@ -85,7 +85,7 @@ void Session::describeContainers() {
     objects.append(object);
     const layout::TensorLayout &layout = reader.getInput(container.input).layout;
     bool isOfLanguage = python.isTensor(object);
-    auto extents = isOfLanguage ? readLayout(object).extents : nb::cast<std::vector<int64_t>>(findAttribute(object, python.names.shape));
+    auto extents = isOfLanguage ? readLayout(object).extents : readNumbers(findAttribute(object, python.names.shape));
     uint32_t &axes = manyAxes[container.input];
     for (size_t axis = 0; axis < std::min<size_t>(layout.extents.size(), 32); ++axis)
       axes |= uint32_t(extents[axis] >= artifact::kManyElements) << axis;
