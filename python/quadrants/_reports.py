@@ -223,7 +223,8 @@ def _warn_about_many(version: Version) -> None:
     counts = Counter({name: len({reads.get(name) for reads in alike}) for name in version.reads})
     name, count = counts.most_common(1)[0] if counts else ("its arguments", 1)
     _logging.warn(
-        f"kernel {_head(version)} is compiled for the {len(alike)}th time: {name} had {count} values, and is a constant of the code"
+        f"kernel {_head(version)} is compiled for the {len(alike)}th time: {name} had {count} values, and is a constant of the code; "
+        "qd.explain_recompiles() lists them"
     )
 
 

@@ -30,6 +30,7 @@ public:
   /// Includes the binary until the code is loaded.
   artifact::Artifact artifact;
   size_t position = 0;      ///< in the kernel's list
+  uint64_t lastLaunch = 0;  ///< number of its latest one; when it was made, where there was none yet
   bool hasGradient = false; ///< of a kernel under tapes: a version of its gradient was asked for
   Ref record;               ///< quadrants._reports.Version: what is told about it; texts and numbers only
   std::string getMisfit() const { return plan->getMisfit(); }
@@ -42,6 +43,7 @@ private:
   Fit readBound(const Binding &binding, Frame &frame);
   Fit runRead(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
+  void hold(Frame &frame);
   Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
   Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);

@@ -13,24 +13,43 @@ namespace qd::launch {
 
 // From this many on a hash costs less than trying.
 static constexpr size_t kMany = 8;
+// A version takes some 30 KB. Of this many a quarter goes, so that a look at all of them is rare.
+static constexpr size_t kMost = 2048;
 
 void Specialisations::clear() {
   known.clear();
-  tellers.clear();
+  tellers.reset();
   // Dropping code drops references, which may run anything, this kernel included.
   std::vector<std::shared_ptr<Specialisation>> dropped = std::exchange(list, {});
 }
 
+std::vector<std::shared_ptr<Specialisation>> Specialisations::takeOldest() {
+  auto isLater = [](const auto &one, const auto &other) { return one->lastLaunch > other->lastLaunch; };
+  std::vector<std::shared_ptr<Specialisation>> sorted = list, taken;
+  std::sort(sorted.begin(), sorted.end(), isLater);
+  taken.assign(sorted.begin() + kMost * 3 / 4, sorted.end());
+  sorted.resize(kMost * 3 / 4);
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i]->position = i;
+  list = std::move(sorted);
+  known.clear();
+  return taken;
+}
+
 void Specialisations::add(std::shared_ptr<Specialisation> made) {
+  // Dropping code drops references, which may run anything: last of all.
+  std::vector<std::shared_ptr<Specialisation>> dropped;
+  if (list.size() >= kMost) dropped = takeOldest();
   made->position = list.size();
   list.push_back(std::move(made));
   if (list.size() != kMany) return;
   using Kind = artifact::Dependency::Kind;
+  auto found = std::make_shared<Tellers>();
   for (const artifact::Dependency &dependency : list.back()->artifact.dependencies)
     if (dependency.path.root == artifact::Path::Root::Argument && dependency.kind != Kind::Function && dependency.kind != Kind::Absent)
-      tellers.push_back(dependency.path);
+      found->push_back(dependency.path);
   for (const artifact::Input &input : list.back()->artifact.inputs)
-    if (input.path.root == artifact::Path::Root::Argument && input.kind == artifact::Input::Kind::Tensor) tellers.push_back(input.path);
+    if (input.path.root == artifact::Path::Root::Argument && input.kind == artifact::Input::Kind::Tensor) found->push_back(input.path);
+  if (!found->empty()) tellers = std::move(found);
 }
 
 /// What of an object two versions of a kernel may differ in, as far as it can be had in a moment.
@@ -47,7 +66,7 @@ static uint64_t hashObject(PyObject *object) {
   return hash;
 }
 
-uint64_t Specialisations::computeHash(PyObject *const *arguments) const {
+static uint64_t computeHash(const std::vector<artifact::Path> &tellers, PyObject *const *arguments) {
   uint64_t hash = 1;
   for (const artifact::Path &path : tellers) {
     Ref object = Ref::borrow(arguments[path.argument]);
@@ -105,8 +124,9 @@ bool Specialisations::findBound(const Binding &binding) const {
 
 bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   uint64_t hash = 0;
-  if (!tellers.empty()) {
-    hash = computeHash(arguments);
+  // A copy of the reference: reading a member may run Python code that resets the runtime.
+  if (std::shared_ptr<const Tellers> asked = tellers) {
+    hash = computeHash(*asked, arguments);
     auto found = known.find(hash);
     if (found != known.end() && tryOne(kernel, found->second->shared_from_this(), arguments, result)) return true;
   }
@@ -115,7 +135,7 @@ bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, P
     if (i >= list.size()) continue;
     std::shared_ptr<Specialisation> candidate = list[i];
     if (!tryOne(kernel, candidate, arguments, result)) continue;
-    if (!tellers.empty() && candidate->position < list.size() && list[candidate->position] == candidate) {
+    if (tellers && candidate->position < list.size() && list[candidate->position] == candidate) {
       if (known.size() > 2 * list.size()) known.clear(); // hashes of what does not matter
       known[hash] = candidate.get();
     }

@@ -18,6 +18,8 @@ public:
   bool empty() const { return list.empty(); }
   /// The one used last.
   const std::shared_ptr<Specialisation> &latest() const { return list.front(); }
+  /// Where there are very many versions, those that were launched least recently make room: a number that is a constant of the code may
+  /// have any number of values.
   void add(std::shared_ptr<Specialisation> made);
   void clear();
   /// Launches the one that fits; false when none does. Throws when one fits but for a read-only array.
@@ -32,12 +34,13 @@ public:
   auto end() const { return list.end(); }
 
 private:
+  std::vector<std::shared_ptr<Specialisation>> takeOldest();
   bool tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments, PyObject *&result);
   bool accept(const std::shared_ptr<Specialisation> &candidate, Fit fit);
-  uint64_t computeHash(PyObject *const *arguments) const;
 
   std::vector<std::shared_ptr<Specialisation>> list; ///< the one used last comes first
-  std::vector<artifact::Path> tellers;               ///< what is hashed; empty while there are few
+  using Tellers = std::vector<artifact::Path>;
+  std::shared_ptr<const Tellers> tellers; ///< what is hashed; null while there are few
   std::unordered_map<uint64_t, Specialisation *> known;
 };
 

@@ -332,3 +332,24 @@ def test_versions_with_one_hash_are_told_apart(compiler: Any) -> None:
         for value in values:
             f(value)
     assert compiler.calls == len(values)
+
+
+def test_of_very_many_versions_the_ones_launched_least_recently_are_dropped(compiler: Any) -> None:
+    @qd.kernel
+    def f(n: qd.template()) -> None:
+        pass
+
+    compiler.attach(f, HandMade(NOTHING, dependencies=[("value", (0,))]))
+    for n in range(2048):
+        f(n)
+    f(0)
+    assert (f.specialisation_count, compiler.calls) == (2048, 2048)
+    f(2048)
+    assert f.specialisation_count == 1537
+    for n in (0, 2048, 2047, 1000):
+        f(n)
+    assert compiler.calls == 2049
+    f(1)
+    assert compiler.calls == 2050
+    f(1)
+    assert compiler.calls == 2050
