@@ -46,7 +46,7 @@ void applyOptions(launch::State &state) {
   support::setLogLevel(support::parseLogLevel(state.options.getText(Option::log_level)));
   state.cache.reset();
   if (!state.options.getBool(Option::offline_cache)) return;
-  state.cache = std::make_unique<artifact::DiskCache>(artifact::readCacheOptions(state.options));
+  state.cache = std::make_shared<artifact::DiskCache>(artifact::readCacheOptions(state.options));
 }
 
 std::unique_ptr<runtime::Device> makeDevice(const support::Options &options) {
@@ -71,8 +71,9 @@ std::string getTarget() {
 
 void init(nb::dict given, nb::object interpreter) {
   support::Options options = readOptions({}, given);
-  launch::resetState();
   launch::State &state = launch::getState();
+  do launch::resetState();
+  while (state.isActive); // destructors of what was let go have started a runtime
   state.options = std::move(options);
   state.device = nullptr; // gives its memory back before another one is taken
   state.device = makeDevice(state.options);
@@ -294,15 +295,15 @@ NB_MODULE(_runtime, m) {
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");
   m.def(
       "log",
-      [](const std::string &level, const std::string &text, const std::string &place) {
-        support::log(support::parseLogLevel(level), text, place);
+      [](nb::str level, nb::str text, nb::str place) {
+        support::log(support::parseLogLevel(bindings::readText(level)), bindings::readText(text), bindings::readText(place));
       },
       "level"_a, "message"_a, "place"_a = "", "One line on stderr when the level is on.");
   m.def(
-      "set_log_level", [](const std::string &level) { support::setLogLevel(support::parseLogLevel(level)); },
+      "set_log_level", [](nb::str level) { support::setLogLevel(support::parseLogLevel(bindings::readText(level))); },
       "Least severe level that is written.");
   m.def(
-      "is_logged", [](const std::string &level) { return support::isLogged(support::parseLogLevel(level)); },
+      "is_logged", [](nb::str level) { return support::isLogged(support::parseLogLevel(bindings::readText(level))); },
       "Whether lines of this level are written.");
   m.def(
       "copy", [](nb::handle to, nb::handle from) { launch::copyBuffer(to.ptr(), from.ptr()); },

@@ -39,6 +39,8 @@ void noteHostWrite(PyObject *container, PyObject *index) {
   Ref::adopt(PyObject_CallFunctionObjArgs(pause.held, container, index, nullptr));
 }
 
+bool isWriteWatched() { return Journal::isAnyEntered() || writeWatcher; }
+
 bool isZero(const TensorObject &object) {
   if (object.tensor.state == runtime::Tensor::State::Stale) return true;
   uint64_t writes = object.tensor.buffer->getWrites();
@@ -93,6 +95,7 @@ PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
     for (Ref &container : scattered) {
       Ref::adopt(PyObject_CallMethod(container.get(), "fill", "O", zero.get()));
       TensorObject &object = tensorObject(container.get());
+      if (!object.tensor.buffer) continue; // the runtime was reset meanwhile
       object.clearedAt = object.tensor.buffer->getWrites();
     }
     Py_RETURN_NONE;

@@ -79,6 +79,7 @@ static bool fillDevice(PyObject *self, runtime::DeviceMemory &memory, const unsi
   auto begin = reinterpret_cast<uintptr_t>(tensor.data + tensor.range.begin);
   if (!isPacked(tensor) || begin % sizeof(uint32_t)) return false;
   noteHostWrite(self, Py_None);
+  requireAlive(self); // a watcher of writes has run
   auto size = size_t(tensor.range.end - tensor.range.begin);
   uint32_t word = 0;
   for (size_t i = 0; i < sizeof word; ++i) word |= uint32_t(bytes[i % count]) << 8 * i;
@@ -122,6 +123,7 @@ PyObject *tryFill(PyObject *self, PyObject *value) {
     if (runtime::DeviceMemory *memory = tensor.buffer->getMemory())
       return PyBool_FromLong(fillDevice(self, *memory, source.data, size * count));
     noteHostWrite(self, Py_None);
+    requireAlive(self);                      // a watcher of writes has run
     runtime::BufferRef held = tensor.buffer; // another thread may end the runtime
     TensorLayout split = tensor.layout.tilings.empty() ? tensor.layout : splitTiledAxes(tensor.layout);
     Elements target = getElements(split, tensor.data);
@@ -144,6 +146,8 @@ static bool copyOnDevice(PyObject *self, PyObject *other) {
                 to.layout.componentStride == from.layout.componentStride;
   if (memory != from.buffer->getMemory() || !isSame || !isPacked(to)) return false;
   noteHostWrite(self, Py_None);
+  requireAlive(self); // a watcher of writes has run
+  requireAlive(other);
   memory->copy(to.data + to.range.begin, from.data + from.range.begin, size_t(to.range.end - to.range.begin));
   return true;
 }
@@ -165,12 +169,14 @@ PyObject *tryCopy(PyObject *self, PyObject *given) {
     } else if (!readElements(other, source)) {
       Py_RETURN_FALSE;
     }
+    requireAlive(self); // the other one's tree may have been made just now
     const Tensor &tensor = getTensor(self);
     Elements target = getElements(tensor.layout, tensor.data);
     if (!tensor.layout.tilings.empty() || !target.matches(source) || hasSharedPlaces(target) || !tensor.buffer->isWritable() ||
         mayOverlap(self, other))
       Py_RETURN_FALSE;
     noteHostWrite(self, Py_None);
+    requireAlive(self);
     runtime::BufferRef held = tensor.buffer;
     copyElements(target, source);
     Py_RETURN_TRUE;

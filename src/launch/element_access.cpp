@@ -2,12 +2,16 @@
 //
 // Whole indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors go to the
 // subclass's `_element(index)` / `_set_element(index, value)`. Other keys make windows; `_assign(value)` of a window writes through it.
+//
+// Indices and values may be objects whose methods run anything, qd.reset() included: all of them become numbers before the memory is
+// looked at, and nothing of Python runs from there until it was used.
 #include "launch/data_type.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
 
 #include "support/error.h"
 
+#include <cstring>
 #include <string>
 
 namespace qd::launch {
@@ -34,8 +38,10 @@ bool addIndex(Key &key, PyObject *item) {
 bool readKey(Key &key, PyObject *object) {
   if (object == Py_None) return true;
   if (!PyTuple_Check(object) && !PyList_Check(object)) return addIndex(key, object);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-    if (!addIndex(key, PySequence_Fast_GET_ITEM(object, i))) return false;
+  // An index of a list may change the list.
+  Ref items = PyTuple_Check(object) ? Ref::borrow(object) : Ref::adopt(PyList_AsTuple(object));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+    if (!addIndex(key, PyTuple_GET_ITEM(items.get(), i))) return false;
   return true;
 }
 } // namespace
@@ -111,6 +117,14 @@ static Ref makeIndex(const TensorObject &object, const Key &key) {
   return tuple;
 }
 
+/// The indices as plain integers, which run nothing when they are looked at once more.
+static Ref makeKey(const Key &key) {
+  Ref tuple = Ref::adopt(PyTuple_New(key.rank));
+  for (int axis = 0; axis < key.rank; ++axis)
+    PyTuple_SET_ITEM(tuple.get(), axis, Ref::adopt(PyLong_FromLongLong(key.index[axis])).release());
+  return tuple;
+}
+
 /// Whether an index leaves axes open.
 static bool isPart(const TensorObject &object, const Key &key) { return key.rank > 0 && key.rank < object.tensor.layout.rank(); }
 
@@ -120,6 +134,7 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     if (!object.tensor.data) requireAlive(self);
     Key key;
     if (!readKey(key, keyObject) || isPart(object, key)) return makeWindow(self, keyObject);
+    if (!object.tensor.data) requireAlive(self);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0) {
       support::ScalarType type = object.tensor.layout.element.scalar;
@@ -147,17 +162,24 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       if (isTaken.get() == Py_False) refusePart(object, key);
       return 0;
     }
-    unsigned char *address = findElement(object, key);
-    noteHostWrite(self, keyObject);
-    runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
-    if (object.tensor.layout.element.rank == 0 && memory) {
-      uint64_t converted;
-      writeScalar(object.tensor.layout.element.scalar, &converted, value);
-      writeMemory(*memory, address, &converted, getByteSize(object.tensor.layout.element.scalar));
-    } else if (object.tensor.layout.element.rank == 0)
-      writeScalar(object.tensor.layout.element.scalar, address, value);
-    else
+    bool isScalar = object.tensor.layout.element.rank == 0;
+    uint64_t converted;
+    if (!object.tensor.data) requireAlive(self);
+    (void)findElement(object, key); // a wrong index is told before a wrong value
+    if (isScalar) writeScalar(object.tensor.layout.element.scalar, &converted, value);
+    if (!object.tensor.data) requireAlive(self);
+    noteHostWrite(self, !isWriteWatched() || PyLong_CheckExact(keyObject) ? keyObject : makeKey(key).get());
+    if (!isScalar) {
       Ref::adopt(PyObject_CallMethod(self, "_set_element", "OO", makeIndex(object, key).get(), value));
+      return 0;
+    }
+    if (!object.tensor.data) requireAlive(self); // a watcher of writes has run
+    unsigned char *address = findElement(object, key);
+    size_t bytes = getByteSize(object.tensor.layout.element.scalar);
+    if (runtime::DeviceMemory *memory = object.tensor.buffer->getMemory())
+      writeMemory(*memory, address, &converted, bytes);
+    else
+      memcpy(address, &converted, bytes);
     return 0;
   });
 }

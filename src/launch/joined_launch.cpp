@@ -40,13 +40,14 @@ bool JoinedLaunch::isPossible(const Journal::Accesses &accesses) const {
 
 void JoinedLaunch::prepare() {
   for (Gradient &gradient : gradients) {
-    if (gradient.isWoken && !gradient.isReplaced) wakeCleared(getObject(gradient));
+    if (gradient.isWoken && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) wakeCleared(getObject(gradient));
     gradient.isWoken = true; // an exception leaves it as zero as it was
   }
 }
 
 void JoinedLaunch::finish() {
   for (const Gradient &gradient : gradients) {
+    if (!getObject(gradient).tensor.hasMemory()) continue; // the runtime was reset meanwhile
     getObject(gradient).tensor.makeStale();
     journal.addHidden(gradient.object, gradient.isReplaced);
   }

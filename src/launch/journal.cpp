@@ -72,7 +72,7 @@ struct Bytes {
 std::optional<Bytes> findBytes(PyObject *object) {
   if (isTensor(object)) {
     const runtime::Tensor &tensor = getTensor(object);
-    if (!isPacked(tensor)) return std::nullopt;
+    if (!tensor.buffer || !isPacked(tensor)) return std::nullopt;
     return Bytes{tensor.data + tensor.range.begin, size_t(tensor.range.end - tensor.range.begin), tensor.buffer,
                  tensor.buffer->getMemory()};
   }
@@ -110,7 +110,9 @@ BufferRef copyOf(const Bytes &bytes) {
 bool isCompanion(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->companion != 0; }
 
 /// Whether others may change it without being seen here.
-bool isOpen(PyObject *object) { return !isTensor(object) || getTensor(object).buffer->getWrites() == runtime::Buffer::kUncounted; }
+bool isOpen(PyObject *object) {
+  return !isTensor(object) || (getTensor(object).buffer && getTensor(object).buffer->getWrites() == runtime::Buffer::kUncounted);
+}
 
 int64_t readVersion(PyObject *object) {
   Ref version = findAttribute(object, "_version");

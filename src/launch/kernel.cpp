@@ -161,6 +161,7 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
     KernelObject &kernel = kernelObject(self.get());
     kernel.ofPrograms = new std::map<const State *, Specialisations>;
+    allKernels.add(kernel); // with it: `deleteKernel` takes it out again
     kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
@@ -175,7 +176,6 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     kernel.name = Py_NewRef(name ? name : reinterpret_cast<PyFunctionObject *>(function)->func_qualname);
     kernel.mode = support::AutodiffMode(mode);
     kernel.epoch = getState().epoch;
-    allKernels.add(kernel);
     return self.release();
   });
 }
@@ -197,12 +197,15 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 
-void releaseAllKernels() {
-  // Dropping code drops references, which may run anything: first collect, then drop.
-  std::vector<Specialisations> dropped;
+std::vector<Specialisations> releaseAllKernels() {
+  std::vector<Specialisations> released;
+  size_t count = 0;
+  for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next) ++count;
+  released.reserve(count); // the one step that can fail comes before anything has changed
   for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next)
     if (auto found = kernel->ofPrograms->find(&getState()); found != kernel->ofPrograms->end())
-      dropped.push_back(std::exchange(found->second, {}));
+      released.push_back(std::exchange(found->second, {}));
+  return released;
 }
 
 static int clearKernel(PyObject *self) {

@@ -28,8 +28,9 @@ struct KernelObject {
 
 extern PyTypeObject *kernelType;
 void addKernelType(PyObject *module);
-/// Drops the code of every kernel in the current program; launches that are under way finish with theirs.
-void releaseAllKernels();
+/// Takes the code of every kernel in the current program away; launches that are under way finish with theirs. What it returns may run
+/// anything when it goes.
+std::vector<Specialisations> releaseAllKernels();
 
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
 PyObject *getKernelFunction(PyObject *kernel);

@@ -4,7 +4,9 @@
 #include "launch/specialisation.h"
 
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <vector>
 
 namespace qd::launch {
 
@@ -23,6 +25,12 @@ struct Specialisation::Frame {
     }
   } spilled;
   PlanFrame plan; ///< after the memory that lists its references
+  /// What the launch works on, from where other Python code may run until it is over: that may rebind, drop and reset all of it.
+  struct Held {
+    std::shared_ptr<Specialisation> code;
+    std::vector<Ref> objects;
+    std::vector<runtime::BufferRef> buffers;
+  } held;
 
   unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
     if (bytes <= capacity) return inPlace;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace qd::launch {
 
@@ -46,6 +47,26 @@ int Plan::traverse(visitproc visit, void *arg) const {
   return 0;
 }
 
+/// Stands around what may run code of the user while a walk is under way, which may rebind the captured names and replace the dictionaries
+/// that the walk has borrowed.
+class Plan::PythonCode {
+public:
+  PythonCode(Plan &plan, PlanFrame &frame) : plan(plan), frame(frame) {
+    bool isFirst = !std::exchange(frame.ranPython, true);
+    if (!isFirst || frame.slots == plan.captured.data()) return;
+    for (const Step &step : plan.steps)
+      if (PyObject *object = step.kind == StepKind::Captured ? plan.captured[step.slot] : nullptr)
+        frame.owned[frame.ownedCount++] = Py_NewRef(frame.slots[step.slot] = object);
+  }
+  ~PythonCode() {
+    if (plan.usesDicts) memset(frame.dicts, 0, plan.slotCount * sizeof(PyObject *));
+  }
+
+private:
+  Plan &plan;
+  PlanFrame &frame;
+};
+
 /// Empty when there is no such member.
 Ref Plan::fetchAttribute(Step &step, PyObject *object) {
   object = unwrap(object);
@@ -70,7 +91,10 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
   switch (step.kind) {
   case StepKind::Attribute: {
     if (isCapture && PyModule_CheckExact(object)) watch(PyModule_GetDict(object));
-    if (!step.typeVersion || Py_TYPE(object)->tp_version_tag != step.typeVersion) return fetchAttribute(step, object);
+    if (!step.typeVersion || Py_TYPE(object)->tp_version_tag != step.typeVersion) {
+      PythonCode code(*this, frame);
+      return fetchAttribute(step, object);
+    }
     PyObject *&dict = frame.dicts[step.source], *found = nullptr;
     if (!dict && Py_TYPE(object)->tp_dictoffset != 0) {
       dict = PyObject_GenericGetDict(object, nullptr);
@@ -89,7 +113,9 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
       found = step.inDict;
     }
     if (!found) found = step.inClass;
-    return found ? Ref::borrow(found) : fetchAttribute(step, object);
+    if (found) return Ref::borrow(found);
+    PythonCode code(*this, frame);
+    return fetchAttribute(step, object);
   }
   case StepKind::Item: {
     bool isIndex = !step.name;
@@ -99,7 +125,8 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
     if (isIndex && index >= 0 && PyList_CheckExact(object))
       return Ref::borrow(index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : nullptr);
     if (!isIndex && PyDict_CheckExact(object)) return Ref::borrow(PyDict_GetItemWithError(object, step.name.get()));
-    break;
+    PythonCode code(*this, frame);
+    return takeStep(object, *step.path, step.name.get());
   }
   case StepKind::Global:
     if (PyObject *function = isCapture ? getFunction(object) : nullptr) {
@@ -118,7 +145,9 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
   for (Step &step : list) {
     switch (step.kind) {
     case StepKind::Argument: slots[step.slot] = arguments[step.index]; break;
-    case StepKind::Captured: slots[step.slot] = captured[step.slot]; break;
+    case StepKind::Captured:
+      if (!frame.ranPython) slots[step.slot] = captured[step.slot];
+      break;
     case StepKind::Tensor: {
       TensorInput &input = tensors[size_t(step.index)];
       if (Fit fit = readTensor(input, slots[step.slot], frame); fit != Fit::Yes) {
@@ -139,7 +168,7 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
     }
     case StepKind::Check: {
       Check &check = checks[size_t(step.index)];
-      if (!holds(check, slots[step.slot])) {
+      if (!holds(check, slots[step.slot], frame)) {
         misfit = {{}, &check.dependency->path};
         return Fit::No;
       }
@@ -174,19 +203,43 @@ bool Plan::refreshCaptures() {
   frame.place(memory.data(), slotCount);
   frame.slots = captured.data(); // borrowed: the dictionaries hold what was found in them
   bool fits = walk(captureSteps, nullptr, frame) == Fit::Yes;
+  // What was found is borrowed from dictionaries that code of the user may have changed since.
+  if (frame.ranPython) fits = fits && areWatchesCurrent();
   if (!fits || !kCountsChanges) watches.clear();
   return fits;
 }
 
+bool Plan::areWatchesCurrent() const {
+  bool areCurrent = true;
+  for (const Watch &watch : watches) areCurrent &= getVersion(watch.dict.get()) == watch.version;
+  return areCurrent;
+}
+
+/// Whether all memory is where it was when the walk came to it.
+bool Plan::isAsRead(const PlanFrame &frame) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyObject *object = frame.slots[tensorSlots[i]];
+    ExternalArray array;
+    const void *data = isTensor(object) ? getTensor(object).data : readExternal(object, array) ? array.data : nullptr;
+    if (data != reinterpret_cast<const QdTensorArgument *>(frame.block + tensors[i].offset)->data) return false;
+  }
+  return true;
+}
+
 Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
   if (!captureSteps.empty()) {
-    bool isCurrent = !watches.empty();
-    for (const Watch &watch : watches) isCurrent &= getVersion(watch.dict.get()) == watch.version;
+    bool isCurrent = !watches.empty() && areWatchesCurrent();
     if (!isCurrent && !refreshCaptures()) return Fit::No;
   }
   refusal.reset();
+  const State &state = getState();
+  const uint64_t epoch = state.epoch, launches = state.launches;
   if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   if (Fit fit = walk(steps, arguments, frame); fit != Fit::Yes) return fit;
+  if (frame.ranPython) [[unlikely]] {
+    if (&getState() != &state || state.epoch != epoch || !isAsRead(frame)) return Fit::No;
+    hasMoved |= state.launches != launches; // it may have launched this kernel
+  }
   if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
   hasMoved = false;
   return Fit::Yes;
@@ -374,8 +427,11 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
 
 bool Plan::readValue(ValueInput &input, PyObject *object, PlanFrame &frame) {
   const layout::ValueType &type = input.input->type;
-  if (type.rank == 0) return tryWriteExact(type.scalar, frame.block + input.offset, object);
-  return readComponents(type, object, frame.block + input.offset);
+  unsigned char *address = frame.block + input.offset;
+  if (type.rank == 0 && (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object)))
+    return tryWriteExact(type.scalar, address, object);
+  PythonCode code(*this, frame);
+  return type.rank == 0 ? tryWriteExact(type.scalar, address, object) : readComponents(type, object, address);
 }
 
 /// Borrowed: to be compared only. Null when the object is gone.
@@ -440,7 +496,7 @@ void Plan::refuseNumber(const ValueInput &input, PyObject *object) {
                         "template_primitives=True");
 }
 
-bool Plan::holds(Check &check, PyObject *object) {
+bool Plan::holds(Check &check, PyObject *object, PlanFrame &frame) {
   if (!object) return check.kind == Dependency::Kind::Absent;
   if (check.kind == Dependency::Kind::Absent) return false;
   if (check.weak) return getReferent(check.weak.get()) == object;
@@ -457,6 +513,7 @@ bool Plan::holds(Check &check, PyObject *object) {
     }
   }
   if (!check.hasDigest) return false;
+  PythonCode code(*this, frame);
   std::optional<Digest> digest = describeDependency(check.kind, object, getPlacement(*check.artifact));
   if (!digest || *digest != check.digest) return false;
   if (check.held && check.kind != Dependency::Kind::Type && isImmutable(object)) check.held = Ref::borrow(object); // found faster next time

@@ -34,6 +34,7 @@ struct PlanFrame {
   void *stream = nullptr;            ///< in which another library works on its arrays; null: in order with everything
   JoinedLaunch *joined = nullptr;    ///< where gradients that are written are noted
   bool isTrial = false;              ///< nothing is going to be launched: containers stay as they are
+  bool ranPython = false;            ///< code of the user may have run in the course of the walk: what was read before is looked at again
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);
@@ -125,9 +126,12 @@ private:
   bool readValue(ValueInput &input, PyObject *object, PlanFrame &frame);
   bool readMember(ValueInput &input, PyObject *object, PlanFrame &frame);
   void refuseNumber(const ValueInput &input, PyObject *object);
-  bool holds(Check &check, PyObject *object);
+  bool holds(Check &check, PyObject *object, PlanFrame &frame);
+  class PythonCode;
+  bool isAsRead(const PlanFrame &frame) const;
   bool fits(PyObject *const *arguments);
   bool refreshCaptures();
+  bool areWatchesCurrent() const;
   void watch(PyObject *dict);
   bool findOverlap(PyObject *const *slots);
 

@@ -28,14 +28,10 @@ static thread_local const std::atomic<bool> *watched = nullptr;
 static void waitWithoutGil() {
   PyThreadState *thread = PyEval_SaveThread();
   std::this_thread::sleep_for(std::chrono::microseconds(50));
-  PyEval_RestoreThread(thread);
+  takeBackGil(thread);
 }
 
-SoleLaunch::SoleLaunch() {
-  while (watched && !watched->load()) {
-    waitWithoutGil();
-    if (PyErr_CheckSignals() != 0) throw PythonError{};
-  }
+void SoleLaunch::enter() {
   if (areMany.load(kOrder)) return;
   const void *nobody = nullptr;
   if (launcher.load(kOrder) == &identity || launcher.compare_exchange_strong(nobody, &identity)) {
@@ -46,7 +42,21 @@ SoleLaunch::SoleLaunch() {
   }
   (void)registered;
   areMany.store(true, kOrder);
-  while (running.load(kOrder) > 0) waitWithoutGil();
+}
+
+static bool isWatching() { return watched && !watched->load(); }
+
+/// Sole launches of another thread. Those of this one are further up its stack, and end after what it launches now.
+static bool areOthersSole() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &identity; }
+
+bool SoleLaunch::mustWait() const { return isWatching() || (!sole && areOthersSole()); }
+
+void SoleLaunch::wait() {
+  while (isWatching()) {
+    waitWithoutGil();
+    if (PyErr_CheckSignals() != 0) throw PythonError{};
+  }
+  while (!sole && areOthersSole()) waitWithoutGil();
 }
 
 SoleLaunch::~SoleLaunch() {

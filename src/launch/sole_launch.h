@@ -8,19 +8,25 @@
 
 namespace qd::launch {
 
-/// Lives as long as a launch, and is made and ended with the GIL held. The first launch of a second thread waits here for those that run,
-/// and so does one that a handler of signals makes while its thread watches another. Throws PythonError when a signal ends the wait.
+/// Lives as long as a launch, and is made and ended with the GIL held.
 class SoleLaunch {
 public:
-  SoleLaunch();
+  SoleLaunch() { enter(); }
   ~SoleLaunch();
   SoleLaunch(const SoleLaunch &) = delete;
   SoleLaunch &operator=(const SoleLaunch &) = delete;
+
+  /// Whether others come first: the first launch of a second thread waits for those that run, and one that a handler of signals makes waits
+  /// for the one that its thread watches.
+  bool mustWait() const;
+  /// Waits for them without the GIL: other Python code runs meanwhile. Throws PythonError when a signal ends the wait.
+  void wait();
 
   /// No launch that runs at the same time comes from another thread.
   bool isSole() const { return sole; }
 
 private:
+  void enter();
   bool sole = false;
 };
 

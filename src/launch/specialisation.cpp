@@ -59,18 +59,12 @@ class Specialisation::Observer final : public runtime::RunObserver {
 public:
   using Clock = std::chrono::steady_clock;
 
-  Observer(Specialisation &owner, PlanFrame &frame) : owner(owner), frame(frame) {}
+  Observer(Specialisation &owner, Frame &frame) : owner(owner), frame(frame) {}
   ~Observer() override { comeBack(); }
 
   void letOthersIn() {
     if (thread) return;
-    // From here on other Python threads may rebind, drop and reset what the kernel works on.
-    held = owner.shared_from_this();
-    for (uint16_t slot : owner.plan->getTensorSlots()) {
-      PyObject *object = frame.slots[slot];
-      objects.push_back(Ref::borrow(object));
-      if (isTensor(object)) buffers.push_back(getTensor(object).buffer);
-    }
+    owner.hold(frame);
     lookedForSignals = Clock::now();
     thread = PyEval_SaveThread();
   }
@@ -79,9 +73,14 @@ public:
     if (thread) takeBackGil(std::exchange(thread, nullptr));
   }
 
-  void poll() override {
+  void poll() noexcept override {
     if (isWatched) return;
-    if (!thread) return letOthersIn();
+    if (!thread) {
+      try {
+        letOthersIn();
+      } catch (const std::bad_alloc &) {} // they wait for the end of the launch
+      return;
+    }
     if (Clock::now() - lookedForSignals >= kSignalInterval) lookForSignals();
   }
 
@@ -104,8 +103,8 @@ public:
         isDone = true;
         finished.notify_one();
       });
-    } catch (const std::system_error &) {
-      // The system has no more threads.
+    } catch (const std::exception &) {
+      // The system has no more threads, or no memory for one.
       isWatched = false;
       isDone = true;
       return code.run(*run);
@@ -158,15 +157,26 @@ public:
 
 private:
   Specialisation &owner;
-  PlanFrame &frame;
+  Frame &frame;
   PyThreadState *thread = nullptr; ///< set while the GIL is given away
   Clock::time_point lookedForSignals;
-  std::shared_ptr<Specialisation> held;
-  std::vector<Ref> objects;
-  std::vector<runtime::BufferRef> buffers;
 };
 
 //--- A launch ---
+
+/// Keeps what the launch works on, once for each.
+void Specialisation::hold(Frame &frame) {
+  if (frame.held.code) return;
+  const std::vector<uint16_t> &slots = plan->getTensorSlots();
+  frame.held.objects.reserve(slots.size());
+  frame.held.buffers.reserve(slots.size());
+  for (uint16_t slot : slots) {
+    PyObject *object = frame.plan.slots[slot];
+    frame.held.objects.push_back(Ref::borrow(object));
+    if (isTensor(object)) frame.held.buffers.push_back(getTensor(object).buffer);
+  }
+  frame.held.code = shared_from_this(); // last: all is held
+}
 
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
   auto made = std::make_shared<Specialisation>();
@@ -176,6 +186,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
   made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
   if (!made->plan) return nullptr;
+  requireActive(); // what was asked for the dependencies may have reset the runtime
   made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
   made->lastMicroseconds = isFresh ? UINT64_MAX : kWatchedMicroseconds;
@@ -240,6 +251,7 @@ Fit Specialisation::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&re
 /// With arrays of the host that the device works on copies of, or in order with the stream of another library.
 Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
+  hold(frame);
   std::shared_ptr<runtime::DeviceMemory> memory = state.memory;
   Staging staging(*memory);
   staging.copyIn(frame.plan.hostArrays);
@@ -256,7 +268,15 @@ Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject 
 Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   SoleLaunch sole;
-  Observer observer(*this, frame.plan);
+  if (sole.mustWait()) [[unlikely]] {
+    const uint64_t epoch = state.epoch;
+    hold(frame);
+    sole.wait();
+    if (getState().epoch != epoch)
+      throw support::Error(support::ErrorKind::Runtime,
+                           "the runtime was reset while kernel " + artifact.kernel + " waited for a launch of another thread");
+  }
+  Observer observer(*this, frame);
   KernelRun run(artifact, state.device->getApi(), &observer);
   observer.run = &run;
   run.isSole = sole.isSole();
@@ -269,6 +289,7 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   }
   run.context.random_seed = uint64_t(state.options.getInt(support::Option::random_seed));
   run.context.launch_index = state.launches++ - state.seededAt;
+  lastLaunch = state.launches;
   if (state.memory) run.stream = currentStream;
   uint64_t begin = readTicks();
   if (lastMicroseconds > kWatchedMicroseconds && gettid() == getpid()) {

@@ -102,10 +102,10 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
 //--- The two ways to code ---
 
 /// Empty, with the reason in `miss`, when nothing on disk fits.
-static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots &roots, std::string &miss) {
+static std::shared_ptr<Specialisation> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss) {
   std::shared_ptr<Specialisation> found;
   miss = "nothing is on disk under its key";
-  getState().cache->find(key, [&](artifact::Artifact &&candidate) {
+  cache.find(key, [&](artifact::Artifact &&candidate) {
     std::string misfit = "the system";
     try {
       found = Specialisation::make(std::move(candidate), roots, false, misfit);
@@ -119,19 +119,21 @@ static std::shared_ptr<Specialisation> findOnDisk(const Digest &key, const Roots
   return found;
 }
 
-/// Waits, with other Python threads running, until the key may be compiled here or another process has done it.
-static std::optional<artifact::CompileLock> waitForLock(const Digest &key) {
+/// Waits, with other Python threads running, until the key may be compiled here or another process has done it; `mayGoOn` throws when there
+/// is nothing to wait for any more.
+template <typename MayGoOn>
+static std::optional<artifact::CompileLock> waitForLock(artifact::DiskCache &cache, const Digest &key, const MayGoOn &mayGoOn) {
   auto begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::milliseconds(1);
   for (;;) {
-    if (!getState().cache) return std::nullopt;
-    if (std::optional<artifact::CompileLock> lock = getState().cache->tryLock(key)) return lock;
+    if (std::optional<artifact::CompileLock> lock = cache.tryLock(key)) return lock;
     if (std::chrono::steady_clock::now() - begin > kMaxWait) return std::nullopt;
     PyThreadState *thread = PyEval_SaveThread();
     std::this_thread::sleep_for(pause);
     takeBackGil(thread);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
     if (PyErr_CheckSignals() != 0) throw PythonError{};
+    mayGoOn();
   }
 }
 
@@ -147,36 +149,49 @@ static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref
 
 std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments) {
   State &state = getState();
-  uint64_t epoch = state.epoch;
+  const uint64_t epoch = state.epoch;
+  // Python code runs in between, of this thread and of others.
+  auto requireEpoch = [&] {
+    if (getState().epoch == epoch) return;
+    const char *name = PyUnicode_AsUTF8(kernel.name);
+    throw support::Error(support::ErrorKind::Runtime,
+                         "the runtime was reset while kernel " + std::string(name ? name : "") + " was compiled");
+  };
   auto begin = std::chrono::steady_clock::now();
   Roots roots{kernel.function, &PyTuple_GET_ITEM(arguments, 0), size_t(PyTuple_GET_SIZE(arguments))};
   std::optional<Digest> key;
   std::optional<artifact::CompileLock> lock;
   std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", misfit;
   std::shared_ptr<Specialisation> made;
-  if (mayUseDisk(state)) {
+  std::shared_ptr<artifact::DiskCache> cache = mayUseDisk(state) ? state.cache : nullptr; // held: a reset takes it from the state
+  if (cache) {
     miss = "something that it reads has no description";
     if ((key = computeKey(kernel, arguments))) {
-      made = findOnDisk(*key, roots, miss);
+      requireEpoch();
+      made = findOnDisk(*cache, *key, roots, miss);
       if (!made) {
-        lock = waitForLock(*key);
+        lock = waitForLock(*cache, *key, requireEpoch);
         // Whoever held the lock may have compiled it.
-        made = state.cache ? findOnDisk(*key, roots, miss) : nullptr;
+        made = findOnDisk(*cache, *key, roots, miss);
       }
     }
   }
+  requireEpoch();
   Ref stages;
   if (made) {
     ++state.loaded;
   } else {
-    made = Specialisation::make(compile(kernel, arguments, stages), roots, true, misfit);
-    if (getState().epoch != epoch)
-      throw support::Error(support::ErrorKind::Runtime, "the runtime was reset while kernel " + made->artifact.kernel + " was compiled");
-    if (key && state.cache && made->artifact.cacheable) state.cache->publish(*key, made->artifact);
+    artifact::Artifact artifact = compile(kernel, arguments, stages);
+    requireEpoch();
+    made = Specialisation::make(std::move(artifact), roots, true, misfit);
+    requireEpoch();
+    if (key && made->artifact.cacheable) cache->publish(*key, made->artifact);
   }
   std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   made->record = recordVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});
+  requireEpoch();
   made->artifact.binary = {};
+  made->lastLaunch = state.launches;
   return made;
 }
 

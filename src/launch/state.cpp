@@ -6,6 +6,7 @@
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -51,13 +52,19 @@ void resetState() {
   } catch (const support::Error &) {
     // A fault of a kernel: the runtime ends all the same, and the next one begins anew.
   }
-  releaseAllTensors();
+  // What goes may run anything when it goes, and may need memory to be collected: both before and after that all is of one piece.
+  std::vector<runtime::BufferRef> buffers;
+  std::vector<Specialisations> code;
+  std::shared_ptr<artifact::DiskCache> cache;
+  std::shared_ptr<runtime::DeviceMemory> memory;
+  Ref interpreter;
+  code = releaseAllKernels();
+  buffers = releaseAllTensors();
   state.isActive = false;
   state.epoch = ++lastEpoch;
-  releaseAllKernels();
-  state.cache.reset();
-  state.memory = nullptr;
-  Py_CLEAR(state.interpreter);
+  cache.swap(state.cache);
+  memory.swap(state.memory);
+  if (PyObject *object = std::exchange(state.interpreter, nullptr)) interpreter = Ref::adopt(object);
 }
 
 } // namespace qd::launch

@@ -19,7 +19,7 @@ struct State {
   support::Options options;
   std::shared_ptr<runtime::Device> device;
   std::shared_ptr<runtime::DeviceMemory> memory; ///< where the containers lie; null: in the processor's
-  std::unique_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False
+  std::shared_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False; who uses it holds it, as another thread may reset
   PyObject *interpreter = nullptr;               ///< called in place of compiled code on arch=python; owned
   uint64_t compiled = 0, loaded = 0;             ///< kernels compiled and kernels taken from disk since init
 };

@@ -8,14 +8,10 @@ namespace qd::launch {
 
 /// A gradient, some of whose containers are to be as they were before the call.
 Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
+  hold(frame);
   std::vector<PyObject *> objects;
-  std::vector<Ref> owners;
   for (const Plan::Access &access : plan->listAccesses(frame.plan))
-    if (!access.input->read.isEmpty) {
-      objects.push_back(access.object);
-      owners.push_back(Ref::borrow(access.object));
-    }
+    if (!access.input->read.isEmpty) objects.push_back(access.object);
   if (!objects.empty()) Journal::exchange(objects, false);
   runPlainly(kernel, frame, result);
   if (!result || objects.empty()) return Fit::Yes;
@@ -35,10 +31,8 @@ void Specialisation::noteBinding(const Frame &frame) {
 
 /// Under a tape.
 Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
+  hold(frame);
   std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
-  std::vector<Ref> objects;
-  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
   noteBinding(frame);
   Journal::noteBegin(artifact, accesses, frame.plan.block);
   runPlainly(kernel, frame, result);
@@ -64,15 +58,13 @@ PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) con
 
 /// Together with its gradient, under a tape: True, or False where that may not be.
 Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  std::shared_ptr<Specialisation> held = shared_from_this();
+  hold(frame);
   JoinedLaunch &joined = *frame.plan.joined;
   std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
   bool isPossible = frame.plan.hostArrays.empty() && !frame.plan.stream && joined.isPossible(accesses);
   result = Py_NewRef(isPossible ? Py_True : Py_False);
   if (!isPossible) return Fit::Yes;
   Ref answer = Ref::adopt(std::exchange(result, nullptr));
-  std::vector<Ref> objects;
-  for (const Plan::Access &access : accesses) objects.push_back(Ref::borrow(access.object));
   joined.prepare();
   noteBinding(frame);
   Journal::noteBegin(artifact, accesses, frame.plan.block);

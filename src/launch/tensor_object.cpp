@@ -55,9 +55,17 @@ static void deleteTensor(PyObject *self) {
   Py_DECREF(type);
 }
 
-void releaseAllTensors() {
-  for (TensorObject *object = allTensors.first; object; object = object->next)
-    if (object->program == &getState()) object->tensor.release();
+std::vector<runtime::BufferRef> releaseAllTensors() {
+  std::vector<runtime::BufferRef> released;
+  auto forAll = [](auto &&visit) {
+    for (TensorObject *object = allTensors.first; object; object = object->next)
+      if (object->program == &getState() && object->tensor.buffer) visit(object->tensor);
+  };
+  size_t count = 0;
+  forAll([&](Tensor &) { ++count; });
+  released.reserve(count); // the one step that can fail comes before anything has changed
+  forAll([&](Tensor &tensor) { released.push_back(tensor.release()); });
+  return released;
 }
 
 TensorObject *getFirstTensor() { return allTensors.first; }
@@ -66,7 +74,8 @@ std::vector<int64_t> readIntegers(PyObject *sequence) {
   Ref items = Ref::adopt(PySequence_Fast(sequence, "expected a tuple of integers"));
   std::vector<int64_t> result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    Ref number = Ref::adopt(PyNumber_Index(PySequence_Fast_GET_ITEM(items.get(), i)));
+    Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), i)); // its method may change the list
+    Ref number = Ref::adopt(PyNumber_Index(item.get()));
     int overflow;
     result.push_back(PyLong_AsLongLongAndOverflow(number.get(), &overflow));
     if (overflow) throw Error(ErrorKind::Memory, "a container of this shape does not fit into memory");
@@ -181,6 +190,8 @@ void requireAlive(PyObject *self) {
   // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
   Ref hook = importAttribute("quadrants._snode", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
+  if (getTensor(self).state != Tensor::State::Alive)
+    throw Error(ErrorKind::Runtime, "the runtime was reset by another thread while the container got its memory");
 }
 
 static PyObject *releaseTensor(PyObject *self, PyObject *) {
@@ -222,8 +233,8 @@ static PyObject *makeArray(const TensorLayout &layout, unsigned char *data, cons
 
 static PyObject *makeView(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
-    const Tensor &tensor = getTensor(self);
     requireAlive(self);
+    const Tensor tensor = getTensor(self); // making objects may collect garbage, whose destructors run anything
     if (tensor.buffer->getMemory())
       throw Error(ErrorKind::Value, std::string("Zero-copy not available: the ") + (tensor.isField ? "field" : "ndarray") +
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
@@ -472,15 +483,20 @@ static void deleteWrapper(PyObject *self) {
 /// (container, address of its memory, bytes of it, file or None, line) of each container that has memory; windows have none of their own.
 static PyObject *listTensors(PyObject *, PyObject *) {
   return guard([&] {
-    Ref list = Ref::adopt(PyList_New(0));
+    std::vector<Ref> containers; // making objects may collect garbage, which changes the list of containers
     for (TensorObject *object = allTensors.first; object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
       // Without references it is being deleted.
-      if (!object->tensor.hasMemory() || object->isWindow || Py_REFCNT(self) == 0) continue;
-      const runtime::BufferRef &buffer = object->tensor.buffer;
-      PyObject *file = object->code ? reinterpret_cast<PyCodeObject *>(object->code)->co_filename : Py_None;
-      append(list,
-             Ref::adopt(Py_BuildValue("(OnnOi)", self, Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->getSize()), file, object->line)));
+      if (object->tensor.hasMemory() && !object->isWindow && Py_REFCNT(self) != 0) containers.push_back(Ref::borrow(self));
+    }
+    Ref list = Ref::adopt(PyList_New(0));
+    for (const Ref &container : containers) {
+      const TensorObject &object = tensorObject(container.get());
+      const runtime::BufferRef buffer = object.tensor.buffer;
+      PyObject *file = object.code ? reinterpret_cast<PyCodeObject *>(object.code)->co_filename : Py_None;
+      if (buffer)
+        append(list, Ref::adopt(Py_BuildValue("(OnnOi)", container.get(), Py_ssize_t(buffer->getData()), Py_ssize_t(buffer->getSize()),
+                                              file, object.line)));
     }
     return list.release();
   });

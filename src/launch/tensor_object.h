@@ -65,6 +65,8 @@ bool isPacked(const runtime::Tensor &tensor);
 // companions.cpp: methods of containers and functions of the module about gradients and tangents.
 /// To be called before Python writes to the container, or to the element at `index`; Py_None: anywhere.
 void noteHostWrite(PyObject *container, PyObject *index);
+/// Whether something looks at the index that `noteHostWrite` is given.
+bool isWriteWatched();
 PyObject *markCompanion(PyObject *self, PyObject *kind);
 PyObject *clearCompanions(PyObject *module, PyObject *kind);
 /// Whether the elements have been set to zero and nothing has written to them since.
@@ -80,8 +82,9 @@ PyObject *tryCopy(PyObject *self, PyObject *other);
 PyObject *copyOut(PyObject *self, PyObject *);
 
 void addTensorTypes(PyObject *module);
-/// Takes the memory of every container away; views keep theirs.
-void releaseAllTensors();
+/// Takes the memory of every container of the current program away; views keep theirs. What it returns may run anything when it goes: the
+/// memory of other libraries has owners.
+std::vector<runtime::BufferRef> releaseAllTensors();
 
 std::vector<int64_t> readIntegers(PyObject *sequence);
 PyObject *makeTuple(const std::vector<int64_t> &values);

@@ -44,7 +44,7 @@ private:
 } // namespace
 
 runtime::BufferRef allocateBuffer(size_t bytes) {
-  runtime::DeviceMemory *memory = getState().memory.get();
+  std::shared_ptr<runtime::DeviceMemory> memory = getState().memory; // destructors of garbage may reset the runtime
   if (!memory) return runtime::Buffer::allocate(bytes);
   try {
     return memory->allocate(bytes);
@@ -63,9 +63,9 @@ runtime::BufferRef allocateBuffer(size_t bytes) {
 }
 
 void waitForStream(void *stream) {
-  runtime::Streams *streams = getState().device->getStreams();
-  if (!streams || streams->isDone(stream)) return;
   std::shared_ptr<runtime::Device> device = getState().device; // another thread may end the runtime
+  runtime::Streams *streams = device->getStreams();
+  if (!streams || streams->isDone(stream)) return;
   Released released(true);
   for (Clock::time_point begin = Clock::now(), looked = begin; !streams->isDone(stream);) {
     Clock::time_point now = Clock::now();
@@ -104,7 +104,7 @@ void copyBuffer(PyObject *to, PyObject *from) {
 
 void synchronize() {
   waitForStream(nullptr);
-  getState().device->synchronize();
+  if (std::shared_ptr<runtime::Device> device = getState().device) device->synchronize();
 }
 
 //--- Sites ---

@@ -57,9 +57,10 @@ AxisChoice chooseIndex(const TensorObject &object, int axis, PyObject *item, int
 
 std::vector<AxisChoice> chooseAxes(const TensorObject &object, PyObject *key) {
   const layout::TensorLayout &layout = object.tensor.layout;
-  bool isList = PyTuple_Check(key) || PyList_Check(key);
-  PyObject *const *items = isList ? PySequence_Fast_ITEMS(key) : &key;
-  Py_ssize_t count = isList ? PySequence_Fast_GET_SIZE(key) : 1, rank = layout.rank();
+  // A tuple of its own: an index of a list may change the list.
+  Ref own = PyList_Check(key) ? Ref::adopt(PyList_AsTuple(key)) : PyTuple_Check(key) ? Ref::borrow(key) : makeTuple(&key, 1);
+  PyObject *const *items = PySequence_Fast_ITEMS(own.get());
+  Py_ssize_t count = PyTuple_GET_SIZE(own.get()), rank = layout.rank();
   Py_ssize_t ellipses = std::count(items, items + count, Py_Ellipsis);
   if (ellipses > 1 || count - ellipses > rank) refuseRank(object, int(count - ellipses));
   std::vector<AxisChoice> choices;
@@ -127,6 +128,8 @@ static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
     if (!choices[size_t(tiling.axis)].isDropped)
       throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +
                                                           " lies in tiles, and a view has one stride for each axis; slice to_numpy()");
+  // Indices may be objects whose methods run anything: from here on nothing of Python runs until the window has its memory.
+  requireAlive(container);
   int64_t byteOffset = whole.byteOffset;
   // An empty window has no elements that the place could be wrong for.
   if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());

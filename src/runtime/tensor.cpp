@@ -48,11 +48,11 @@ bool mayOverlap(const Tensor &a, const Tensor &b) {
   return distance < getCellBytes(a) || distance + getCellBytes(b) > period;
 }
 
-void Tensor::release() {
+BufferRef Tensor::release() {
   if (hasMemory()) state = State::Dead;
   typeKey = 0;
   data = nullptr;
-  buffer = {};
+  return std::move(buffer);
 }
 
 } // namespace qd::runtime

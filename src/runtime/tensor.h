@@ -22,8 +22,8 @@ struct Tensor {
 
   /// Takes memory: `buffer` at `byteOffset`. Throws Error (Value) when the layout does not lie within.
   void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
-  /// Gives the memory back; views keep it.
-  void release();
+  /// Gives the memory to the caller, who lets it go; views keep it.
+  BufferRef release();
   void makeStale();
   /// From stale to alive, with what its memory holds.
   void wake();
