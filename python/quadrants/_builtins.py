@@ -15,6 +15,7 @@ from ._errors import QuadrantsCompilationError, QuadrantsRuntimeError, Quadrants
 from ._matrix import Matrix, cast, unwrap, view_of, wrap
 from ._ndrange import grouped as _grouped
 from ._ndrange import make_ndrange
+from ._operands import call_with_operand
 from ._operators import ATOMICS, OPERATORS
 
 
@@ -63,6 +64,8 @@ class Builtin:
         return operands, rest
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if (result := call_with_operand(self, arguments, named)) is not None:
+            return result[0]
         if self._host is None:
             raise QuadrantsRuntimeError(f"qd.{self.name} has a meaning in kernels only and cannot be called in Python-scope")
         if named:

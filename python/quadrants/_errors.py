@@ -45,6 +45,10 @@ class QuadrantsSourceError(QuadrantsCompilationError, OSError):
     """A kernel or func whose text cannot be found."""
 
 
+class QuadrantsArgumentTypeError(QuadrantsSyntaxError, QuadrantsTypeError):
+    """A matrix given to a func that takes another one. Programs for the reference catch a syntax error."""
+
+
 class QuadrantsRuntimeError(RuntimeError):
     """Misuse found while the program runs."""
 
@@ -71,6 +75,10 @@ class QuadrantsMemoryError(QuadrantsRuntimeError, MemoryError):
 
 class QuadrantsShapeError(ValueError, AssertionError):
     """Containers whose shapes should agree and do not. Programs for the reference catch either of its bases."""
+
+
+class QuadrantsComponentsError(QuadrantsRuntimeError, ValueError):
+    """A vector that has another number of components than what it is assigned to."""
 
 
 class QuadrantsBoundsError(QuadrantsAssertionError, IndexError):

@@ -10,8 +10,9 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from ._errors import QuadrantsAssertionError, QuadrantsSyntaxError
+from ._operands import call_with_operand
 from ._parameters import Parameter, check_undecorated, parse_parameters, parse_results, show_mistake
-from ._source import FunctionSource, note_text
+from ._source import FunctionSource, get_source, lambda_body, note_text
 
 
 class Func:
@@ -45,7 +46,9 @@ class Func:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundFunc(self, instance)
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if (result := call_with_operand(self, arguments, named)) is not None:
+            return result[0]
         raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
 
     def __reduce__(self) -> str:
@@ -59,7 +62,8 @@ class PyFunc(Func):
     """A function that both kernels and Python call."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self.function(*arguments, **named)
+        result = call_with_operand(self, arguments, named)
+        return self.function(*arguments, **named) if result is None else result[0]
 
 
 class LocalFunc(Func):
@@ -67,7 +71,7 @@ class LocalFunc(Func):
 
     def __init__(self, outer: FunctionSource, node: Any, captured: list[str]):
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
-        body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)] if isinstance(node, ast.Lambda) else node.body
+        body = lambda_body(node) if isinstance(node, ast.Lambda) else node.body
         returns = None if isinstance(node, ast.Lambda) else node.returns
         shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
         self.function, self.is_real_function = outer.function, False
@@ -154,6 +158,24 @@ def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: in
     else:
         return type(function)(made) if isinstance(function, (staticmethod, classmethod)) else made
     raise problem
+
+
+def as_func(function: FunctionType) -> Func | None:
+    """A function of Python as a func; None for one that Python itself runs: with `*args`, without text, or behind a decorator."""
+    takes_any = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if takes_any or hasattr(function, "__wrapped__"):
+        return None
+    try:
+        get_source(function)
+    except OSError:
+        return None
+    try:
+        return Func(function)
+    except QuadrantsSyntaxError:  # annotated for readers
+        code, given = function.__code__, (function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+        plain = FunctionType(code, *given)
+        plain.__kwdefaults__, plain.__qualname__, plain.__module__ = function.__kwdefaults__, function.__qualname__, function.__module__
+        return Func(plain)
 
 
 def specialise(general: Func, name: str, doc: str, **fixed: Any) -> Any:

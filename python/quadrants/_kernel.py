@@ -220,12 +220,14 @@ C = TypeVar("C", bound=type)
 @overload
 def data_oriented(cls: C) -> C: ...
 @overload
-def data_oriented(*, template_primitives: bool = True) -> Callable[[C], C]: ...
-def data_oriented(cls: type | None = None, *, template_primitives: bool = True) -> Any:
+def data_oriented(*, template_primitives: bool = True, stable_members: bool = False) -> Callable[[C], C]: ...
+def data_oriented(cls: type | None = None, *, template_primitives: bool = True, stable_members: bool = False) -> Any:
     """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured.
 
-    With `template_primitives=False` numbers among the members are read at each launch and never part of the code.
+    With `template_primitives=False` numbers among the members are read at each launch and never part of the code. `stable_members` is
+    accepted and changes nothing: a member that is another object than before is seen.
     """
+    del stable_members
 
     def mark(target: type) -> type:
         target._data_oriented = True  # type: ignore[attr-defined]

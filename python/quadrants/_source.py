@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import gc
 import itertools
 import linecache
@@ -49,7 +50,7 @@ _HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
 def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
     """Source of a Python function; raises `QuadrantsSourceError`, an `OSError`, when there is none (text from a pipe, a deleted file)."""
     code = function.__code__
-    if code.co_name == "<lambda>":
+    if is_kernel and code.co_name == "<lambda>":
         raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
     found = _sources.get(id(code))
     if found is None or found[0]() is not code:
@@ -119,6 +120,8 @@ def _last_line(code: CodeType) -> int:
 def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
     file, lines = _find_lines(function, code)
     first = code.co_firstlineno
+    if code.co_name == "<lambda>":
+        return _read_lambda(code, lines), file, lines
     failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
     if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
         raise QuadrantsSourceError(failure)
@@ -159,6 +162,49 @@ def copy_tree(tree: Any) -> Any:
         members[name] = copy_tree(value) if isinstance(value, (ast.AST, list)) else value
     members.update({name: getattr(tree, name) for name in tree._attributes if hasattr(tree, name)})  # nodes just made have no place yet
     return made
+
+
+_lambdas: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}  # of each file: its lines, and the lambdas by first line
+
+
+def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
+    """What a lambda does, as the statements of a function."""
+    return [ast.copy_location(ast.Return(node.body), node.body)]
+
+
+def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
+    """A lambda as a function with a `return`. Those that begin on one line are told apart by columns, or by what they compile to."""
+    known = _lambdas.get(code.co_filename)
+    if known is None or known[0] != lines:
+        found: dict[int, list[ast.Lambda]] = {}
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(_parse("".join(lines), code.co_filename)):
+                if isinstance(node, ast.Lambda):
+                    found.setdefault(node.lineno, []).append(node)
+        known = _lambdas[code.co_filename] = (lines, found)
+    fitting = [node for node in known[1].get(code.co_firstlineno, ()) if _is_lambda(code, node)]
+    if not fitting:
+        raise QuadrantsSourceError(f"Cannot find the text of the lambda in line {code.co_firstlineno} of {code.co_filename!r}")
+    node = fitting[-1]  # the innermost
+    tree = ast.FunctionDef("<lambda>", node.args, lambda_body(node), [], None)
+    return ast.copy_location(tree, node)
+
+
+def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
+    """Whether `code` may be that of the lambda."""
+    body: Any = node.body
+    if hasattr(code, "co_positions"):  # since Python 3.11
+        places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+        first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
+        return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
+    module = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval", dont_inherit=True)
+    made = next(item for item in module.co_consts if isinstance(item, CodeType))
+    return (made.co_code, made.co_consts, made.co_names, made.co_varnames) == (
+        code.co_code,
+        code.co_consts,
+        code.co_names,
+        code.co_varnames,
+    )
 
 
 def keep_text(name: str, text: str) -> str:

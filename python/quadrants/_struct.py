@@ -122,11 +122,17 @@ class StructType(StructTypeBase):
                 yield prefix + name, element
 
     def __call__(self, *values: Any, **named: Any) -> Struct:
-        """A struct value: members by position, then by name; those not given are zero."""
+        """A struct value: members by position, then by name; those not given are zero.
+
+        A struct or dict alone gives the members that it has names of, or else the first member. So does a number: of nested structs it is
+        the first number.
+        """
         members = self.members
         if len(values) == 1 and not named and isinstance(values[0], (dict, Struct)):
-            source = values[0]
-            values, named = (), dict(source if isinstance(source, dict) else source.entries)
+            source = dict(values[0] if isinstance(values[0], dict) else values[0].entries)
+            is_nested = isinstance(next(iter(members.values()), None), StructType)
+            if not (source and is_nested and not set(source) & set(members)):
+                values, named = (), source
         if len(values) > len(members):
             raise QuadrantsSyntaxError(f"{self.name} has {len(members)} members, got {len(values)} values")
         given = dict(zip(members, values, strict=False))
@@ -211,7 +217,7 @@ def _find_global(module: str, name: str) -> Any:
 def _convert(element: Any, value: Any) -> Any:
     """A member value of the member's own type."""
     if isinstance(element, StructType):
-        return element(value) if isinstance(value, (dict, Struct)) else element.filled_with_scalar(value)
+        return element(*value) if isinstance(value, (list, tuple)) else element(value)
     if isinstance(element, MatrixType):
         value = unwrap(value)
         return from_components(element, tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,))

@@ -28,6 +28,7 @@ void FunctionBuilder::bindKernelParameters() {
     } else if (kind == "struct") {
       // A copy of its own: members may be written.
       binding.kind = Binding::Kind::Variable;
+      session.reader.noteType(annotation, session.reader.getStep(path, PathStep::Kind::Attribute, "_type"));
       binding.value = declare(makeStructArgument(annotation, path), false);
     } else if ((kind == "array" || kind == "view" || isArray) && !argument.is_none() &&
                !session.python.isInstance(argument, session.python.structField)) {
@@ -144,6 +145,24 @@ Value FunctionBuilder::convertResult(nb::handle annotation, const Value &value) 
   if (shape && ir::isIntegerScalar(shape.getElementType()) && ir::isFloatScalar(givenShape.getElementType()))
     reject(ir::describe(given.getType()));
   return makeComputed(value.isObject() && !shape ? convert(value, type) : convert(given, type));
+}
+
+Value FunctionBuilder::castResult(nb::handle annotation, const Value &value) {
+  Type type = session.findValueType(annotation);
+  if (!type) return convertResult(annotation, value);
+  if (value.is(Kind::Sequence) && !isa<VectorType>(type))
+    return mapItems(value, [&](const Value &item) { return castResult(annotation, item); });
+  if (!canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // says what is wrong
+  if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, ir::getScalar(type))));
+  mlir::Value given = emit(value, type);
+  if (ir::withScalar(given.getType(), ir::getScalar(type)) != type)
+    session.note("'" + functionName + "' is annotated to return '" + ir::describe(type) + "' and returns '" +
+                 ir::describe(given.getType()) + "'");
+  return rounded(makeComputed(cast(given, ir::getScalar(type))));
+}
+
+Value FunctionBuilder::castResults(const Value &value) {
+  return nb::len(resultTypes) == 1 && !value.isNone() ? castResult(nb::object(resultTypes[0]), value) : convertResults(value);
 }
 
 Value FunctionBuilder::convertResults(const Value &value) {

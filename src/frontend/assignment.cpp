@@ -12,7 +12,7 @@ using ir::BinaryKind;
 Value FunctionBuilder::makeLocal(Type type) {
   Value place = makePlace(create<ir::LocalOp>(ir::RefType::get(type)));
   // Iterations of a parallel loop share the variables of the kernel's serial part.
-  place.isShared = isKernelLevel && !isInsideParallel;
+  place.isShared = (isKernelLevel || isPartOfKernel) && !isInsideParallel;
   return place;
 }
 
@@ -141,7 +141,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
   Binding *binding = findTarget(target);
   Value value = declared ? makeComputed(convert(given, declared)) : given;
   bool isContainer = value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Method) || value.is(Kind::Range) ||
-                     value.is(Kind::Tensor) || value.is(Kind::View);
+                     value.is(Kind::Tensor) || value.is(Kind::View) || value.is(Kind::Instance);
   bool isObject = value.isObject() && !canEmit(value);
   Binding made;
   if (value.isStatic || isContainer || isObject) {
@@ -223,9 +223,7 @@ void FunctionBuilder::store(const Value &place, const Value &value) {
   storeTyped(place, value.isObject() && place.is(Kind::Place) ? convert(value, place.type) : emit(value, place.type));
 }
 
-Value FunctionBuilder::memberTarget(nb::handle target) {
-  Value base = visit(getAttribute(target, names().value));
-  nb::object name = getAttribute(target, names().attr);
+Value FunctionBuilder::memberTarget(const Value &base, nb::handle name) {
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
     const PathNode *root = base.path;
     while (root->parent) root = root->parent;
@@ -244,7 +242,13 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
   At here(*this, target);
   Value place;
   if (kindOf(target) == NodeKind::Attribute) {
-    place = memberTarget(target);
+    Value base = visit(getAttribute(target, names().value));
+    nb::object name = getAttribute(target, names().attr);
+    if (base.is(Kind::Instance)) {
+      storeMember(base, name, value);
+      return std::nullopt;
+    }
+    place = memberTarget(base, name);
   } else if (kindOf(target) == NodeKind::Subscript) {
     if (value.isStatic) fail(error::kSyntax, "Static assign cannot be used on elements in arrays");
     Value base = visit(getAttribute(target, names().value));
@@ -424,7 +428,17 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       }
     }
   }
-  Value place = visit(target);
+  bool isMember = kindOf(target) == NodeKind::Attribute && !isSuperCall(getAttribute(target, names().value));
+  Value owner = isMember ? visit(getAttribute(target, names().value)) : Value();
+  auto memberOf = [&] {
+    At here(*this, target);
+    return getAttributeOf(owner, getAttribute(target, names().attr));
+  };
+  Value place = isMember ? memberOf() : visit(target);
+  if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
+    Value value = visit(getAttribute(at, names().value));
+    return storeMember(owner, getAttribute(target, names().attr), binary(op->kind, place, value, op->symbol));
+  }
   if (place.isObject() || place.is(Kind::Argument)) return store(place, place);
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
   if (isTile(place)) return augmentTile(place, at);

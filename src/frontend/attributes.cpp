@@ -30,7 +30,10 @@ Value FunctionBuilder::getAttributeOf(const Value &base, nb::handle name) {
   case Kind::Range:
     if (toText(name) == "grouped") return makeMethod(base, name);
     break;
+  case Kind::Instance: return instanceAttribute(base, name);
   case Kind::Sequence:
+    if (base.aggregate->structType) return namedTupleAttribute(base, name);
+    [[fallthrough]];
   case Kind::Dictionary: return makeMethod(base, name);
   default: break;
   }
@@ -163,8 +166,16 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   const nb::object &type = base.aggregate->structType;
   if (type) {
     nb::object methods = getAttribute(type, names().methods);
-    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) return makeMethod(base, found);
-    if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) return fromPython(found, nullptr);
+    if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
+      Value method = makeMethod(base, found);
+      method.path = session.reader.getTypeMember(type, "methods", text);
+      return method;
+    }
+    if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) {
+      bool isFunction =
+          session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+      return fromPython(found, isFunction ? session.reader.getTypeMember(type, "statics", text) : nullptr);
+    }
   }
   if (text == "keys")
     return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
@@ -261,11 +272,23 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     return makeMethod(base, name);
   }
   bool isPackage = python.isInstance(object, python.moduleClass) && python.isOfPackage(object);
-  if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) || PyTuple_Check(object.ptr()))
+  bool isNamedTuple = PyTuple_Check(object.ptr()) && findAttribute(type, names()._fields);
+  if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) ||
+      (PyTuple_Check(object.ptr()) && !isNamedTuple))
     return makeMethod(base, name);
   // Since Python 3.13 a class method binds what it holds by itself.
   if (python.isInstance(found, python.methodClass) && python.isInstance(found.attr("__func__"), python.func))
     found = python.boundFunc(found.attr("__func__"), found.attr("__self__"));
+  // A method without decorator, together with its object.
+  if (python.isInstance(found, python.methodClass) && python.isInstance(getAttribute(found, names().func_), python.functionClass)) {
+    nb::object self = getAttribute(found, names().__self__);
+    if (self.is(object) || self.is(type)) {
+      Value method = makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_));
+      method.path = path;
+      session.reader.depend(path, artifact::Dependency::Kind::Function);
+      return method;
+    }
+  }
   // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     Value method = makeMethod(base, getAttribute(found, names().func));

@@ -175,7 +175,7 @@ private:
   void visitAnnotatedAssign(nb::handle node);
   void assign(nb::handle target, const Value &value);
   void assignName(nb::handle target, const Value &value, mlir::Type declared = {});
-  Value memberTarget(nb::handle target);
+  Value memberTarget(const Value &base, nb::handle name);
   /// The element or member that an assignment changes; none when it was an item of a compile-time list or dict, which then has the value.
   std::optional<Value> visitTarget(nb::handle target, const Value &value);
   void requirePlace(const Value &place); ///< what cannot be written is an error
@@ -357,6 +357,7 @@ private:
   //--- subscripts.cpp ---
   Value visitSubscript(nb::handle node);
   Value subscript(const Value &base, nb::handle index);
+  Value subscriptValues(const Value &base, const std::vector<Value> &indices, bool isTuple);
   Value subscriptTensor(const Value &tensor, const std::vector<Value> &indices);
   Value viewOf(const Value &tensor, std::vector<Value> indices); ///< the part of a container that the indices leave open
   [[noreturn]] void failIndexCount(const Value &tensor, size_t count);
@@ -430,9 +431,47 @@ private:
   bool mayTakeReference(const Value &callee, size_t position, nb::handle name);
   Value call(const Value &callee, Arguments &arguments, nb::handle node);
   Value callPython(const Value &callee, Arguments &arguments);
+  std::optional<Value> callClass(const Value &callee, Arguments &arguments);
   Value callMethod(const Value &method, Arguments &arguments, nb::handle node);
+  /// Whether Python itself can call it now: everything is known, and no func is among the arguments.
+  bool isKnownCall(const Arguments &arguments);
+  std::optional<Value> tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
+  Value runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments);
+  [[noreturn]] void failRuntimeOperands(nb::handle callable, const std::string &name);
   Value callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments);
   Value castLiteral(mlir::Type type, Arguments &arguments);
+
+  //--- callables.cpp ---
+  /// A call of what wraps another callable: a method, a partial, an object with `__call__`; nothing for anything else.
+  std::optional<Value> callWrapped(const Value &callee, Arguments &arguments, nb::handle node);
+  /// A function of Python with values of the run time: compiled as a func, or run on stand-ins where it cannot be.
+  Value callPlain(const Value &function, const Value *self, Arguments &arguments);
+  /// Runs Python code whose operators on stand-ins emit code. `object` is called.
+  Value callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments);
+  Value applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named);
+  /// `functools.partial` of values of the run time: a method whose items are the callee, arguments by position, and those by name.
+  Value makePartial(const Value &type, Arguments &arguments);
+  Value callPartial(const Value &partial, Arguments &arguments, nb::handle node);
+  /// `qd.func(function)` in a kernel.
+  Value declareFunc(nb::handle decorator, Arguments &arguments);
+  /// Notes what a function that runs while compiling looks at, as far as its code names it.
+  void readCaptured(nb::handle function, const PathNode *path, const Value *self);
+
+  //--- instances.cpp ---
+  bool isClassOfUser(nb::handle object);
+  /// An object of a class, with members of the run time; its `__init__` is compiled as code of this place.
+  Value makeInstance(const Value &type, Arguments &arguments);
+  Value makeNamedTuple(const Value &type, Arguments &arguments);
+  Value instanceAttribute(const Value &base, nb::handle name);
+  /// An item, method or constant of a named tuple.
+  Value namedTupleAttribute(const Value &base, nb::handle name);
+  void storeMember(const Value &instance, nb::handle name, const Value &value);
+  static bool holdsInstance(const Value &value);
+  /// Makes variables of the members of objects that a call has returned.
+  void settleInstances(Value &value);
+  /// Fields of a dataclass with the values that a call gives them.
+  std::vector<std::pair<nb::object, Value>> bindFields(nb::handle type, Arguments &arguments);
+  nb::object shellOf(const Value &instance); ///< an object of the class without members
 
   //--- functions.cpp ---
   /// A function inside this one, with the variables that it reads; called as a method is.
@@ -453,7 +492,8 @@ private:
     nb::object source;
   };
   Value callInstance(const Callee &callee, const std::vector<Value> &values);
-  Value inlineCall(const Callee &callee, const std::vector<Value> &values);
+  /// Emits the func into this block; with `hasTasks` its outermost loops are tasks of the kernel.
+  Value inlineCall(const Callee &callee, const std::vector<Value> &values, bool hasTasks);
   Value shapeOf(nb::handle annotation);
   Value buildFunction(ir::FuncOp op, const std::vector<Value> &values);
   void emitBody(const std::vector<Value> &values);
@@ -489,6 +529,7 @@ private:
   std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._builtins
   /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
   bool holdsTasks();
+  bool returnsAtEnd(); ///< no return stands under a run-time branch or loop
   bool mayHoldTasks(nb::handle statements);
   bool isCompileTimeTest(nb::handle test);
   bool returnsEarly(nb::handle statements, bool isNested);
@@ -506,6 +547,9 @@ private:
   std::vector<mlir::Type> listResultTypes();
   Value convertResult(nb::handle annotation, const Value &value);
   Value convertResults(const Value &value); ///< what is returned, as the annotation says
+  /// What an inlined func returns: its numbers have the annotated types, whatever its shape is.
+  Value castResults(const Value &value);
+  Value castResult(nb::handle annotation, const Value &value);
 
   //--- builtin_calls.cpp ---
   /// The arguments in the order of `parameters`: names with blanks between, those with "?" may be left out and are None then.
@@ -527,6 +571,8 @@ private:
   Value mapItemsOf(const std::vector<Value> &given, bool isFilter);              ///< map, filter
   /// Whether a pattern of this class fits: numbers of the run time are instances of int, float or bool.
   bool fitsClass(const Value &value, nb::handle type);
+  /// A list, tuple, dict or object of a class, without items or members, for one of values; other values are themselves.
+  Value standIn(const Value &value);
   Value callPythonBuiltin(llvm::StringRef name, const Value &callee, Arguments &arguments);
 
   //--- matrix_methods.cpp ---
@@ -613,10 +659,11 @@ private:
   bool isInsideParallel = false;
   bool isOrdered = false; ///< in an `if` whose condition is known, but not by qd.static: loops run in order, as in any other `if`
   bool isInlined = false;
-  bool isReal = false;       ///< a real_func
-  unsigned runtimeDepth = 0; ///< run-time if, for and while around the statement
-  unsigned staticDepth = 0;  ///< calls of qd.static around the expression
-  unsigned repeatDepth = 0;  ///< qd.graph.do_while around it
+  bool isPartOfKernel = false; ///< inlined: its variables are those of the kernel
+  bool isReal = false;         ///< a real_func
+  unsigned runtimeDepth = 0;   ///< run-time if, for and while around the statement
+  unsigned staticDepth = 0;    ///< calls of qd.static around the expression
+  unsigned repeatDepth = 0;    ///< qd.graph.do_while around it
   bool isInStreamBlock = false;
   /// Where the statement stands: directly in a qd.graph.parallel_context(), in one of its sections, or in neither.
   enum class Sections { None, Around, Inside } sections = Sections::None;

@@ -165,8 +165,13 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
 
 Value FunctionBuilder::loadVolatile(const Value &target, llvm::StringRef name) {
   if (isTensor(target)) fail(error::kSyntax, "cannot pass a Field directly to '" + name + "': it reads an element");
-  if (!target.is(Kind::Place) && !target.is(Kind::Components))
-    fail(error::kSyntax, "'volatile_load' requires an lvalue (field / ndarray subscript), got " + describe(target));
+  if (!target.is(Kind::Place) && !target.is(Kind::Components)) {
+    nb::object given = getAttribute(node, names().args);
+    bool isLocal = target.is(Kind::Computed) && nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Name;
+    fail(isLocal ? error::kType : error::kSyntax,
+         "'volatile_load' requires an lvalue (field / ndarray subscript), got " + describe(target) +
+             (isLocal ? ": variables and function-scope local arrays are not visible to other threads" : ""));
+  }
   auto read = [&](const Value &place) -> mlir::Value {
     if (!place.isElement) fail(error::kType, "'volatile_load': variables and function-scope local arrays are not visible to other threads");
     auto load = create<ir::LoadOp>(place.type, place.ir);
@@ -183,7 +188,8 @@ Value FunctionBuilder::loadVolatile(const Value &target, llvm::StringRef name) {
 Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
   for (Value &value : arguments.positional)
     if (!toPython(value)) value = makeObject(nb::str(describe(value).c_str()));
-  return callPython(makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print"))), arguments);
+  Value print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
+  return runPython(print.object, print, "print", arguments);
 }
 
 Value FunctionBuilder::makeGrouped(const Value &operand) {
@@ -383,8 +389,8 @@ Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
   return makeAggregate(Kind::Sequence, std::move(items));
 }
 
-/// A list, tuple or dict for one of values, whatever they are.
-static Value standIn(const Value &value) {
+Value FunctionBuilder::standIn(const Value &value) {
+  if (value.is(Kind::Instance)) return makeObject(shellOf(value));
   if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
   return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
 }
@@ -445,8 +451,18 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     return makeObject(nb::bool_(fitsClass(given[0], type)));
   }
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
-  if (name == "isinstance" && count == 2) given[0] = standIn(given[0]);
-  if (name == "getattr" && count >= 2 && given[0].is(Kind::Struct) && given[1].isObject()) return getAttributeOf(given[0], given[1].object);
+  if (name == "isinstance" && count == 2) {
+    given[0] = standIn(given[0]);
+    isKnown = bool(toPython(given[0])) && bool(toPython(given[1]));
+  }
+  bool hasMembers = count > 0 && (given[0].is(Kind::Struct) || given[0].is(Kind::Instance));
+  if (is({"hasattr", "getattr"}) && count >= 2 && hasMembers && given[1].isObject()) {
+    bool isThere =
+        findMember(given[0], given[1].object) || (given[0].is(Kind::Instance) && findAttribute(given[0].object, given[1].object));
+    if (name == "hasattr") return makeObject(nb::bool_(isThere));
+    return isThere || count == 2 ? getAttributeOf(given[0], given[1].object) : given[2];
+  }
+  if (name == "type" && count == 1 && given[0].is(Kind::Instance)) return makeObject(given[0].object, given[0].path);
   if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
     bool isAsked = name == "hasattr";
     if (!findAttribute(given[0].object, given[1].object)) {
@@ -460,7 +476,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
   bool asksFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
   if (asksFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
-  if (isKnown && !hasMatrix) return callPython(callee, arguments);
+  if (isKnown && !hasMatrix) return runPython(callee.object, callee, name.str(), arguments);
   if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);
   if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);
   if (name == "pow" && count == 2) return binary(BinaryKind::pow, load(given[0]), given[1], "**");
@@ -470,7 +486,8 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     return makeTuple({binary(BinaryKind::floor_div, first, second, "//"), binary(BinaryKind::mod, first, second, "%")});
   }
   if ((name == "sum" && count <= 2 && count > 0) || (is({"any", "all"}) && count == 1)) return callReduction(name, arguments);
-  return callPython(callee, arguments);
+  if (!isKnown) failRuntimeOperands(callee.object, name.str());
+  return runPython(callee.object, callee, name.str(), arguments);
 }
 
 } // namespace qd::frontend

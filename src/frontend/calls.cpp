@@ -68,6 +68,7 @@ Value FunctionBuilder::visitCall(nb::handle at) {
 Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handle at) {
   const PythonObjects &python = session.python;
   if (callee.is(Kind::Method)) return callMethod(callee, arguments, at);
+  if (callee.is(Kind::Instance)) return call(instanceAttribute(callee, names().__call__), arguments, at);
   if (!callee.isObject()) fail(error::kType, "'" + describe(callee) + "' cannot be called");
   nb::handle object = callee.object;
   if (python.isInstance(object, python.func)) return callFunc(callee, nullptr, arguments);
@@ -89,25 +90,65 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.matrixType)) return rounded(makeMatrixOfType(object, arguments));
   if (python.isInstance(object, python.structType)) return makeStruct(object, arguments);
   if (std::string builtin = builtinName(object); !builtin.empty()) return callBuiltin(builtin, callee, arguments);
-  bool isKnown = llvm::all_of(arguments.positional, [&](const Value &value) { return bool(toPython(value)); }) &&
-                 llvm::all_of(arguments.named, [&](const auto &named) { return bool(toPython(named.second)); });
-  if (PyType_Check(object.ptr()) && findAttribute(object, names().__dataclass_fields__)) {
-    nb::object valueType = nb::module_::import_("quadrants._struct").attr("value_type_of")(object);
-    if (!isKnown || !valueType.is_none()) return makeDataclass(object, valueType, arguments);
-  }
-  nb::object structType = PyType_Check(object.ptr()) ? findAttribute(object, names()._qd_struct_type) : nb::object();
-  if (structType) return makeStruct(structType, arguments);
+  if (PyType_Check(object.ptr()))
+    if (std::optional<Value> made = callClass(callee, arguments)) return *made;
   for (auto [name, value] : session.python.builtins)
     if (value.is(object)) return callPythonBuiltin(toText(name), callee, arguments);
   if (!PyType_Check(object.ptr()) && !python.isInstance(object, python.functionClass) && !PyCFunction_Check(object.ptr())) {
-    nb::object method = findAttribute(object, nb::str("__call__"));
+    nb::object method = findAttribute(object, names().__call__);
     if (method && python.isInstance(method, python.boundFunc)) {
       Value func =
           makeObject(getAttribute(method, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
       return callFunc(func, &callee, arguments);
     }
   }
+  if (std::optional<Value> result = callWrapped(callee, arguments, at)) return *result;
   return callPython(callee, arguments);
+}
+
+/// What makes a value of the kernel; nothing for a class that Python itself calls.
+std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &arguments) {
+  nb::handle object = callee.object;
+  bool isKnown = isKnownCall(arguments);
+  // Containers and objects keep their paths: how they are reached at a launch.
+  auto isPlain = [&](const Value &value) {
+    nb::object known = toPython(value);
+    return known && session.python.isPlainData(known);
+  };
+  bool isPlainCall = llvm::all_of(arguments.positional, isPlain) &&
+                     llvm::all_of(arguments.named, [&](const auto &named) { return isPlain(named.second); });
+  if (findAttribute(object, names().__dataclass_fields__)) {
+    nb::object valueType = nb::module_::import_("quadrants._struct").attr("value_type_of")(object);
+    if (!valueType.is_none()) {
+      session.reader.noteType(valueType, callee.path, /*isClass=*/true);
+      return makeDataclass(object, valueType, arguments);
+    }
+    bool isObject = findAttribute(object, names()._data_oriented) || findAttribute(object, nb::str("__post_init__"));
+    if (isObject && !isPlainCall && isClassOfUser(object)) return makeInstance(callee, arguments);
+    if (!isKnown) return makeDataclass(object, valueType, arguments);
+  }
+  if (nb::object structType = findAttribute(object, names()._qd_struct_type)) return makeStruct(structType, arguments);
+  if (object.is(session.python.partialClass) && !isKnown && !arguments.positional.empty()) return makePartial(callee, arguments);
+  if (isPlainCall) return std::nullopt;
+  bool isTuple = PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.ptr()), &PyTuple_Type);
+  if (isTuple && findAttribute(object, names()._fields)) return makeNamedTuple(callee, arguments);
+  if (isClassOfUser(object)) return makeInstance(callee, arguments);
+  return std::nullopt;
+}
+
+/// What Python makes of arguments that are known; nothing where one is not, or where a func among them is called.
+std::optional<Value> FunctionBuilder::tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
+  auto isObject = [&](const Value &value) { return bool(toPython(value)); };
+  bool areObjects = llvm::all_of(arguments.positional, isObject) &&
+                    llvm::all_of(arguments.named, [&](const auto &named) { return isObject(named.second); });
+  if (!areObjects) return std::nullopt;
+  try {
+    return runPython(callable, callee, name, arguments);
+  } catch (CompileError &error) {
+    bool callsFunc = llvm::StringRef(error.diagnostic.message).contains("is a qd.func and cannot be called from Python scope");
+    if (!callsFunc || isKnownCall(arguments)) throw;
+  }
+  return std::nullopt;
 }
 
 Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
@@ -164,45 +205,40 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     // there or none.
     nb::object owner = findAttribute(object, names().__module__);
     llvm::StringRef module = toText(owner);
+    if (module == "quadrants._func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name)) return declareFunc(object, arguments);
     bool isAllowed = isFunction && (module == "quadrants._types" || module == "quadrants._struct" || module == "quadrants._matrix" ||
                                     module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
+  if (std::optional<Value> result = tryPython(object, callee, name, arguments)) return *result;
+  if (isFunction) return callPlain(callee, nullptr, arguments);
+  if (PyType_Check(object.ptr())) failRuntimeOperands(object, name);
+  return callWithOperands(object, name, nullptr, arguments);
+}
+
+Value FunctionBuilder::runPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
   nb::list positional;
   nb::dict named;
-  bool isKnown = true;
-  for (const Value &argument : arguments.positional) {
-    nb::object value = toPython(argument);
-    isKnown = isKnown && value;
-    if (value) positional.append(value);
+  for (const Value &argument : arguments.positional) positional.append(toPython(argument));
+  for (const auto &[key, argument] : arguments.named) named[key.c_str()] = toPython(argument);
+  // What a function of the user's looks at beyond its arguments is known in part only.
+  const Value *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
+  bool isOfPython = session.python.isInstance(callee.object, session.python.functionClass) ||
+                    session.python.isInstance(callable, session.python.methodClass);
+  if (isOfPython && !session.python.isOfPackage(callable)) {
+    session.reader.refuseCache();
+    readCaptured(callee.object, callee.path, self);
   }
-  for (const auto &[key, argument] : arguments.named) {
-    nb::object value = toPython(argument);
-    isKnown = isKnown && value;
-    if (value) named[key.c_str()] = value;
+  PyObject *result = PyObject_Call(callable.ptr(), nb::tuple(positional).ptr(), named.ptr());
+  if (!result) {
+    nb::python_error problem;
+    session.failFromPython(problem, " when calling `" + name + "`");
   }
-  if (isKnown) {
-    // What a function of the user's looks at beyond its arguments is not known.
-    if ((isFunction || python.isInstance(object, python.methodClass)) && !python.isOfPackage(object)) session.reader.refuseCache();
-    PyObject *result = PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr());
-    if (!result) {
-      nb::python_error problem;
-      session.failFromPython(problem, " when calling `" + name + "`");
-    }
-    return fromPython(nb::steal(result), nullptr);
-  }
-  if (isFunction && python.func) {
-    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
-                 PyExc_SyntaxWarning);
-    nb::object &wrapped = session.plainFunctions[object.ptr()];
-    if (!wrapped) wrapped = python.func(object);
-    Value func = makeObject(wrapped);
-    func.path = callee.path;
-    // Where Python would have run it, its loops are no tasks.
-    llvm::SaveAndRestore ordered(isOrdered, true);
-    return callFunc(func, nullptr, arguments);
-  }
-  nb::object module = findAttribute(object, names().__module__);
+  return fromPython(nb::steal(result), nullptr);
+}
+
+void FunctionBuilder::failRuntimeOperands(nb::handle callable, const std::string &name) {
+  nb::object module = findAttribute(callable, names().__module__);
   std::string owner = module && PyUnicode_Check(module.ptr()) ? toText(module).str() + "." : "";
   std::string hint;
   nb::object package = nb::steal(PyImport_ImportModule("quadrants"));
@@ -211,18 +247,26 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
   fail(error::kType, "TypeError when calling `" + name + "`: a run-time value cannot be passed to a non-quadrants function" + hint);
 }
 
-Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb::handle) {
+Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb::handle at) {
   if (session.python.isInstance(method.object, session.python.localFunc)) {
     for (auto [name, item] : llvm::zip(method.aggregate->names, method.aggregate->items))
       arguments.named.emplace_back(toText(name).str(), item);
     return callFunc(makeObject(method.object, method.path), nullptr, arguments);
   }
   const Value &receiver = method.aggregate->items[0];
+  if (method.object.is(session.python.partialClass)) return callPartial(method, arguments, at);
   if (session.python.isInstance(method.object, session.python.func)) {
     Value func = makeObject(method.object, method.path);
     if (isTile(receiver))
       for (Value &argument : arguments.positional) argument = laneValue(receiver, argument);
     return callFunc(func, &receiver, arguments);
+  }
+  if (session.python.isInstance(method.object, session.python.functionClass)) {
+    std::string called = toText(getAttribute(method.object, names().__name__)).str();
+    nb::object bound = receiver.isObject() ? toPython(method) : nb::object();
+    std::optional<Value> result = bound ? tryPython(bound, method, called, arguments) : std::nullopt;
+    if (result) return *result;
+    return callPlain(makeObject(method.object, method.path), &receiver, arguments);
   }
   llvm::StringRef name = toText(method.object);
   if (name == "get_scalar_field" || name == "get_member_field") return partOfField(receiver, name, arguments);
@@ -254,6 +298,21 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
 
 Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef name, Arguments &arguments) {
   Aggregate &own = *receiver.aggregate;
+  if (own.structType && name == "_asdict") {
+    Value dictionary = makeAggregate(Kind::Dictionary, own.items);
+    dictionary.aggregate->names = own.names;
+    return dictionary;
+  }
+  if (own.structType && name == "_replace") {
+    Value result = mapItems(receiver, [](const Value &item) { return item; });
+    for (auto &[key, value] : arguments.named) {
+      nb::str field(key.c_str());
+      auto found = llvm::find_if(own.names, [&](const nb::object &known) { return known.equal(field); });
+      if (found == own.names.end()) fail(error::kType, "'" + key + "' is no field of " + describe(receiver));
+      result.aggregate->items[size_t(found - own.names.begin())] = ofItsOwn(value);
+    }
+    return result;
+  }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
   if (own.home && own.home != builder.getInsertionBlock() && !isReadingOnly)
     fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");

@@ -30,6 +30,7 @@ nb::object FunctionBuilder::toPython(const Value &value) {
       if (!object) return {};
       list.append(object);
     }
+    if (value.aggregate->structType) return value.aggregate->structType.attr("_make")(list);
     return value.aggregate->isTuple ? nb::object(nb::tuple(list)) : nb::object(list);
   }
   case Kind::Dictionary: {
@@ -42,7 +43,11 @@ nb::object FunctionBuilder::toPython(const Value &value) {
     return dict;
   }
   case Kind::Method:
-    if (!PyUnicode_Check(value.object.ptr()) || !value.aggregate->items[0].isObject()) return {}; // a func with what it captures
+    // A func with what it captures, or a partial of it, is no object of Python.
+    if (value.aggregate->items.empty() || !value.aggregate->items[0].isObject()) return {};
+    if (session.python.isInstance(value.object, session.python.functionClass))
+      return session.python.methodClass(value.object, value.aggregate->items[0].object);
+    if (!PyUnicode_Check(value.object.ptr())) return {};
     return findAttribute(value.aggregate->items[0].object, value.object);
   default: return {};
   }
@@ -219,6 +224,7 @@ mlir::Value FunctionBuilder::emit(const Value &value, Type anchor) {
   case Kind::Struct: fail(error::kType, "a scalar, vector or matrix is expected, got a struct");
   case Kind::Dictionary: fail(error::kType, "Invalid constant scalar data type: <class 'dict'>");
   case Kind::View: fail(error::kType, "a view has no value: index it to read an element; as a whole it is only valid in tile operations");
+  case Kind::Instance: fail(error::kType, "a scalar, vector or matrix is expected, got " + describe(value));
   case Kind::Range: fail(error::kType, "a range can only be looped over");
   }
   llvm_unreachable("all kinds are listed");
@@ -266,9 +272,12 @@ std::string FunctionBuilder::describe(const Value &value) {
   case Kind::Object:
     if (Type type = findType(value)) return ir::describe(type);
     return describeType(value.object);
-  case Kind::Sequence: return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
+  case Kind::Sequence:
+    if (value.aggregate->structType) return toText(nb::repr(value.aggregate->structType)).str();
+    return value.aggregate->isTuple ? "<class 'tuple'>" : "<class 'list'>";
   case Kind::Dictionary: return "<class 'dict'>";
   case Kind::Struct: return "struct";
+  case Kind::Instance: return toText(nb::repr(value.object)).str();
   case Kind::View: return "BufferView";
   default: return "method";
   }

@@ -86,6 +86,11 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
   llvm::StringRef text = toText(name);
   nb::handle callable = function.object;
   Reader &reader = session.reader;
+  bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
+  auto refuseFloat = [&](nb::handle found) {
+    if (!isPackageCode && session.options.raiseOnTemplatedFloats && PyFloat_Check(found.ptr()))
+      fail(error::kCompilation, "Not permitted to access floats as global values: \"" + text + "\"");
+  };
   nb::object cells = getAttribute(callable, names().__closure__);
   nb::object freeNames = getAttribute(getAttribute(callable, names().__code__), names().co_freevars);
   for (size_t position = 0; position < nb::len(freeNames); ++position) {
@@ -93,16 +98,16 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
     nb::object cell = cells[position], content = findAttribute(cell, nb::str("cell_contents"));
     if (!content) break;
     const PathNode *path = reader.getCellRoot(cell, reader.getStep(function.path, PathStep::Kind::FunctionClosure, text));
+    if (!path) reader.refuseCache();
     reader.read(path, content);
+    refuseFloat(content);
     return makeObject(content, path);
   }
   nb::object globals = getAttribute(callable, names().__globals__);
   const PathNode *path = reader.getStep(reader.getFunctionRoot(callable, function.path), PathStep::Kind::FunctionGlobal, text);
-  bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
   if (PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr())) {
     if (!isPackageCode) reader.read(path, found);
-    if (!isPackageCode && session.options.raiseOnTemplatedFloats && PyFloat_Check(found))
-      fail(error::kCompilation, "Not permitted to access floats as global values: \"" + text + "\"");
+    refuseFloat(found);
     return makeObject(found, path);
   }
   if (PyObject *found = PyDict_GetItemWithError(session.python.builtins.ptr(), name.ptr())) return makeObject(found);

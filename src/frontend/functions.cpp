@@ -28,19 +28,28 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
     named[name.c_str()] = standIn(value);
   }
   nb::object parameters = getAttribute(func.object, names().parameters);
-  const PathNode *path = session.reader.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters");
+  // A function without decorator has no parameters of ours at its path.
+  nb::object python = getAttribute(func.object, names().function);
+  bool isDecorated = !session.plainFunctions.contains({python.ptr(), false}) && !session.plainFunctions.contains({python.ptr(), true});
+  // What makes an object keeps the numbers that are known.
+  std::string called = readText(func.object, names().name);
+  bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
+  const PathNode *path = isDecorated ? session.reader.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters") : nullptr;
   nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
   std::vector<Value> values;
   for (nb::handle parameter : parameters) {
-    nb::object item = bound[values.size()];
+    nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
+    const PathNode *own = session.reader.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
+    if (isStructType(annotation))
+      session.reader.noteType(annotation, session.reader.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
     bool isGiven = session.python.isInstance(item, session.python.standIn);
     // A default is part of its func; one that is a func has globals of its own, which need a way to them.
     const PathNode *place = session.python.isInstance(item, session.python.func)
-                                ? session.reader.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()))
+                                ? session.reader.getStep(own, artifact::PathStep::Kind::Attribute, "default")
                                 : nullptr;
-    place = session.reader.getStep(place, artifact::PathStep::Kind::Attribute, "default");
-    values.push_back(
-        passArgument(parameter, isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place)));
+    const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place);
+    bool isKept = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
+    values.push_back(isKept ? value : passArgument(parameter, value));
   }
   return values;
 }
@@ -84,11 +93,11 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
   if (kind == "matrix") {
     mlir::Value given = canEmit(value) || value.is(Kind::Sequence) ? emit(value) : mlir::Value();
     auto type = given ? dyn_cast<VectorType>(given.getType()) : VectorType();
-    if (!type) fail(error::kType, "Argument " + name + " is expected to be a Matrix, but got " + describe(value));
+    if (!type) fail(error::kArgumentType, "Argument " + name + " is expected to be a Matrix, but got " + describe(value));
     auto check = [&](const char *what, const nb::object &wanted, int64_t got) {
       if (!wanted.is_none() && nb::cast<int64_t>(wanted) != got)
-        fail(error::kType, "Argument " + name + " is expected to be a Matrix with " + what + " " + toText(nb::str(wanted)) + ", but got " +
-                               std::to_string(got));
+        fail(error::kArgumentType, "Argument " + name + " is expected to be a Matrix with " + what + " " + toText(nb::str(wanted)) +
+                                       ", but got " + std::to_string(got));
     };
     check("ndim", getAttribute(annotation, names().ndim), type.getRank());
     check("n", getAttribute(annotation, names().n), type.getDimSize(0));
@@ -155,7 +164,12 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     for (const nb::object &name : value.aggregate->names) note('k', name.ptr());
     if (value.aggregate->structType) note('t', value.aggregate->structType.ptr());
     if (value.is(Kind::Method)) note('m', value.object.ptr());
+    // An object may be a member of its own.
+    if (++session.flattenDepth > 64)
+      fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
+    if (value.is(Kind::Instance)) note('O', value.object.ptr());
     for (const Value &item : value.aggregate->items) flatten(item, operands, key);
+    --session.flattenDepth;
     return;
   }
 }
@@ -179,6 +193,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
   case Kind::Components: return makeComputed(next());
   default: {
     Value result = mapItems(shape, [&](const Value &item) { return rebuild(item, next, byReference); });
+    if (result.is(Kind::Instance)) result.aggregate->home = nullptr; // members that are added here would be lost
     result.isStatic = shape.isStatic;
     result.object = shape.object;
     result.path = shape.path;
@@ -196,19 +211,21 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   nb::object python = getAttribute(func.object, names().function);
   // The func's own function, known under the path of the func: globals are those of the function.
   nb::object source = getAttribute(func.object, names().source);
-  Callee callee{func.object, makeObject(python, func.path ? func.path : session.reader.getFunctionRoot(python, nullptr)),
-                source.is_none() ? session.python.getSource(python) : source};
+  Callee callee{func.object, makeObject(python, func.path), source.is_none() ? session.python.getSource(python) : source};
   // Behind a method of matrices there may be a function of the package, which is part of every key.
-  if (!callee.function.path && !session.python.isOfPackage(func.object)) session.reader.refuseCache();
+  if (!session.reader.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.reader.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
   if (nb::cast<bool>(getAttribute(func.object, names().requires_top_level)) && !isTopLevel())
     fail(error::kSyntax,
          "`" + readText(func.object, names().__name__) + "` is decorated with requires_top_level=True and must be called at the top level");
-  bool isInlined = isTopLevel() && !nb::cast<bool>(getAttribute(func.object, names().is_real_function)) &&
-                   FunctionBuilder(session, callee.source, callee.function, this).holdsTasks();
-  Value result = isInlined ? inlineCall(callee, values) : callInstance(callee, values);
+  bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
+  bool hasTasks = isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, this).holdsTasks();
+  // Objects are the caller's own in the callee, which may give them members.
+  bool isInlined = hasTasks || (!isReal && llvm::any_of(values, holdsInstance) &&
+                                FunctionBuilder(session, callee.source, callee.function, this).returnsAtEnd());
+  Value result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
   --session.callDepth;
   return result;
 }
@@ -222,18 +239,23 @@ bool FunctionBuilder::isSuperCall(nb::handle at) {
 Value FunctionBuilder::superAttribute(nb::handle name) {
   std::vector<nb::object> parameters = listParameterNames();
   Binding *self = parameters.empty() ? nullptr : scopes.find(parameters[0].ptr());
-  if (!self || !self->value.isObject()) fail(error::kSyntax, "super() stands in methods of classes only");
+  bool isInstance = self && self->value.is(Kind::Instance);
+  if (!self || (!isInstance && !self->value.isObject())) fail(error::kSyntax, "super() stands in methods of classes only");
   Value owner = lookUpGlobal(names().__class__);
-  const PathNode *type = session.reader.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
+  nb::handle own = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
+  const PathNode *type =
+      isInstance ? self->value.path : session.reader.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
   const PathNode *classes = session.reader.getStep(type, artifact::PathStep::Kind::Attribute, "__mro__");
   bool isPast = false;
   int64_t position = 0;
-  for (nb::handle candidate : getAttribute(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr()))), names().__mro__)) {
+  for (nb::handle candidate : getAttribute(own, names().__mro__)) {
     const PathNode *path = session.reader.getStep(classes, artifact::PathStep::Kind::Item, "", position++);
     nb::object members = getAttribute(candidate, names().__dict__);
     if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
       nb::object found = members[name];
-      Value method = session.python.isInstance(found, session.python.func) ? makeMethod(self->value, found) : makeObject(found);
+      bool isMethod =
+          session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+      Value method = isMethod ? makeMethod(self->value, found) : makeObject(found);
       method.path = session.reader.getStep(path, artifact::PathStep::Kind::Attribute, toText(name));
       session.reader.read(method.path, found);
       return method;
@@ -265,11 +287,14 @@ void FunctionBuilder::emitBody(const std::vector<Value> &values) {
   visitBody(getAttribute(tree, names().body));
 }
 
-Value FunctionBuilder::inlineCall(const Callee &callee, const std::vector<Value> &values) {
+Value FunctionBuilder::inlineCall(const Callee &callee, const std::vector<Value> &values, bool hasTasks) {
   FunctionBuilder inner(session, callee.source, callee.function, this);
   inner.body = body;
   inner.isInlined = true;
-  inner.isKernelLevel = true;
+  inner.isKernelLevel = hasTasks;
+  inner.isPartOfKernel = isKernelLevel || isPartOfKernel;
+  inner.isInsideParallel = isInsideParallel;
+  inner.stopped = stopped;
   inner.resultTypes = getAttribute(callee.func, names().results);
   inner.builder.restoreInsertionPoint(builder.saveInsertionPoint());
   inner.emitBody(values);
@@ -289,12 +314,14 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
     if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
+  bool isMaker = functionName == "__init__" || functionName == "__post_init__"; // its numbers stay known if they can
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
     bool isAssigned = uses->lookup(name.ptr()).count != 0;
     if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = load(value);
     if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value))) value = declare(value, false);
+    if (isMaker && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = declare(value, false);
     if (!value.isTyped() && !value.is(Kind::Struct)) binding.kind = Binding::Kind::Static;
     binding.value = value;
     scopes.bind(name.ptr(), std::move(binding));
@@ -348,7 +375,9 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
   }
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
-  return rebuild(instance.result, [&] { return call.getResult(position++); }, false);
+  Value result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);
+  settleInstances(result);
+  return result;
 }
 
 Value FunctionBuilder::shapeOf(nb::handle annotation) {
@@ -376,6 +405,21 @@ Type FunctionBuilder::findCommonType(Type first, Type second) {
   return fits ? ir::withScalar(first, promote(first, second)) : Type();
 }
 
+/// Whether two returned values differ in what is known at run time only.
+static bool isSameShape(const Value &first, const Value &second) {
+  if (first.isTyped() || second.isTyped()) return first.isTyped() && second.isTyped();
+  if (first.kind != second.kind) return false;
+  if (first.is(Kind::Object) || first.is(Kind::Tensor))
+    return first.object.is(second.object) || (PyUnicode_Check(first.object.ptr()) && first.object.equal(second.object));
+  if (first.is(Kind::Instance) && !first.object.is(second.object)) return false;
+  if (!first.aggregate || !second.aggregate) return first.aggregate == second.aggregate;
+  auto sameItems = [](const auto &pair) { return isSameShape(std::get<0>(pair), std::get<1>(pair)); };
+  auto sameNames = [](const auto &pair) { return std::get<0>(pair).equal(std::get<1>(pair)); };
+  const Aggregate &one = *first.aggregate, &other = *second.aggregate;
+  return one.items.size() == other.items.size() && one.names.size() == other.names.size() &&
+         llvm::all_of(llvm::zip(one.names, other.names), sameNames) && llvm::all_of(llvm::zip(one.items, other.items), sameItems);
+}
+
 Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
   At here(*this, tree);
   auto reject = [&](const llvm::Twine &why) { fail(error::kReturnType, "the returns of '" + functionName + "' give " + why); };
@@ -386,7 +430,8 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
   if (!returns.empty()) llvm::append_range(types, returns[0].first.getValues().getTypes());
   for (auto &[at, value] : llvm::drop_begin(returns, returns.empty() ? 0 : 1)) {
     if (at.getValues().size() != types.size() || value.kind != shape.kind) reject("values of different shapes");
-    if (value.isObject() && !value.object.is(shape.object)) reject("different compile-time objects");
+    if (value.isObject() && !isSameShape(value, shape)) reject("different compile-time objects");
+    if (!isSameShape(value, shape)) reject("values that differ in what is known while compiling");
     for (auto [type, operand] : llvm::zip(types, at.getValues())) {
       Type common = findCommonType(type, operand.getType());
       if (!common) reject("'" + ir::describe(type) + "' and '" + ir::describe(operand.getType()) + "'");

@@ -556,7 +556,15 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
   if (!isTopLevel() || isInsideParallel)
     fail(error::kSyntax, kName + " must be at the kernel top level or directly in the body of another " + kName);
   if (sections == Sections::Inside) fail(error::kSyntax, kName + " cannot appear inside a qd.graph.parallel() section");
-  Arguments arguments = visitArguments(call);
+  Arguments arguments;
+  try {
+    arguments = visitArguments(call);
+  } catch (CompileError &error) {
+    Diagnostic &found = error.diagnostic;
+    bool isMissing = found.className == error::kName || found.className == error::kAttribute;
+    if (!isMissing) throw;
+    fail(error::kSyntax, kName + ": the flag does not resolve to an ndarray kernel parameter: " + found.message);
+  }
   Value flag = bind(kName.drop_back(2), arguments, "flag")[0];
   if (!isTensor(flag))
     fail(error::kSyntax,

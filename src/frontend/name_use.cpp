@@ -88,6 +88,8 @@ bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
   return false;
 }
 
+bool FunctionBuilder::returnsAtEnd() { return !returnsEarly(getAttribute(tree, names().body), false); }
+
 bool FunctionBuilder::holdsTasks() {
   nb::object statements = getAttribute(tree, names().body);
   return mayHoldTasks(statements) && !returnsEarly(statements, false);
@@ -147,9 +149,9 @@ void FunctionBuilder::collectAssignments() {
   };
   auto takesReferences = [&](nb::handle callee) {
     nb::object found = resolveCallee(callee);
-    if (!found || session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass))
-      return true;
-    return llvm::StringRef(builtinName(found)).starts_with("atomic");
+    if (!found) return true;
+    if (std::string builtin = builtinName(found); !builtin.empty()) return llvm::StringRef(builtin).starts_with("atomic");
+    return !PyType_Check(found.ptr()) && !PyCFunction_Check(found.ptr()) && !session.python.isInstance(found, session.python.structType);
   };
   std::vector<nb::object> pending{tree};
   while (!pending.empty()) {

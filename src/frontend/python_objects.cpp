@@ -13,6 +13,7 @@ PythonObjects::PythonObjects() {
   QD_NAMES(X)
 #undef X
   names.default_ = nb::steal(PyUnicode_InternFromString("default"));
+  names.func_ = nb::steal(PyUnicode_InternFromString("__func__"));
   nb::object ast = nb::module_::import_("ast");
 #define X(name)                                                                                                                            \
   if (nb::object type = findAttribute(ast, nb::str(#name))) nodeKinds[type.ptr()] = NodeKind::name;
@@ -39,6 +40,9 @@ PythonObjects::PythonObjects() {
   moduleClass = nb::module_::import_("types").attr("ModuleType");
   functionClass = nb::module_::import_("types").attr("FunctionType");
   methodClass = nb::module_::import_("types").attr("MethodType");
+  partialClass = nb::module_::import_("functools").attr("partial");
+  operandClass = findMember("quadrants._operands", "Operand");
+  asFunc = findMember("quadrants._func", "as_func");
   numpyGeneric = findMember("numpy", "generic");
   numpyArray = findMember("numpy", "ndarray");
   mayOverlap = findMember("quadrants._runtime", "may_overlap");

@@ -28,7 +28,7 @@ namespace nb = nanobind;
   X(is_async) X(is_graph) X(is_real_function) X(item) X(items) X(iter) X(key) X(keys) X(keywords) X(kind) X(left) X(lineno) X(kwonlyargs) X(lines) X(lower) X(m)     \
   X(members) X(methods) X(msg) X(n) X(name) X(names) X(ndim) X(op) X(operand) X(operators) X(ops) X(optional) X(orelse) X(parameters) X(posonlyargs)      \
   X(requires_top_level) X(results) X(right) X(shape) X(slice) X(source) X(start) X(statics) X(step) X(stop) X(struct_methods) X(target) X(targets) X(test) X(tree) X(type) X(upper)   \
-  X(value) X(values) X(__closure__) X(__code__) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
+  X(value) X(values) X(__call__) X(__closure__) X(__code__) X(__defaults__) X(func_) X(__init__) X(__kwdefaults__) X(__self__) X(__wrapped__) X(_fields) X(__dataclass_fields__) X(__globals__) X(__class__) X(__dict__) X(__module__) X(__mro__) X(__name__) X(co_freevars) X(_array) X(_box)  \
   X(_data_oriented) X(_qd_builtin) X(_qd_layout) X(_qd_struct_type) X(_qd_template_primitives) X(_type) X(r) X(is_tile)
 
 /// Kinds of syntax nodes, named as in Python's ast.
@@ -66,8 +66,9 @@ struct PythonObjects {
 
   // Classes of the package; null where it lacks one.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
-      snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, numpyGeneric, numpyArray, rangeClass,
-      mayOverlap, listShared, plainClasses, bufferView, standIn, bind, getSource, findDtype, localFunc, freeNames;
+      snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, partialClass, operandClass, asFunc,
+      numpyGeneric, numpyArray, rangeClass, mayOverlap, listShared, plainClasses, bufferView, standIn, bind, getSource, findDtype,
+      localFunc, freeNames;
   nb::dict builtins;
 
   bool isInstance(nb::handle object, const nb::object &type) const;

@@ -52,6 +52,7 @@ void Reader::depend(const PathNode *path, Dependency::Kind kind) {
 
 void Reader::read(const PathNode *path, nb::handle object) {
   if (!path || python.isTensor(object)) return;
+  if (python.isInstance(object, python.structType)) noteType(object, path);
   bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
                       python.isInstance(object, python.moduleClass) || PyType_Check(object.ptr());
   if (isOfLanguage || python.isPlainData(object)) return depend(path, Dependency::Kind::Value);
@@ -70,6 +71,20 @@ const PathNode *Reader::getFunctionRoot(nb::handle function, const PathNode *pat
 
 const PathNode *Reader::getCellRoot(nb::handle cell, const PathNode *path) {
   return path ? cellRoots.try_emplace(cell.ptr(), path).first->second : cellRoots.lookup(cell.ptr());
+}
+
+void Reader::noteType(nb::handle structType, const PathNode *path, bool isClass) {
+  if (!path || !typePaths.try_emplace(structType.ptr(), path, isClass).second) return;
+  if (isClass) return;
+  const PathNode *members = getStep(path, PathStep::Kind::Attribute, "members");
+  for (auto [name, member] : nb::borrow<nb::dict>(getAttribute(structType, python.names.members)))
+    if (python.isInstance(member, python.structType)) noteType(member, getStep(members, PathStep::Kind::Item, toText(name)));
+}
+
+const PathNode *Reader::getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name) {
+  auto [path, isClass] = typePaths.lookup(structType.ptr());
+  if (isClass) return getStep(path, PathStep::Kind::Attribute, name);
+  return getStep(getStep(path, PathStep::Kind::Attribute, kind), PathStep::Kind::Item, name);
 }
 
 uint32_t Reader::place(Input input, uint32_t bytes) {

@@ -35,6 +35,12 @@ public:
   /// The path under which a closure's variable is known: functions defined side by side share it.
   const PathNode *getCellRoot(nb::handle cell, const PathNode *path);
 
+  /// Remembers where a struct type, and the types of its members, are found: their methods have globals and closures of their own.
+  /// `isClass`: the path leads to the dataclass that the type stands for.
+  void noteType(nb::handle structType, const PathNode *path, bool isClass = false);
+  /// The path of a function among the `kind` ("methods" or "statics") of a struct type; null when nobody knows where the type came from.
+  const PathNode *getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name);
+
   /// Number of the input of a value of this type read from `path` at each launch.
   uint32_t addValue(const PathNode *path, mlir::Type type);
   /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
@@ -81,6 +87,7 @@ private:
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<Container> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;
+  llvm::DenseMap<PyObject *, std::pair<const PathNode *, bool>> typePaths; ///< struct types; true: the path is that of the class
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };
 

@@ -106,8 +106,8 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   if (name.empty()) name = Py_TYPE(cause.get())->tp_name;
   const char *className = error::kCompilation;
   if (llvm::StringRef(name).starts_with("Quadrants")) {
-    static const char *const kKnown[] = {error::kSyntax,    error::kType,    error::kName,      error::kIndex,
-                                         error::kAttribute, error::kRuntime, error::kReturnType};
+    static const char *const kKnown[] = {error::kSyntax,    error::kType,    error::kName,       error::kIndex,
+                                         error::kAttribute, error::kRuntime, error::kReturnType, error::kArgumentType};
     for (const char *known : kKnown) className = name == known ? known : className;
     failBecause(className, text, cause);
   }

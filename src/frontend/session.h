@@ -5,6 +5,7 @@
 #include "frontend/reader.h"
 #include "frontend/values.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@ class FunctionBuilder;
 namespace error {
 inline constexpr const char *kSyntax = "QuadrantsSyntaxError";
 inline constexpr const char *kType = "QuadrantsTypeError";
+inline constexpr const char *kArgumentType = "QuadrantsArgumentTypeError";
 inline constexpr const char *kName = "QuadrantsNameError";
 inline constexpr const char *kIndex = "QuadrantsIndexError";
 inline constexpr const char *kAttribute = "QuadrantsAttributeError";
@@ -109,11 +111,12 @@ public:
   std::unordered_map<std::string, Instance> instances;
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
-  unsigned callDepth = 0;
+  unsigned callDepth = 0, flattenDepth = 0;
   std::vector<ir::AssertOp> unchecked;                           ///< of assertions that are evaluated for their effects only
   bool isOver = false;                                           ///< the mistake on its way is the last one
   llvm::DenseMap<PyObject *, std::shared_ptr<NameUse>> nameUses; ///< by function tree
-  llvm::DenseMap<PyObject *, nb::object> plainFunctions;         ///< Python functions called as funcs, wrapped
+  /// Python functions called as funcs, or as real funcs, wrapped; None for those that run in Python.
+  std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
   llvm::StringMap<unsigned> symbolCounts;
   std::set<std::string> notes;
 

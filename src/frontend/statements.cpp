@@ -38,6 +38,7 @@ void FunctionBuilder::visitRecovering(nb::handle statement) {
     nextLoop = {};
     terminated = false;
     session.callDepth = calls;
+    session.flattenDepth = 0;
     for (auto instance = session.instances.begin(); instance != session.instances.end();)
       instance = instance->second.isInProgress ? session.instances.erase(instance) : std::next(instance);
     builder.restoreInsertionPoint(place);
@@ -220,23 +221,34 @@ void FunctionBuilder::emitIf(mlir::Value condition, const std::function<void()> 
 }
 
 void FunctionBuilder::visitReturn(nb::handle at) {
-  if (isInsideParallel) fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
+  if (isInsideParallel && (!isInlined || isKernelLevel))
+    fail(error::kSyntax, "Return inside non-static if/for is not supported in parallel loops");
   if (repeatDepth) fail(error::kSyntax, "Return inside qd.graph.do_while() is not supported");
   if (isInlined && runtimeDepth != 0)
-    fail(error::kSyntax, "Return inside non-static if/for is not supported in a function with loops that run in parallel");
+    fail(error::kSyntax, llvm::Twine("Return inside non-static if/for is not supported in a function ") +
+                             (isKernelLevel ? "with loops that run in parallel" : "that makes the members of an object"));
   nb::object expression = getAttribute(at, names().value);
   Value value = expression.is_none() ? makeObject(nb::none()) : visit(expression);
   if (isInKernel() && resultTypes.is_none() && !value.isNone())
     fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   At here(*this, expression.is_none() ? nb::borrow(at) : expression);
   // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
-  bool isNumber = value.isObject() && session.python.isNumber(value.object) && uses->lookup(tree.ptr()).count > 1;
+  std::function<Value(const Value &)> typed = [&](const Value &part) -> Value {
+    if (part.is(Kind::Sequence) || (part.is(Kind::Instance) && !isInlined)) {
+      Value made = mapItems(part, typed);
+      made.object = part.object;
+      made.path = part.path;
+      return made;
+    }
+    return part.isObject() && session.python.isNumber(part.object) ? makeComputed(emit(part)) : copy(part);
+  };
+  bool isOneOfSeveral = uses->lookup(tree.ptr()).count > 1;
   if (!resultTypes.is_none())
-    value = convertResults(value);
+    value = isReal || isInKernel() ? convertResults(value) : castResults(value);
   else if (isReal && !value.isNone())
     fail(error::kSyntax, "A function with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   else
-    value = isNumber ? makeComputed(emit(value)) : copy(value);
+    value = isOneOfSeveral ? typed(value) : copy(value);
   terminated = true;
   if (isInlined) {
     inlinedResult = value;

@@ -60,6 +60,8 @@ Value FunctionBuilder::convertMember(nb::handle type, const Value &value) {
     members.positional = value.aggregate->items;
   else if (findNamedItems(value))
     members.positional = {value};
+  else if (value.isTyped() || canEmit(value))
+    members.positional = {value}; // of its first member
   else
     fail(error::kType, "Argument " + describe(value) + " cannot be converted into required type " + toText(nb::repr(type)));
   return makeStruct(type, members);
@@ -67,7 +69,11 @@ Value FunctionBuilder::convertMember(nb::handle type, const Value &value) {
 
 Value FunctionBuilder::makeStruct(nb::handle structType, Arguments &arguments) {
   if (arguments.positional.size() == 1 && arguments.named.empty()) {
-    if (auto items = findNamedItems(arguments.positional[0])) {
+    nb::object members = getAttribute(structType, names().members);
+    auto items = findNamedItems(arguments.positional[0]);
+    bool isFirst = items && !items->empty() && nb::len(members) != 0 && isStructType(nb::object(nb::list(members.attr("values")())[0])) &&
+                   llvm::none_of(*items, [&](const auto &item) { return PyDict_Contains(members.ptr(), item.first.ptr()) == 1; });
+    if (items && !isFirst) {
       Arguments unpacked;
       for (auto &[name, item] : *items) unpacked.named.emplace_back(toText(name).str(), item);
       return makeStruct(structType, unpacked);
@@ -118,38 +124,20 @@ Value FunctionBuilder::makeAnonymousStruct(Arguments &arguments) {
 Value FunctionBuilder::makeDataclass(nb::handle type, const nb::object &valueType, Arguments &arguments) {
   Value result = makeAggregate(Kind::Struct, {});
   if (!valueType.is_none()) result.aggregate->structType = valueType;
-  nb::object fields = getAttribute(type, names().__dataclass_fields__);
-  nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type),
-             missing = nb::module_::import_("dataclasses").attr("MISSING");
-  std::vector<std::pair<std::string, Value>> named = std::move(arguments.named);
-  size_t position = 0;
-  for (auto [name, field] : nb::borrow<nb::dict>(fields)) {
-    auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
-    nb::object preset = getAttribute(field, names().default_);
-    Value value;
-    if (position < arguments.positional.size()) {
-      value = arguments.positional[position++];
-    } else if (found != named.end()) {
-      value = found->second;
-      named.erase(found);
-    } else if (!preset.is(missing)) {
-      value = fromPython(preset, nullptr);
-    } else {
-      fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
-    }
+  nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(type);
+  for (auto &[name, value] : bindFields(type, arguments)) {
     nb::object annotation = hints[name];
     bool isConverted = isStructType(annotation) || session.findValueType(annotation);
-    result.aggregate->names.push_back(nb::borrow(name));
+    result.aggregate->names.push_back(name);
     result.aggregate->items.push_back(isConverted ? convertMember(annotation, value) : copy(value));
   }
-  if (position < arguments.positional.size()) fail(error::kSyntax, "Too many arguments for " + toText(nb::repr(type)));
-  if (!named.empty()) fail(error::kSyntax, "Unexpected argument '" + named[0].first + "'.");
   return result;
 }
 
 Value FunctionBuilder::structOfObject(const Value &object) {
   nb::object type = findAttribute(object.object, names()._type);
   bool isTyped = type && !type.is_none();
+  if (isTyped) session.reader.noteType(type, session.reader.getStep(object.path, PathStep::Kind::Attribute, "_type"));
   nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
   Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
     Value item = makeObject(member, session.reader.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
@@ -178,7 +166,10 @@ Value FunctionBuilder::structElement(const Value &structField, llvm::function_re
     return session.python.isInstance(field, session.python.structField) ? structElement(member, element) : element(member);
   });
   nb::object type = findAttribute(structField.object, names().dtype);
-  if (type && isStructType(type)) result.aggregate->structType = type;
+  if (type && isStructType(type)) {
+    session.reader.noteType(type, session.reader.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
+    result.aggregate->structType = type;
+  }
   return result;
 }
 

@@ -79,7 +79,10 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
     if (!name || !PyUnicode_Check(name.ptr())) fail(error::kType, "a struct is indexed with the name of a member");
     return structAttribute(base, name);
   }
-  std::vector<Value> indices = visitIndices(index);
+  return subscriptValues(base, visitIndices(index), kindOf(index) == NodeKind::Tuple);
+}
+
+Value FunctionBuilder::subscriptValues(const Value &base, const std::vector<Value> &indices, bool isTuple) {
   if (isTensor(base)) return subscriptTensor(toTensor(base), indices);
   if (base.is(Kind::View)) return subscriptView(base, indices);
   if (base.isTyped()) return subscriptVector(base, indices);
@@ -91,7 +94,7 @@ Value FunctionBuilder::subscript(const Value &base, nb::handle index) {
   }
   if (base.isObject() && session.python.isInstance(base.object, session.python.matrix))
     return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
-  Value key = kindOf(index) == NodeKind::Tuple ? makeTuple(indices) : indices[0];
+  Value key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
   if (base.isObject()) return subscriptObject(base, key);
   fail(error::kType, "'" + describe(base) + "' cannot be indexed");
@@ -128,13 +131,15 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
     std::optional<int64_t> known = findInteger(indices[axis]);
     if (known && !type.getOrigin().empty()) {
       int64_t first = type.getFirst(int64_t(axis));
-      if (*known < first || (size != layout::kDynamic && *known - first >= size))
+      bool isOutside = *known < first || (size != layout::kDynamic && *known - first >= size);
+      if (isOutside && !session.options.checksBounds) // checks find it where the code runs, if it runs
         fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.reader.getInput(tensor.input).name +
                                 ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
                                 (size == layout::kDynamic ? "" : " and end before " + std::to_string(first + size)));
     } else if (known && size != layout::kDynamic) {
       std::string extent = ", whose extent along axis " + std::to_string(axis) + " is " + std::to_string(size);
-      int64_t wrapped = wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);
+      bool isChecked = session.options.checksBounds && (*known < -size || *known >= size);
+      int64_t wrapped = isChecked ? *known : wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);
       operands.push_back(constant(wrapped, wrapped <= INT32_MAX ? session.types.i32 : session.types.i64));
       continue;
     }

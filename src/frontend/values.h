@@ -25,8 +25,9 @@ struct Value {
     Sequence,   ///< a list or tuple of values
     Dictionary,
     Struct,
-    Method, ///< items[0].name, to be called; or a func with its self
-    Range   ///< range or ndrange with bounds that are known at run time
+    Instance, ///< an object of a class of the user's that is made here: its members; `object` is the class, `path` that of the class
+    Method,   ///< items[0].name, to be called; or a func with its self
+    Range     ///< range or ndrange with bounds that are known at run time
   };
   /// What numbers among the members of an object are: the outermost object of a data_oriented class says it for all that it reaches.
   enum class Members : uint8_t { Unsaid, Baked, ReadAtLaunch };
@@ -57,11 +58,11 @@ struct Value {
 /// The parts of a value that has parts.
 struct Aggregate {
   std::vector<Value> items;
-  std::vector<nb::object> names; ///< Struct, Dictionary: interned member names or keys
-  nb::object structType;         ///< Struct: its StructType, if it has one
+  std::vector<nb::object> names; ///< Struct, Instance, Dictionary, named tuple: interned member names or keys
+  nb::object structType;         ///< Struct: its StructType, if it has one. Sequence: the class of a named tuple
   bool isTuple = false;
   bool isUnpacked = false;          ///< Sequence: places of a struct, which are stored to
-  mlir::Block *home = nullptr;      ///< Sequence, Dictionary: the block that named it; it grows and shrinks there only
+  mlir::Block *home = nullptr;      ///< Sequence, Dictionary, Instance: the block that named it; it grows and shrinks there only
   std::vector<int32_t> components;  ///< Components: which ones of items[0], row by row
   std::vector<Value> rowOf;         ///< Components: of a row, the matrix and the index
   std::vector<int32_t> axes;        ///< Range: order of the loops, outermost first; empty: as written

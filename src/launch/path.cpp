@@ -53,6 +53,8 @@ PyObject *getFunction(PyObject *object) {
 static Ref unbind(Ref object, PyObject *owner) {
   static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
+  bool isOther = PyMethod_Check(object.get()) && PyMethod_GET_SELF(object.get()) != owner && !PyType_Check(PyMethod_GET_SELF(object.get()));
+  if (isOther) return object;
   if (PyObject *bound = findBound(object.get())) return Ref::borrow(bound);
   if (Py_TYPE(object.get()) != boundFunc || Ref::adopt(PyObject_GetAttr(object.get(), instance)).get() != owner) return object;
   return Ref::adopt(PyObject_GetAttr(object.get(), func));

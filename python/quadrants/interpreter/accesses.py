@@ -15,7 +15,7 @@ import numpy as np
 from quadrants import _indices
 from quadrants._errors import QuadrantsTypeError
 
-from . import hosts, meanings, scalars, values
+from . import hosts, meanings, objects, scalars, values
 from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
@@ -41,6 +41,7 @@ class Accesses:
         self.tensors: dict[int, tuple[Any, Tensor]] = {}
         self.outside: dict[int, tuple[Any, Any]] = {}  # lists and dicts from outside, and what they are in kernels
         self.owners: dict[int, tuple[Any, str]] = {}  # objects, and what numbers among their members are
+        self.made: dict[int, Any] = {}  # objects of the user's classes that the kernel has made
 
     def skips_assertions(self) -> bool:
         """Whether `assert` has no effect."""
@@ -91,6 +92,10 @@ class Accesses:
                 return hosts.bind(base.methods[name], base)
             components = (f"_{name}{k}" for k in range(len(base.members)))  # of an unpacked vector these are members
             return tuple(base.members[part] for part in components if part in base.members)
+        if id(base) in self.made:
+            return objects.member(self, base, name)
+        if isinstance(base, tuple) and name in getattr(base, "_fields", ()):
+            return self.element(base, base._fields.index(name))
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if name == "_offset" and tensor is not None:
             return tuple(tensor.origin or (0,) * len(tensor.shape))

@@ -22,7 +22,7 @@ from quadrants._container import ContainerMethods
 from quadrants._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from quadrants._struct import value_type_of
 
-from . import hosts, meanings, scalars, values
+from . import hosts, meanings, objects, scalars, values
 from .loops import Loops
 from .scalars import PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
@@ -183,6 +183,14 @@ class Evaluator(Loops):
         """`base[index] op= value`, `base.name op= value`."""
         self.write(place, self._augmented(op, self.read_for_update(place), value, shared=True))
 
+    def augment_member(self, op: str, base: Any, name: str, value: Any) -> None:
+        """`base.name op= value`."""
+        place = self.member(base, name)
+        if id(base) in self.made and not is_runtime(place):
+            objects.set_member(self, base, name, self.binary(op, place, value))
+        else:
+            self.augment_place(op, place, value)
+
     def item(self, base: Any, index: Any) -> Any:
         """An item of a list or dict that is assigned: of a number a value of the run time."""
         value = base[index]
@@ -212,6 +220,8 @@ class Evaluator(Loops):
 
     def store_member(self, value: Any, base: Any, name: str) -> None:
         """`base.name = value`; `v.xy = value`."""
+        if id(base) in self.made:
+            return objects.set_member(self, base, name, value)
         self.write(self.member(base, name), value)
 
     def unpack(self, value: Any, count: int, starred: int | None) -> list[Any]:
@@ -231,7 +241,8 @@ class Evaluator(Loops):
     def returned(self, value: Any, keeps_numbers: bool) -> Any:
         """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
         if isinstance(value, (tuple, list)):
-            return type(value)(self.returned(item, keeps_numbers) for item in value)
+            items = [self.returned(item, keeps_numbers) for item in value]
+            return value._make(items) if hasattr(value, "_make") else type(value)(items)  # type: ignore[union-attr]
         return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:
@@ -266,6 +277,8 @@ class Evaluator(Loops):
             return function(*placed, **{key: value if key in references else read(value) for key, value in keywords.items()})
         if name is None and hosts.is_func(function):
             return hosts.call_func(self, function, arguments, keywords)
+        if id(function) in self.made:
+            return self.call(objects.member(self, function, "__call__"), *arguments, **keywords)
         if name is None and isinstance(getattr(function, "__self__", None), ContainerMethods) and function.__name__ == "fill":
             return hosts.call_func(self, hosts.bind(_indices.fill, function.__self__), arguments, keywords)
         if name is not None and name.startswith("atomic_"):
@@ -283,6 +296,10 @@ class Evaluator(Loops):
             return hosts.construct(function, arguments, keywords)
         if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:
             return hosts.construct_dataclass(function, kind, arguments, keywords)
+        if objects.decorates(function):
+            return objects.declare_func(*arguments)
+        if objects.is_instance_class(function, arguments, keywords):
+            return objects.construct(self, function, arguments, keywords)
         if function in _ABOUT_OBJECTS:
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
@@ -290,6 +307,8 @@ class Evaluator(Loops):
             return meaning(self, *arguments, **keywords)
         if hosts.is_func(own := inspect.getattr_static(type(function), "__call__", None)):
             return hosts.call_func(self, hosts.bind(own, function), arguments, keywords)
+        if (result := objects.call_wrapped(self, function, arguments, keywords)) is not None:
+            return result[0]
         return meanings.call_plain(self, function, arguments, keywords)
 
     def percent(self, text: str, value: Any) -> str:
@@ -326,7 +345,8 @@ def _type_key(value: Any) -> Any:
 
 def _unify_results(result: Any, other: Any) -> Any:
     if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
-        return tuple(map(_unify_results, result, other))
+        items = tuple(map(_unify_results, result, other))
+        return result._make(items) if hasattr(result, "_make") else items
     return result if result is None or other is None else _unify(result, other)
 
 

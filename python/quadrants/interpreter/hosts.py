@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import operator
@@ -101,9 +102,9 @@ def with_plain_numbers(value: Any) -> Any:
     """A list, tuple or dict from outside, with Python's numbers for NumPy's; itself where it has none."""
     if isinstance(value, np.generic):
         return value.item()
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple) or hasattr(value, "_make"):
         items = [with_plain_numbers(item) for item in value]
-        return value if all(map(operator.is_, items, value)) else type(value)(items)
+        return value if all(map(operator.is_, items, value)) else value._make(items) if hasattr(value, "_make") else type(value)(items)
     if type(value) is dict:
         made = {key: with_plain_numbers(item) for key, item in value.items()}
         return value if all(made[key] is value[key] for key in value) else made
@@ -197,13 +198,32 @@ def zero(kind: Any) -> Any:
 
 
 def struct_of(kind: Any, positional: tuple[Any, ...], named: Any) -> StructValue:
-    """A struct value: members by position, then by name; the rest is zero."""
-    given = {**kind.defaults, **dict(zip(kind.members, positional, strict=False)), **dict(named)}
+    """A struct value: members by position, then by name; the rest is zero. A struct or dict alone gives members by name, if it has such."""
+    members = kind.members
+    if len(positional) == 1 and not named and (entries := _entries(positional[0])) is not None:
+        is_first = entries and isinstance(next(iter(members.values()), None), StructType) and not set(entries) & set(members)
+        positional, named = (positional, {}) if is_first else ((), entries)
+    given = {**kind.defaults, **dict(zip(members, positional, strict=False)), **dict(named)}
     result = zero(kind)
-    for name, value in given.items():
-        value = constant(value)
-        write(result.members[name], convert(value, kind.members[name]) if dataclasses.is_dataclass(value) else value)
+    for name, element in members.items():
+        if isinstance(element, StructType):
+            value = given.get(name, {})
+            items = value if isinstance(value, (list, tuple)) else (value,)
+            result.members[name] = struct_of(element, tuple(items), {})
+        elif name in given:
+            value = constant(given[name])
+            write(result.members[name], convert(value, element) if dataclasses.is_dataclass(value) else value)
     return result
+
+
+def _entries(value: Any) -> dict[str, Any] | None:
+    """Members of a struct, dict or dataclass; None for other values."""
+    value = constant(value)
+    if isinstance(value, StructValue):
+        return value.members
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: member(value, field.name) for field in dataclasses.fields(value)}
+    return value if isinstance(value, dict) else None
 
 
 def construct(kind: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -238,9 +258,11 @@ def is_func(value: Any) -> bool:
 
 
 def as_func(function: Any) -> Any:
-    """A function of Python as if it were decorated with `@qd.func`."""
+    """A function of Python as if it were decorated with `@qd.func`; None where Python has to run it."""
+    if isinstance(function, _func.Func):
+        return function
     if function not in _as_funcs:
-        _as_funcs[function] = _func.Func(function)
+        _as_funcs[function] = _func.as_func(function)
     return _as_funcs[function]
 
 
@@ -265,6 +287,9 @@ def by_reference(callee: Any) -> Any:
         return lambda position: position == 0 and name.startswith("atomic_")
     if (references := getattr(callee, "_qd_references", None)) is not None:  # a function inside the kernel
         return references.__contains__
+    if isinstance(callee, functools.partial):
+        inner = by_reference(callee.func)
+        return lambda key: inner(key + len(callee.args) if isinstance(key, int) else key)
     if not is_func(callee):
         return lambda _: False
     func, bound = parts_of(callee)
@@ -289,14 +314,18 @@ def call_func(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords:
     given: Any = (*bound, *arguments)
     if keywords or len(given) != len(func.parameters) or any(parameter.is_named for parameter in func.parameters):
         given = _parameters.bind(func.parameters, given, keywords)
-    given = [passed(evaluator, parameter, value) for parameter, value in zip(func.parameters, given, strict=False)]
+    keeps_numbers = func.__name__ in ("__init__", "__post_init__")  # what makes an object
+    given = [
+        value if keeps_numbers and parameter.annotation is None and not values.is_runtime(value) else passed(evaluator, parameter, value)
+        for parameter, value in zip(func.parameters, given, strict=False)
+    ]
     if evaluator.dry and func.is_real_function:  # a recursion whose end is not computed would not end
         return _zero_result(func)
     result = executable(func.function, func.parameters, "value", evaluator)(*given)
     if result is None and func.results is not None:  # it has ended without a return
         return _zero_result(func)
     if func.results is not None:
-        return converted_result(result, func.results)
+        return converted_result(result, func.results) if func.is_real_function else cast_result(result, func.results)
     visit_returns = executable(func.function, func.parameters, "value", evaluator, "returns")
     return evaluator.common_result(result, visit_returns, given) if visit_returns else result
 
@@ -323,6 +352,20 @@ def converted_result(value: Any, results: list[Any]) -> Any:
     if len(results) == 1 and not isinstance(value, tuple):
         return convert(values.as_vector(value), results[0])
     return tuple(convert(values.as_vector(item), kind) for item, kind in zip(value, results, strict=True))
+
+
+def cast_result(value: Any, results: list[Any]) -> Any:
+    """What an inlined func returns: numbers have the annotated types, whatever the shape is."""
+    kind = results[0]
+    if len(results) > 1 or isinstance(kind, StructType) or value is None:
+        return converted_result(value, results)
+    if isinstance(value, tuple) and not isinstance(kind, _types.MatrixType) and len(value) > 1:
+        items = [cast_result(item, results) for item in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items)
+    value = values.as_vector(value)
+    is_fitting = not isinstance(kind, _types.MatrixType) or (isinstance(value, Vec) and value.data.shape == kind.shape)
+    wanted = kind if is_fitting else kind.dtype
+    return value if wanted is None else convert(value, wanted)
 
 
 # arguments and results

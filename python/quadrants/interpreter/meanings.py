@@ -20,7 +20,7 @@ from quadrants._ndrange import GroupedNDRange
 from quadrants._operators import ATOMICS, OPERATORS
 from quadrants._snode import SNode
 
-from . import hosts, scalars, values
+from . import hosts, objects, scalars, values
 from .scalars import I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, unary
 
@@ -213,9 +213,19 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     if name in CLASS_METHODS and function is getattr(Matrix, name):
         return CLASS_METHODS[name](*arguments, **keywords)
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")  # of the kernel itself
-    if isinstance(function, FunctionType) and not is_local and any(map(is_runtime, (*arguments, *keywords.values()))):
-        return hosts.call_func(evaluator, hosts.as_func(function), arguments, keywords)
-    return hosts.constant(function(*arguments, **keywords))
+    is_known = is_local or all(objects.is_known(evaluator, value) for value in (*arguments, *keywords.values()))
+    is_of_list = isinstance(getattr(function, "__self__", None), (list, dict, tuple))  # which keeps values of any kind
+    if is_known or is_of_list or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
+        return hosts.constant(function(*arguments, **keywords))
+    if all(objects.is_known(evaluator, value, with_funcs=True) for value in (*arguments, *keywords.values())):
+        try:
+            return hosts.constant(function(*arguments, **keywords))
+        except QuadrantsAssertionError as error:
+            if not objects.calls_func(error):
+                raise
+    if isinstance(function, FunctionType):
+        return objects.call_plain(evaluator, function, arguments, keywords)
+    return objects.call_with_operands(evaluator, function, arguments, keywords)
 
 
 class _Shown:

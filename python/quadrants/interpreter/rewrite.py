@@ -80,6 +80,9 @@ class Rewriter(ExpressionRewriter):
         if isinstance(node.target, ast.Subscript):
             item = (self.visit_place(node.target.value), self.index(node.target.slice))
             return [self.statement("augment_item", op, *item, self.visit(node.value), at=node)]
+        if isinstance(node.target, ast.Attribute) and self.resolve(node.target) is MISSING:
+            place_of = (self.visit_place(node.target.value), literal(node.target.attr))
+            return [self.statement("augment_member", op, *place_of, self.visit(node.value), at=node)]
         return [self.statement("augment_place", op, self.visit_place(node.target), self.visit(node.value), at=node)]
 
     def visit_Delete(self, node: ast.Delete) -> ast.stmt:

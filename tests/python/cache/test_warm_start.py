@@ -199,3 +199,76 @@ def test_moved_code_without_texts_is_found_again(run: Any) -> None:
     plain = COMPUTED.replace('    assert result >= 0, "negative"\n', "")
     assert "lld" in run(plain, COMPUTED_MAIN)[1]
     assert "lld" not in run("\n\n" + plain, COMPUTED_MAIN)[1]
+
+
+CALLABLES = """
+import functools
+import quadrants as qd
+
+SCALE = 3
+def make(n): return lambda x: x * n
+one, other = lambda x: x + 1, lambda x: x * SCALE
+part = functools.partial(lambda a, x: a - x, 10)
+
+class Line:
+    def __init__(self): self.slope = 7
+    def __call__(self, x): return x * self.slope
+
+@qd.data_oriented
+class Ray:
+    unit = 1
+    def __init__(self, o): self.o = o
+    @qd.func
+    def at(self, t): return self.o + t * self.unit
+
+def inside():
+    weight = 2
+    @qd.dataclass
+    class P:
+        x: qd.i32
+        @qd.func
+        def twice(self): return P(self.x * weight)
+    @qd.kernel
+    def method(p: P) -> qd.i32: return p.twice().x
+    return method, P
+
+line, factor = Line(), make(5)
+method, P = inside()
+
+@qd.kernel
+def called(x: qd.i32) -> qd.i32:
+    return one(x) + other(x) * 10 + part(x) * 100 + line(x) * 1000 + factor(x) * 10000
+
+@qd.kernel
+def objects(x: qd.i32) -> qd.i32:
+    return Ray(x).at(x)
+"""
+CALLABLES_MAIN = """
+import json, sys, warnings
+from quadrants import _runtime
+warnings.simplefilter("ignore")
+qd.init(offline_cache_file_path=sys.argv[1], **json.loads(sys.argv[2]))
+print(json.dumps([called(1), objects(1), method(P(3)), _runtime.statistics()["compiled"]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "results"),
+    [
+        ("SCALE = 3", "SCALE = 4", [57942, 2, 6, 1]),
+        ("lambda x: x + 1", "lambda x: x + 2", [57933, 2, 6, 1]),
+        ("make(5)", "make(6)", [67932, 2, 6, 1]),
+        ("a - x, 10", "a - x, 20", [58932, 2, 6, 1]),
+        ("self.slope = 7", "self.slope = 8", [58932, 2, 6, 1]),
+        ("return x * self.slope", "return x - self.slope", [44932, 2, 6, 1]),
+        ("unit = 1", "unit = 5", [57932, 6, 6, 1]),
+        ("self.o = o", "self.o = o * 3", [57932, 4, 6, 1]),
+        ("weight = 2", "weight = 3", [57932, 2, 9, 1]),
+        ("P(self.x * weight)", "P(self.x + weight)", [57932, 2, 5, 1]),
+    ],
+)
+def test_what_callables_and_objects_read_decides(run: Any, before: str, after: str, results: list[int]) -> None:
+    assert run(CALLABLES, CALLABLES_MAIN) == [57932, 2, 6, 3]
+    assert run(CALLABLES, CALLABLES_MAIN) == [57932, 2, 6, 0]
+    assert run(CALLABLES.replace(before, after), CALLABLES_MAIN) == results
+    assert run(CALLABLES.replace(before, after), CALLABLES_MAIN)[-1] == 0

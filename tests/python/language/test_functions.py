@@ -579,3 +579,18 @@ def test_a_func_that_misses_a_return_on_a_path_is_refused():
 
     with pytest.raises(qd.QuadrantsCompilationError, match="does not return a value on every path"):
         k(1)
+
+
+@pytest.mark.parametrize(
+    "first, second, index, expected",
+    [("(1, x)", "(2, x)", 0, [1, 2]), ("('a', x)", "('a', -x)", 1, [5, -3]), ("[x, [3, x]]", "[x, [4, x]]", "1][0", [3, 4])],
+)
+def test_numbers_in_returned_tuples_are_those_of_the_return_that_runs(first, second, index, expected):
+    func = f"@qd.func\ndef f(x):\n    if x > 4:\n        return {first}\n    return {second}\n"
+    assert [run(f"return f(x)[{index}]", preamble=func, x=("qd.i32", x)) for x in (5, 3)] == expected
+
+
+def test_returns_that_differ_in_what_is_known_are_refused():
+    func = "@qd.func\ndef f(x):\n    if x > 4:\n        return ('a', x)\n    return ('b', x)\n"
+    with pytest.raises(qd.QuadrantsTypeError, match="differ in what is known while compiling"):
+        run("return f(x)[1]", preamble=func, x=("qd.i32", 3))

@@ -304,3 +304,115 @@ def test_dataclasses_of_containers_are_no_results():
         @qd.kernel
         def wrong() -> Holder:
             return 1
+
+
+Line = qd.types.struct(d=qd.math.vec3, n=qd.f32)
+Part = qd.types.struct(line=Line, idx=qd.i32)
+
+
+@qd.dataclass
+class Two:
+    a1: Particle
+    a2: Particle
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("Part(1)", {"line": {"d": [1, 1, 1], "n": 0}, "idx": 0}),
+        ("Part(1, 2)", {"line": {"d": [1, 1, 1], "n": 0}, "idx": 2}),
+        ("Part(idx=2)", {"line": {"d": [0, 0, 0], "n": 0}, "idx": 2}),
+        ("Part(qd.Vector([1.0, 2.0, 3.0]))", {"line": {"d": [1, 2, 3], "n": 0}, "idx": 0}),
+        ("Part(Line(1, 2), 3)", {"line": {"d": [1, 1, 1], "n": 2}, "idx": 3}),
+        ("Part(Line(1, 2))", {"line": {"d": [1, 1, 1], "n": 2}, "idx": 0}),
+        ("Part({'idx': 5})", {"line": {"d": [0, 0, 0], "n": 0}, "idx": 5}),
+        ("Two(Particle(1, [2.0, 3.0]))", {"a1": {"mass": 1, "position": [2, 3]}, "a2": {"mass": 0, "position": [0, 0]}}),
+        ("Two(Particle(1, [2.0, 3.0]), 4)", {"a1": {"mass": 1, "position": [2, 3]}, "a2": {"mass": 4, "position": [0, 0]}}),
+        ("Two(a2=7)", {"a1": {"mass": 0, "position": [0, 0]}, "a2": {"mass": 7, "position": [0, 0]}}),
+        ("Two(Two(1, 2))", {"a1": {"mass": 1, "position": [0, 0]}, "a2": {"mass": 2, "position": [0, 0]}}),
+    ],
+)
+def test_numbers_and_structs_alone_go_down_to_the_first_member(expression, expected):
+    scope = {"qd": qd, "Part": Part, "Line": Line, "Two": Two, "Particle": Particle}
+    assert eval(expression, scope).to_dict() == expected
+    kind = "Part" if expression.startswith("Part") else "Two"
+    host = run(f"return {expression}", kind, preamble="from test_structs import Part, Line, Two, Particle")
+    assert host.to_dict() == expected
+
+
+def test_methods_name_their_class_and_what_is_defined_later():
+    factor = 2.0
+
+    @qd.dataclass
+    class P:
+        x: qd.f32
+
+        @qd.func
+        def twice(self):
+            return P(self.x * factor)
+
+        @qd.func
+        def mixed(self, other: qd.template()):
+            return P(mean(self.x, other.x))
+
+        @staticmethod
+        @qd.func
+        def unit():
+            return P(factor)
+
+    @qd.dataclass
+    class Q:
+        p: P
+        s: P
+
+    @qd.func
+    def mean(a, b):
+        return (a + b) / 2
+
+    @qd.func
+    def through(p: P):
+        return p.twice()
+
+    f = P.field(shape=2)
+
+    @qd.kernel
+    def by_argument(p: P) -> qd.f32:
+        return p.twice().twice().mixed(p).x
+
+    @qd.kernel
+    def by_member(q: Q) -> qd.f32:
+        return q.p.twice().x + q.s.mixed(q.p).x + q.p.unit().x
+
+    @qd.kernel
+    def by_element() -> qd.f32:
+        return f[1].twice().x + through(f[1]).x
+
+    f[1].x = 5.0
+    q = Q(P(1), P(3))
+    assert (by_argument(P(3)), by_member(q), by_element()) == (7.5, 6, 20)
+    factor = 3.0
+    assert (by_argument(P(3)), by_member(q), by_element()) == (15, 8, 30)
+
+
+def test_methods_of_dataclasses_read_what_is_around_them():
+    factor = 2.0
+
+    @dataclasses.dataclass
+    class P:
+        x: qd.f32
+
+        @qd.func
+        def scaled(self):
+            return self.x * factor + helper(self.x)
+
+    @qd.func
+    def helper(x):
+        return x
+
+    @qd.kernel
+    def k(p: P) -> qd.f32:
+        return p.scaled() + P(x=p.x + 1).scaled()
+
+    assert k(P(1.0)) == 9
+    factor = 10.0
+    assert k(P(1.0)) == 33

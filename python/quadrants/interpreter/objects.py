@@ -1,0 +1,205 @@
+"""Objects that kernels make of the user's own classes, and what can be called without being a func."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from types import FunctionType, MethodType
+from typing import Any
+
+from quadrants import _func
+from quadrants._operands import Operand
+from quadrants._struct import value_type_of
+
+from . import hosts, values
+from .values import Vec, is_runtime, read
+
+_MISSING = dataclasses.MISSING
+
+
+def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
+    """Whether Python's own code may compute with a value: nothing in it is of the run time, nor, unless `with_funcs`, a func."""
+    if isinstance(value, (list, tuple)):
+        return all(is_known(evaluator, item, with_funcs) for item in value)
+    if isinstance(value, dict):
+        return all(is_known(evaluator, item, with_funcs) for item in value.values())
+    if isinstance(value, MethodType) and not hosts.is_func(value):
+        return is_known(evaluator, value.__self__, with_funcs)
+    return not (is_runtime(value) or id(value) in evaluator.made or (hosts.is_func(value) and not with_funcs))
+
+
+def calls_func(error: Exception) -> bool:
+    """Whether Python's own code has called a func."""
+    return "is a qd.func and cannot be called from Python scope" in str(error)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text or the like, or a list or tuple of these: objects and containers are not."""
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    return isinstance(value, (int, float, str, bytes, type(None), range))
+
+
+def is_class_of_user(value: Any) -> bool:
+    """Whether kernels make objects of a class themselves."""
+    if not isinstance(value, type) or value.__module__.partition(".")[0] == "quadrants":
+        return False
+    return value.__new__ is object.__new__ and bool(value.__flags__ & (1 << 9)) and type(value).__call__ is type.__call__
+
+
+def is_named_tuple(value: Any) -> bool:
+    """Whether a class is one of named tuples."""
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def construct(evaluator: Any, cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """An object of a class of the user's, with members of the run time."""
+    made = cls.__new__(cls)
+    evaluator.made[id(made)] = made
+    init = inspect.getattr_static(cls, "__init__")
+    if dataclasses.is_dataclass(cls) and init.__code__.co_filename == "<string>":
+        for name, value in bind_fields(cls, arguments, keywords).items():
+            set_member(evaluator, made, name, value)
+        if hasattr(cls, "__post_init__"):
+            call_method(evaluator, inspect.getattr_static(cls, "__post_init__"), made, (), {})
+    else:
+        call_method(evaluator, init, made, arguments, keywords)
+    return made
+
+
+def bind_fields(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass with the values that a call gives them."""
+    fields = dataclasses.fields(cls)
+    given = {**dict(zip([field.name for field in fields if field.init], arguments, strict=False)), **keywords}
+    for field in fields:
+        if field.name not in given and field.default is not _MISSING:
+            given[field.name] = field.default
+        elif field.name not in given and field.default_factory is not _MISSING:
+            given[field.name] = field.default_factory()
+    return given
+
+
+def set_member(evaluator: Any, base: Any, name: str, value: Any) -> None:
+    """`base.name = value` for an object that the kernel has made: the members are variables of their own."""
+    known = vars(base).get(name)
+    if is_runtime(known):
+        evaluator.write(known, value)
+    elif not evaluator.dry or known is None:
+        setattr(base, name, values.new_place(value) if is_runtime(value) else value)
+
+
+def member(evaluator: Any, base: Any, name: str) -> Any:
+    """What such an object, or its class, says about a name."""
+    if name in vars(base):
+        return vars(base)[name]
+    found = inspect.getattr_static(type(base), name)
+    if isinstance(found, property):
+        return call_method(evaluator, found.fget, base, (), {})
+    return getattr(base, name)
+
+
+def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of a func or plain function with its object."""
+    if isinstance(function, FunctionType):
+        return call_plain(evaluator, function, (owner, *arguments), keywords)
+    return evaluator.call(hosts.bind(function, owner), *arguments, **keywords)
+
+
+def call_plain(evaluator: Any, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call of a function of Python with values of the run time."""
+    func = hosts.as_func(function)
+    if func is None:
+        return call_with_operands(evaluator, function, arguments, keywords)
+    return hosts.call_func(evaluator, func, arguments, keywords)
+
+
+def call_wrapped(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any] | None:
+    """The result, in a tuple, of a call of what wraps another callable; None for anything else."""
+    if is_own(callee):
+        return None
+    if isinstance(callee, functools.partial):
+        return (evaluator.call(callee.func, *callee.args, *arguments, **{**callee.keywords, **keywords}),)
+    if all(is_known(evaluator, value) for value in (callee, *arguments, *keywords.values())):
+        return None
+    if isinstance(callee, MethodType):
+        if is_named_tuple(type(callee.__self__)) and callee.__func__.__module__ == "collections":
+            return (callee(*arguments, **keywords),)
+        return (call_method(evaluator, callee.__func__, callee.__self__, arguments, keywords),)
+    if isinstance(callee, staticmethod):
+        return (evaluator.call(callee.__func__, *arguments, **keywords),)
+    if isinstance(callee, (type, FunctionType)):
+        return None
+    behind = getattr(callee, "__wrapped__", None)
+    if isinstance(behind, FunctionType):  # functools.cache
+        return (evaluator.call(behind, *arguments, **keywords),)
+    own = inspect.getattr_static(type(callee), "__call__", None)
+    return (call_method(evaluator, own, callee, arguments, keywords),) if isinstance(own, FunctionType) else None
+
+
+def is_own(function: Any) -> bool:
+    """Whether a callable is part of the package, which takes values of the run time as they are."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    is_function = isinstance(function, (FunctionType, MethodType))
+    return is_function and str(getattr(function, "__module__", "")).startswith("quadrants.") and not hosts.is_func(function)
+
+
+def declare_func(function: Any) -> Any:
+    """What `qd.func(function)` is in a kernel."""
+    is_local = "_qd_factory" in getattr(function, "__qualname__", "")
+    return function if is_local else hosts.as_func(function)
+
+
+def decorates(function: Any) -> bool:
+    """Whether a callable is one of the decorators of funcs."""
+    return function in (_func.func, _func.pyfunc, _func.real_func)
+
+
+def call_with_operands(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Runs Python code on stand-ins whose operators are those of the language."""
+
+    def box(value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return type(value)(map(box, value))
+        if type(value) is dict:
+            return {key: box(item) for key, item in value.items()}
+        return value if is_known(evaluator, value) else Operand(apply, read(value), type(value).__name__)
+
+    def unbox(value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return type(value)(map(unbox, value))
+        return value.index if isinstance(value, Operand) else value
+
+    def apply(name: str, *given: Any, **named: Any) -> Any:
+        operands = tuple(map(unbox, given))
+        return box(_apply(evaluator, name, operands, {key: unbox(value) for key, value in named.items()}))
+
+    return unbox(function(*map(box, arguments), **{key: box(value) for key, value in keywords.items()}))
+
+
+def _apply(evaluator: Any, name: str, operands: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if name == "call":
+        return evaluator.call(*operands, **keywords)
+    if name == "getattr":
+        return read(evaluator.member(*operands))
+    if name == "getitem":
+        return read(evaluator.element(*operands))
+    if name == "iter":
+        items = operands[0].data if isinstance(operands[0], Vec) else operands[0].members.values()
+        return tuple(Vec(item.copy()) if getattr(item, "ndim", 0) else read(item) for item in items)
+    if name in ("neg", "pos", "invert"):
+        return evaluator.unary("bit_not" if name == "invert" else name, operands[0])
+    if name in ("len", "abs", "round", "divmod"):
+        return evaluator.call({"len": len, "abs": abs, "round": round, "divmod": divmod}[name], *operands)
+    return evaluator.binary(name, *operands)
+
+
+def is_instance_class(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a call of a class makes an object with members of the run time."""
+    if not is_class_of_user(cls) or all(map(is_plain, (*arguments, *keywords.values()))):
+        return False
+    if not dataclasses.is_dataclass(cls):
+        return True
+    is_object = hasattr(cls, "_data_oriented") or hasattr(cls, "__post_init__")
+    return is_object and value_type_of(cls) is None

@@ -1,0 +1,279 @@
+// callables.cpp: what can be called without being a func: functions of Python, methods, partials, objects, C functions
+//
+// A function of Python is compiled as a func. What has no text to compile runs while compiling, on stand-ins whose operators emit code: so
+// do functions of C that only apply Python's operators, such as those of the module `operator`.
+#include "frontend/builder.h"
+
+#include "llvm/Support/SaveAndRestore.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+using artifact::PathStep;
+
+bool FunctionBuilder::isKnownCall(const Arguments &arguments) {
+  auto isKnown = [&](const Value &value) {
+    nb::object object = toPython(value);
+    return object && !session.python.isInstance(object, session.python.func) &&
+           !session.python.isInstance(object, session.python.boundFunc);
+  };
+  return llvm::all_of(arguments.positional, isKnown) &&
+         llvm::all_of(arguments.named, [&](const auto &named) { return isKnown(named.second); });
+}
+
+std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments &arguments, nb::handle at) {
+  const PythonObjects &python = session.python;
+  nb::handle object = callee.object;
+  auto partOf = [&](const nb::object &name) {
+    nb::object part = getAttribute(object, name);
+    const PathNode *path = session.reader.getStep(callee.path, PathStep::Kind::Attribute, toText(name));
+    session.reader.read(path, part);
+    return makeObject(part, path);
+  };
+  if (python.isInstance(object, python.partialClass)) {
+    Arguments all;
+    Value placed = partOf(names().args), named = partOf(names().keywords);
+    for (const Value &value : listItems(placed, "unpack")) all.positional.push_back(value);
+    llvm::append_range(all.positional, arguments.positional);
+    for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
+      bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == toText(name); });
+      const PathNode *path = session.reader.getStep(named.path, PathStep::Kind::Item, toText(name));
+      session.reader.read(path, item);
+      if (!isGiven) all.named.emplace_back(toText(name).str(), fromPython(item, path));
+    }
+    // Another dict may have more names.
+    if (nb::len(named.object) != 0) session.reader.depend(callee.path, artifact::Dependency::Kind::Identity);
+    llvm::append_range(all.named, arguments.named);
+    return call(partOf(names().func), all, at);
+  }
+  if (isKnownCall(arguments)) return std::nullopt;
+  bool isMethod = python.isInstance(object, python.methodClass);
+  bool isStatic = Py_TYPE(object.ptr()) == &PyStaticMethod_Type;
+  if (isMethod || isStatic) {
+    Value function = partOf(names().func_);
+    if (isStatic) return call(function, arguments, at);
+    Value self = partOf(names().__self__), method = makeMethod(self, function.object);
+    method.path = function.path;
+    bool isOfPython = python.isInstance(function.object, python.functionClass) || python.isInstance(function.object, python.func);
+    if (isOfPython) return callMethod(method, arguments, at);
+  }
+  if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
+  nb::object behind = findAttribute(object, names().__wrapped__);
+  if (behind && python.isInstance(behind, python.functionClass)) return call(partOf(names().__wrapped__), arguments, at); // functools.cache
+  nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
+  nb::object own = findAttribute(type, names().__call__);
+  if (!own || !python.isInstance(own, python.functionClass)) return std::nullopt;
+  Value method = makeMethod(callee, own);
+  method.path = session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
+  session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+  return callMethod(method, arguments, at);
+}
+
+Value FunctionBuilder::callPlain(const Value &function, const Value *self, Arguments &arguments) {
+  nb::handle object = function.object;
+  auto found = session.plainFunctions.find({object.ptr(), false});
+  if (found == session.plainFunctions.end()) {
+    session.kept.push_back(nb::borrow(object));
+    found = session.plainFunctions.emplace(std::pair(object.ptr(), false), session.python.asFunc(object)).first;
+  }
+  std::string name = toText(getAttribute(object, names().__name__)).str();
+  if (found->second.is_none()) {
+    readCaptured(object, function.path, self);
+    session.reader.refuseCache();
+    return callWithOperands(object, name, self, arguments);
+  }
+  // What makes an object is called by its class.
+  if (name != "__init__" && name != "__post_init__")
+    session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
+                 PyExc_SyntaxWarning);
+  Value func = makeObject(found->second);
+  func.path = function.path;
+  // Where Python would have run it, its loops are no tasks.
+  llvm::SaveAndRestore ordered(isOrdered, true);
+  return callFunc(func, self, arguments);
+}
+
+Value FunctionBuilder::makePartial(const Value &type, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Method, {});
+  for (const Value &value : arguments.positional) result.aggregate->items.push_back(ofItsOwn(value));
+  for (const auto &[name, value] : arguments.named) {
+    result.aggregate->names.push_back(nb::str(name.c_str()));
+    result.aggregate->items.push_back(ofItsOwn(value));
+  }
+  session.kept.insert(session.kept.end(), result.aggregate->names.begin(), result.aggregate->names.end());
+  result.object = type.object;
+  return result;
+}
+
+Value FunctionBuilder::callPartial(const Value &partial, Arguments &arguments, nb::handle at) {
+  const Aggregate &own = *partial.aggregate;
+  size_t placed = own.items.size() - own.names.size();
+  Arguments all;
+  all.positional.assign(own.items.begin() + 1, own.items.begin() + int64_t(placed));
+  llvm::append_range(all.positional, arguments.positional);
+  for (size_t index = 0; index < own.names.size(); ++index) {
+    std::string name = toText(own.names[index]).str();
+    bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == name; });
+    if (!isGiven) all.named.emplace_back(name, own.items[placed + index]);
+  }
+  llvm::append_range(all.named, arguments.named);
+  return call(own.items[0], all, at);
+}
+
+Value FunctionBuilder::declareFunc(nb::handle decorator, Arguments &arguments) {
+  llvm::StringRef name = toText(getAttribute(decorator, names().__name__));
+  bool isReal = name == "real_func";
+  const Value *given = arguments.positional.size() == 1 && arguments.named.empty() ? &arguments.positional[0] : nullptr;
+  if (!given) fail(error::kSyntax, "qd." + name + " takes one function in kernels");
+  bool isLocal = given->is(Kind::Method) && session.python.isInstance(given->object, session.python.localFunc);
+  if (isLocal && !isReal) return *given;
+  if (!given->isObject() || !session.python.isInstance(given->object, session.python.functionClass))
+    fail(error::kType, "qd." + name + " takes a function that is defined outside of the kernel, got " + describe(*given));
+  nb::object &made = session.plainFunctions[{given->object.ptr(), isReal}];
+  if (!made || made.is_none()) {
+    session.kept.push_back(given->object);
+    made = nb::borrow(decorator)(given->object);
+  }
+  return makeObject(made, given->path);
+}
+
+void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, const Value *self) {
+  const PythonObjects &python = session.python;
+  llvm::DenseSet<PyObject *> seen;
+  std::string library = toText(nb::module_::import_("sysconfig").attr("get_path")("stdlib")).str();
+  std::function<void(nb::handle, const PathNode *)> visitFunction = [&](nb::handle callable, const PathNode *own) {
+    nb::object file = getAttribute(callable, names().__code__).attr("co_filename");
+    // What is installed stays as it is.
+    if (!seen.insert(callable.ptr()).second || toText(file).starts_with(library) || toText(file).contains("site-packages")) return;
+    auto note = [&](const PathNode *place, nb::handle object) {
+      bool isFunction = python.isInstance(object, python.functionClass);
+      if (!isFunction && !python.isNumber(object) && !PyUnicode_Check(object.ptr())) return;
+      session.reader.read(place, object);
+      if (isFunction && !python.isOfPackage(object)) visitFunction(object, place);
+    };
+    nb::object code = getAttribute(callable, names().__code__), globals = getAttribute(callable, names().__globals__);
+    nb::object members = self && self->isObject() ? findAttribute(self->object, names().__dict__) : nb::object();
+    const PathNode *root = session.reader.getFunctionRoot(callable, own);
+    for (nb::handle name : code.attr("co_names")) {
+      if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
+        note(session.reader.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
+      if (PyObject *found = members && PyDict_Check(members.ptr()) ? PyDict_GetItem(members.ptr(), name.ptr()) : nullptr)
+        note(session.reader.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
+    }
+    size_t position = 0;
+    for (nb::handle name : getAttribute(code, names().co_freevars)) {
+      nb::object cell = getAttribute(callable, names().__closure__)[position++];
+      nb::object content = nb::steal(PyCell_Get(cell.ptr()));
+      const PathNode *step = session.reader.getStep(own, PathStep::Kind::FunctionClosure, toText(name));
+      if (content) note(session.reader.getCellRoot(cell, step), content);
+    }
+  };
+  if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);
+}
+
+Value FunctionBuilder::applyOperator(llvm::StringRef name, const std::vector<Value> &given, Arguments &named) {
+  if (name == "call") {
+    named.positional.assign(given.begin() + 1, given.end());
+    return call(given[0], named, node);
+  }
+  if (name == "getattr") return getAttributeOf(given[0], known(given[1]));
+  if (name == "getitem") {
+    bool isTuple = given[1].is(Kind::Sequence) && given[1].aggregate->isTuple;
+    std::vector<Value> indices = isTuple ? given[1].aggregate->items : std::vector<Value>{given[1]};
+    for (Value &index : indices) {
+      if (!index.isObject() || !PySlice_Check(index.object.ptr())) continue;
+      nb::object slice = index.object;
+      index = makeAggregate(Kind::Range, {makeObject(getAttribute(slice, names().start)), makeObject(getAttribute(slice, names().stop)),
+                                          makeObject(getAttribute(slice, names().step))});
+    }
+    return load(subscriptValues(given[0], indices, isTuple));
+  }
+  if (name == "iter") return makeTuple(listItems(given[0], "iterate over"));
+  if (name == "neg") return negate(given[0]);
+  if (name == "pos") return given[0];
+  if (name == "invert") return unary(ir::UnaryKind::bit_not, given[0], "bit_not");
+  if (name == "matmul") return matmul(given[0], given[1]);
+  if (auto kind = ir::findKind<ir::BinaryKind>(name)) return binary(*kind, given[0], given[1], name);
+  named.positional = given;
+  PyObject *function = PyDict_GetItem(session.python.builtins.ptr(), nb::str(name.data(), name.size()).ptr());
+  return callPythonBuiltin(name, makeObject(function), named); // len, abs, round, divmod
+}
+
+namespace {
+/// Stand-ins of one call. They may outlive it; their operators do not.
+struct Operands {
+  std::vector<Value> values;
+  std::optional<CompileError> mistake;
+  nb::object apply;
+  bool isOver = false;
+};
+} // namespace
+
+Value FunctionBuilder::callWithOperands(nb::handle object, const std::string &name, const Value *self, Arguments &arguments) {
+  const PythonObjects &python = session.python;
+  auto operands = std::make_shared<Operands>();
+  std::function<nb::object(const Value &)> box = [&](const Value &value) -> nb::object {
+    bool isList = value.is(Kind::Sequence) && !value.aggregate->structType;
+    if (isList || value.is(Kind::Dictionary)) {
+      nb::list items;
+      for (const Value &item : value.aggregate->items) items.append(box(item));
+      if (isList) return value.aggregate->isTuple ? nb::object(nb::tuple(items)) : nb::object(items);
+      nb::dict pairs;
+      for (auto [key, item] : llvm::zip(value.aggregate->names, items)) pairs[key] = item;
+      return pairs;
+    }
+    nb::object known = isTensor(value) ? nb::object() : toPython(value);
+    if (known && !python.isInstance(known, python.func) && !python.isInstance(known, python.boundFunc)) return known;
+    operands->values.push_back(load(value));
+    return python.operandClass(operands->apply, operands->values.size() - 1, describe(value).c_str());
+  };
+  std::function<Value(nb::handle)> unbox = [&](nb::handle item) -> Value {
+    if (python.isInstance(item, python.operandClass)) return operands->values.at(nb::cast<size_t>(getAttribute(item, names().index)));
+    bool isTuple = PyTuple_CheckExact(item.ptr());
+    if (!isTuple && !PyList_CheckExact(item.ptr())) return makeObject(item);
+    Value list = makeAggregate(Kind::Sequence, {});
+    list.aggregate->isTuple = isTuple;
+    for (nb::handle part : item) list.aggregate->items.push_back(unbox(part));
+    return list;
+  };
+  operands->apply = nb::cpp_function([&, operands = operands.get()](nb::handle what, nb::args given, nb::kwargs named) -> nb::object {
+    if (operands->isOver || operands->mistake) nb::raise("the kernel whose value this is has been compiled");
+    try {
+      Arguments keywords;
+      for (auto [key, value] : named) keywords.named.emplace_back(toText(key).str(), unbox(value));
+      std::vector<Value> values;
+      for (nb::handle operand : given) values.push_back(unbox(operand));
+      return box(applyOperator(toText(what), values, keywords));
+    } catch (CompileError &error) { operands->mistake = std::move(error); }
+    nb::raise("a call in '%s' cannot be compiled", name.c_str());
+  });
+  struct Closer { // the function that the stand-ins hold refers to this frame
+    Operands &operands;
+    ~Closer() {
+      operands.isOver = true;
+      operands.apply.reset();
+    }
+  } closer{*operands};
+  session.kept.push_back(operands->apply);
+  nb::list positional;
+  nb::dict named;
+  if (self) positional.append(box(*self));
+  for (const Value &value : arguments.positional) positional.append(box(value));
+  for (const auto &[key, value] : arguments.named) named[key.c_str()] = box(value);
+  nb::object result = nb::steal(PyObject_Call(object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
+  if (operands->mistake) {
+    PyErr_Clear();
+    throw std::move(*operands->mistake);
+  }
+  if (!result) {
+    bool isOfPython = python.isInstance(object, python.functionClass);
+    nb::python_error problem;
+    if (!isOfPython && (problem.matches(PyExc_TypeError) || problem.matches(PyExc_AttributeError))) failRuntimeOperands(object, name);
+    session.failFromPython(problem, " when calling `" + name + "`");
+  }
+  return unbox(result);
+}
+
+} // namespace qd::frontend

@@ -1,0 +1,171 @@
+// instances.cpp: objects that kernels make of the user's own classes, and named tuples
+//
+// An object is known while compiling; its members are variables. `__init__` and methods without decorator are compiled as code of the place
+// that calls them, so that they give members to the caller's own object.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+using artifact::PathStep;
+
+bool FunctionBuilder::isClassOfUser(nb::handle object) {
+  if (!PyType_Check(object.ptr()) || session.python.isOfPackage(object)) return false;
+  auto *type = reinterpret_cast<PyTypeObject *>(object.ptr());
+  // What another metaclass or `__new__` makes is Python's business.
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&
+         Py_TYPE(object.ptr())->tp_call == PyType_Type.tp_call;
+}
+
+bool FunctionBuilder::holdsInstance(const Value &value) {
+  return value.is(Kind::Instance) || (value.aggregate && llvm::any_of(value.aggregate->items, holdsInstance));
+}
+
+nb::object FunctionBuilder::shellOf(const Value &instance) { return instance.object.attr("__new__")(instance.object); }
+
+std::vector<std::pair<nb::object, Value>> FunctionBuilder::bindFields(nb::handle type, Arguments &arguments) {
+  std::vector<std::pair<nb::object, Value>> members;
+  nb::object missing = nb::module_::import_("dataclasses").attr("MISSING");
+  std::vector<std::pair<std::string, Value>> named = std::move(arguments.named);
+  size_t position = 0;
+  for (auto [name, field] : nb::borrow<nb::dict>(getAttribute(type, names().__dataclass_fields__))) {
+    auto found = llvm::find_if(named, [&](const auto &item) { return item.first == toText(name); });
+    nb::object preset = getAttribute(field, names().default_), factory = field.attr("default_factory");
+    bool isAsked = nb::cast<bool>(field.attr("init"));
+    Value value;
+    if (isAsked && position < arguments.positional.size()) {
+      value = arguments.positional[position++];
+    } else if (isAsked && found != named.end()) {
+      value = found->second;
+      named.erase(found);
+    } else if (!preset.is(missing)) {
+      value = fromPython(preset, nullptr);
+    } else if (!factory.is(missing)) {
+      value = fromPython(factory(), nullptr);
+    } else if (isAsked) {
+      fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
+    } else {
+      continue; // of `__post_init__`
+    }
+    members.emplace_back(nb::borrow(name), std::move(value));
+  }
+  if (position < arguments.positional.size()) fail(error::kSyntax, "Too many arguments for " + toText(nb::repr(type)));
+  if (!named.empty()) fail(error::kSyntax, "Unexpected argument '" + named[0].first + "'.");
+  return members;
+}
+
+Value FunctionBuilder::makeInstance(const Value &type, Arguments &arguments) {
+  Value result = makeAggregate(Kind::Instance, {});
+  result.object = type.object;
+  result.path = type.path;
+  result.aggregate->home = builder.getInsertionBlock();
+  nb::object init = findAttribute(type.object, names().__init__), code = init ? findAttribute(init, names().__code__) : nb::object();
+  bool isGenerated =
+      findAttribute(type.object, names().__dataclass_fields__) && code && nb::str("<string>").equal(code.attr("co_filename"));
+  if (isGenerated) {
+    for (auto &[name, value] : bindFields(type.object, arguments)) storeMember(result, name, value);
+    nb::str finish("__post_init__");
+    Arguments none;
+    if (findAttribute(type.object, finish)) call(instanceAttribute(result, finish), none, node);
+    return result;
+  }
+  call(instanceAttribute(result, names().__init__), arguments, node);
+  return result;
+}
+
+Value FunctionBuilder::instanceAttribute(const Value &base, nb::handle name) {
+  if (const Value *member = findMember(base, name)) return *member;
+  Value type = makeObject(base.object, base.path);
+  if (names().__class__.equal(name)) return type;
+  nb::object missing = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject *>(&PyBaseObject_Type)));
+  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(base.object, name, missing);
+  if (found.is(missing)) {
+    std::string close = findClosest(toText(name), nb::cast(base.aggregate->names));
+    fail(error::kAttribute, "'" + toText(getAttribute(base.object, names().__name__)) + "' object has no attribute '" + toText(name) + "'" +
+                                (close.empty() ? "" : "; did you mean '" + close + "'?"));
+  }
+  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, toText(name));
+  bool isProperty = Py_TYPE(found.ptr()) == &PyProperty_Type;
+  if (isProperty) {
+    found = found.attr("fget");
+    path = session.reader.getStep(path, PathStep::Kind::Attribute, "fget");
+  }
+  bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
+  if (!isMethod) return objectAttribute(type, name);
+  Value method = makeMethod(base, found);
+  method.path = path;
+  session.reader.depend(path, artifact::Dependency::Kind::Function);
+  Arguments none;
+  return isProperty ? callMethod(method, none, node) : method;
+}
+
+void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const Value &value) {
+  Aggregate &own = *instance.aggregate;
+  auto position = size_t(llvm::find_if(own.names, [&](const nb::object &known) { return known.equal(name); }) - own.names.begin());
+  bool isNew = position == own.names.size();
+  bool isPlace = !isNew && (own.items[position].is(Kind::Place) || own.items[position].is(Kind::Struct));
+  if (isPlace) return store(own.items[position], value);
+  if (own.home != builder.getInsertionBlock())
+    fail(error::kSyntax,
+         "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
+             ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
+             "the run time before, such as qd.f32(0)");
+  Value item = value.isTyped() || value.is(Kind::Struct) ? declare(value, false) : value;
+  if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) settle(item, Use());
+  if (isNew) {
+    own.names.push_back(nb::borrow(name));
+    own.items.push_back(std::move(item));
+  } else {
+    own.items[position] = std::move(item);
+  }
+}
+
+void FunctionBuilder::settleInstances(Value &value) {
+  if (!holdsInstance(value)) return;
+  if (value.is(Kind::Instance)) value.aggregate->home = builder.getInsertionBlock();
+  for (Value &item : value.aggregate->items)
+    if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
+      item = declare(item, false);
+    else
+      settleInstances(item);
+}
+
+Value FunctionBuilder::makeNamedTuple(const Value &type, Arguments &arguments) {
+  // The class itself puts stand-ins in order and adds defaults.
+  std::vector<Value> given;
+  auto standIn = [&](const Value &value) {
+    given.push_back(ofItsOwn(value));
+    return session.python.standIn(given.size() - 1, describe(value).c_str());
+  };
+  nb::list positional;
+  nb::dict named;
+  for (const Value &value : arguments.positional) positional.append(standIn(value));
+  for (const auto &[name, value] : arguments.named) named[name.c_str()] = standIn(value);
+  nb::object made = checked(PyObject_Call(type.object.ptr(), nb::tuple(positional).ptr(), named.ptr()));
+  std::vector<Value> items;
+  for (nb::handle item : made) {
+    bool isGiven = session.python.isInstance(item, session.python.standIn);
+    items.push_back(isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, nullptr));
+  }
+  Value result = makeTuple(std::move(items));
+  result.aggregate->structType = type.object;
+  result.aggregate->names = nb::cast<std::vector<nb::object>>(getAttribute(type.object, names()._fields));
+  result.path = type.path;
+  return result;
+}
+
+Value FunctionBuilder::namedTupleAttribute(const Value &base, nb::handle name) {
+  if (const Value *item = findMember(base, name)) return *item;
+  if (llvm::is_contained({"count", "index", "_replace", "_asdict"}, toText(name))) return makeMethod(base, name);
+  // Methods and constants of the class: as of an object whose members are the items.
+  Value object = base;
+  object.kind = Kind::Instance;
+  object.object = base.aggregate->structType;
+  Value found = instanceAttribute(object, name);
+  if (found.is(Kind::Method)) found.aggregate->items[0] = base;
+  return found;
+}
+
+} // namespace qd::frontend
