@@ -23,7 +23,7 @@ from ._field import Field
 from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray, from_device
-from ._parameters import Parameter, array_members
+from ._parameters import Parameter, array_members, find_object_member
 from ._source import get_source
 from ._struct import Struct, StructField, StructNdarray
 from ._types import MatrixType, NdarrayType
@@ -101,7 +101,7 @@ def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> 
     given = type(value).__name__
     with contextlib.suppress(Exception):  # what has no type or shape, or in other libraries raises when asked for it
         given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
-    head = f"exception while trying to ensure compiled kernel {kernel.__name__}:"
+    head = f"exception while trying to ensure compiled kernel {kernel.__qualname__}:"
     return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
 
 
@@ -171,8 +171,14 @@ def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
     if set(entries) != set(parameter.annotation.members):
         members = f"members {', '.join(entries)} given, {', '.join(parameter.annotation.members)} expected"
         raise QuadrantsRuntimeTypeError(f"Argument {type(value)} cannot be converted into required type {parameter.annotation} ({members})")
-    with _as_argument(parameter):
-        return parameter.annotation(value)
+    try:
+        with _as_argument(parameter):
+            return parameter.annotation(value)
+    except (QuadrantsSyntaxError, TypeError, ValueError) as problem:
+        if isinstance(problem, QuadrantsRuntimeTypeError):
+            raise
+        wanted = f"cannot be converted into required type {parameter.annotation}"
+        raise QuadrantsRuntimeTypeError(f"Argument {type(value)} {wanted} ({problem})") from None
 
 
 @contextlib.contextmanager
@@ -207,6 +213,8 @@ def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
     if not isinstance(value, parameter.annotation):
         expected = f"an instance of {parameter.annotation.__name__} is expected"
         raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got {type(value).__name__}")
+    if (member := find_object_member(parameter.annotation, parameter.annotation.__name__)) is not None:
+        raise QuadrantsSyntaxError(f"{member} is of a data_oriented class: pass the object as an argument annotated qd.template()")
     return value
 
 

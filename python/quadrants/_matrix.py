@@ -12,7 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _runtime, _types
 from ._dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
-from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
+from ._errors import QuadrantsComponentsError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
 from ._types import MatrixType, check_size
 
 _SWIZZLES = ("xyzw", "rgba", "stpq")
@@ -149,7 +149,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc
         positions = _swizzle(self._array, name)
         if positions is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r} that can be written")
-        store(self._array, positions[0] if len(positions) == 1 else positions, unwrap(value))
+        given = unwrap(value)
+        if len(positions) > 1 and np.ndim(given) and len(given) != len(positions):
+            raise QuadrantsComponentsError(f"value len does not match the swizzle pattern={name}: {len(given)} components are given")
+        store(self._array, positions[0] if len(positions) == 1 else positions, given)
 
     def fill(self, value: Any) -> None:
         """Set every component."""

@@ -233,11 +233,26 @@ def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
             has_constants = True
         elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer:
             has_constants |= _check_dataclass(hint, (*outer, cls))
-        elif getattr(hint, "_data_oriented", False):
-            raise QuadrantsSyntaxError(f"{where} is of a data_oriented class: pass the object as an argument annotated qd.template()")
     if has_constants and not (cls.__dataclass_params__.frozen or cls.__dataclass_params__.unsafe_hash):
         raise TypeError(f"{cls.__name__} is not frozen, and has compile-time constants: declare it with dataclass(frozen=True)")
     return has_constants
+
+
+def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str | None:
+    """The name of a member of a dataclass that is of a data_oriented class, which no launch can take apart."""
+    try:
+        hints = _get_hints(cls)
+    except NameError:
+        return None
+    for name, hint in hints.items():
+        place = f"{where}.{name}"
+        if getattr(hint, "_data_oriented", False):
+            return place
+        is_nested = isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer
+        found = find_object_member(hint, place, (*outer, cls)) if is_nested else None
+        if found is not None:
+            return found
+    return None
 
 
 def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
