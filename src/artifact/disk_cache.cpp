@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,24 +42,45 @@ support::Digest computeEntryDigest(const std::vector<uint8_t> &bytes, size_t siz
 }
 
 struct Entry {
-  fs::path path;
+  std::string folder, name;
   struct stat status;
+
+  std::string path() const { return folder + "/" + name; }
   bool operator<(const Entry &other) const {
     const timespec &mine = status.st_mtim, &others = other.status.st_mtim;
     return std::tie(mine.tv_sec, mine.tv_nsec) < std::tie(others.tv_sec, others.tv_nsec);
   }
 };
 
+/// The names in a folder. The iterators of std::filesystem end the process where there is no memory for a path.
+std::vector<std::string> listNames(const std::string &folder) {
+  struct Close {
+    void operator()(DIR *stream) const { closedir(stream); }
+  };
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, Close> stream(opendir(folder.c_str()));
+  while (const dirent *item = stream ? readdir(stream.get()) : nullptr) {
+    std::string_view name = item->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
+void addEntries(std::vector<Entry> &entries, const std::string &folder, std::string_view prefix) {
+  for (std::string &name : listNames(folder)) {
+    Entry entry{folder, std::move(name), {}};
+    if (lstat(entry.path().c_str(), &entry.status) != 0) continue;
+    if (S_ISDIR(entry.status.st_mode))
+      addEntries(entries, entry.path(), prefix);
+    else if (S_ISREG(entry.status.st_mode) && entry.name.starts_with(prefix))
+      entries.push_back(std::move(entry));
+  }
+}
+
 /// The files below a folder whose names begin with `prefix`, those that were used last at the end.
 std::vector<Entry> listEntries(const std::string &folder, std::string_view prefix) {
   std::vector<Entry> entries;
-  std::error_code error;
-  for (fs::recursive_directory_iterator item(folder, error), end; !error && item != end; item.increment(error)) {
-    Entry entry{item->path(), {}};
-    if (entry.path.filename().native().starts_with(prefix) && lstat(entry.path.c_str(), &entry.status) == 0 &&
-        S_ISREG(entry.status.st_mode))
-      entries.push_back(std::move(entry));
-  }
+  addEntries(entries, folder, prefix);
   std::sort(entries.begin(), entries.end());
   return entries;
 }
@@ -131,12 +154,12 @@ void DiskCache::find(const support::Digest &key, const std::function<bool(Artifa
   std::vector<Entry> variants = listEntries(root.getPath() + "/" + name.substr(0, 2), name);
   std::reverse(variants.begin(), variants.end());
   for (const Entry &variant : variants) {
-    support::File file(open(variant.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    support::File file(open(variant.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file) continue; // a clean in another process was faster
     std::optional<Artifact> artifact = readEntry(file, key);
     if (!artifact) {
-      support::log(support::LogLevel::Warn, "the cached kernel " + variant.path.filename().native() + " is damaged and is compiled again");
-      unlink(variant.path.c_str());
+      support::log(support::LogLevel::Warn, "the cached kernel " + variant.name + " is damaged and is compiled again");
+      unlink(variant.path().c_str());
     } else if (visit(std::move(*artifact))) {
       bool isOld = time(nullptr) - variant.status.st_mtime > kTouchInterval;
       if (options.policy == CleaningPolicy::Lru && isOld) futimens(file.get(), nullptr);
@@ -191,12 +214,12 @@ void DiskCache::clean() {
   std::vector<Entry> entries;
   int64_t total = 0;
   for (Entry &entry : listEntries(root.getPath(), "")) {
-    if (entry.path.filename() == "lock") continue;
-    if (!entry.path.filename().native().starts_with("new.")) {
+    if (entry.name == "lock") continue;
+    if (!entry.name.starts_with("new.")) {
       total += entry.status.st_size;
       entries.push_back(std::move(entry));
     } else if (time(nullptr) - entry.status.st_mtime > kTouchInterval) {
-      unlink(entry.path.c_str()); // its writer was killed
+      unlink(entry.path().c_str()); // its writer was killed
     }
   }
   if (options.policy == CleaningPolicy::Version || total <= options.maxBytes) return;
@@ -204,7 +227,7 @@ void DiskCache::clean() {
   int64_t before = total;
   for (const Entry &entry : entries) {
     if (total <= wanted) break;
-    unlink(entry.path.c_str());
+    unlink(entry.path().c_str());
     total -= entry.status.st_size;
   }
   support::log(support::LogLevel::Debug, "cache: " + options.folder + " held " + std::to_string(before) + " bytes, more than " +

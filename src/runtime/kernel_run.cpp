@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace qd::runtime {
@@ -24,37 +25,60 @@ void KernelRun::releaseTemporaries() {
   }
 }
 
-void KernelRun::fail(int32_t site, const uint64_t *values) {
+/// Whether there was the memory that `body` needs; the launch fails where there was not.
+template <typename Body> bool KernelRun::tryWith(Body &&body) noexcept {
+  try {
+    body();
+    return true;
+  } catch (const std::bad_alloc &) {
+    failForMemory();
+    return false;
+  }
+}
+
+void KernelRun::fail(int32_t site, const uint64_t *values) noexcept {
   if (!hasFailed.exchange(true)) {
-    failedSite = site;
     failedThread = getThreadNumber();
-    if (size_t(site) < artifact.sites.size()) failedValues.assign(values, values + artifact.sites[size_t(site)].countValues());
+    size_t count = size_t(site) < artifact.sites.size() ? artifact.sites[size_t(site)].countValues() : 0;
+    if (tryWith([&] { failedValues.assign(values, values + count); }))
+      failedSite = site;
+    else
+      isOutOfMemory = true;
   }
   cancel();
 }
 
-void KernelRun::print(int32_t site, const uint64_t *values) {
-  std::lock_guard lock(printing);
-  bool isCheck = artifact.sites[size_t(site)].kind != artifact::Site::Kind::Print;
-  if (isCheck && !reported.insert(site).second) return;
-  printed.push_back(uint64_t(site));
-  printed.insert(printed.end(), values, values + artifact.sites[size_t(site)].countValues());
+void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
+  tryWith([&] {
+    std::lock_guard lock(printing);
+    bool isCheck = artifact.sites[size_t(site)].kind != artifact::Site::Kind::Print;
+    if (isCheck && reported.contains(site)) return;
+    const size_t count = artifact.sites[size_t(site)].countValues();
+    if (size_t wanted = printed.size() + count + 1; wanted > printed.capacity()) printed.reserve(2 * wanted); // whole texts or none
+    if (isCheck) reported.insert(site);
+    printed.push_back(uint64_t(site));
+    printed.insert(printed.end(), values, values + count);
+  });
 }
 
-void KernelRun::finishRound() {
+void KernelRun::finishRound() noexcept {
   releaseTemporaries();
   claims.clear();
 }
 
-bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) {
-  std::lock_guard lock(claiming);
-  const bool isUpdate = loop < 0;
-  Claim &claim = claims[{isUpdate ? ~loop : loop, address}];
-  auto isOther = [&](std::optional<uint64_t> &known) { return known.value_or(iteration) != iteration; };
-  if (isOther(claim.writer) || (!isUpdate && (claim.hasManyUpdaters || isOther(claim.updater)))) return false;
-  if (isUpdate) claim.hasManyUpdaters |= isOther(claim.updater);
-  (isUpdate ? claim.updater : claim.writer) = iteration;
-  return true;
+bool KernelRun::claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept {
+  bool isOwn = true;
+  tryWith([&] {
+    std::lock_guard lock(claiming);
+    const bool isUpdate = loop < 0;
+    Claim &claim = claims[{isUpdate ? ~loop : loop, address}];
+    auto isOther = [&](std::optional<uint64_t> &known) { return known.value_or(iteration) != iteration; };
+    isOwn = !isOther(claim.writer) && (isUpdate || (!claim.hasManyUpdaters && !isOther(claim.updater)));
+    if (!isOwn) return;
+    if (isUpdate) claim.hasManyUpdaters |= isOther(claim.updater);
+    (isUpdate ? claim.updater : claim.writer) = iteration;
+  });
+  return isOwn;
 }
 
 std::vector<uint64_t> KernelRun::takePrinted() {
@@ -62,17 +86,17 @@ std::vector<uint64_t> KernelRun::takePrinted() {
   return std::exchange(printed, {});
 }
 
-void KernelRun::failBecause(std::string why) {
+void KernelRun::failBecause(std::string why) noexcept {
   if (!hasFailed.exchange(true)) reason = std::move(why);
   cancel();
 }
 
-void KernelRun::failForMemory() {
+void KernelRun::failForMemory() noexcept {
   if (!hasFailed.exchange(true)) isOutOfMemory = true;
   cancel();
 }
 
-void *KernelRun::allocateTemporary(int64_t bytes) {
+void *KernelRun::allocateTemporary(int64_t bytes) noexcept {
   constexpr size_t kAlignment = 64;
   void *block = bytes < 0 ? nullptr : calloc(1, size_t(bytes) + 2 * kAlignment);
   if (!block) {

@@ -32,18 +32,20 @@ public:
 
   static KernelRun &from(QdKernelContext *context) { return *static_cast<KernelRun *>(context->runtime); }
 
+  // Compiled code calls these, and no exception can pass through it: where there is no memory, the launch fails for that.
+
   /// Keeps the first failure of all threads.
-  void fail(int32_t site, const uint64_t *values);
-  void print(int32_t site, const uint64_t *values);
+  void fail(int32_t site, const uint64_t *values) noexcept;
+  void print(int32_t site, const uint64_t *values) noexcept;
   /// A failure that no place in the code stands for.
-  void failBecause(std::string reason);
-  void failForMemory();
-  void *allocateTemporary(int64_t bytes);
+  void failBecause(std::string reason) noexcept;
+  void failForMemory() noexcept;
+  void *allocateTemporary(int64_t bytes) noexcept;
   /// Whether no other iteration of the loop has written to the address, or updated it before this one writes. The bits of the loop's number
   /// are flipped for an atomic update.
-  bool claim(uint64_t address, int32_t loop, uint64_t iteration);
+  bool claim(uint64_t address, int32_t loop, uint64_t iteration) noexcept;
   /// A round of repeated tasks is over: what its iterations have claimed is free again, and its temporaries are released.
-  void finishRound();
+  void finishRound() noexcept;
   /// Makes the kernel stop soon without a failure of its own.
   void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
   /// What was printed since the last call: for each print its site and the values of the operands.
@@ -67,6 +69,7 @@ private:
     void *block;
   };
   std::atomic<bool> hasFailed{false};
+  template <typename Body> bool tryWith(Body &&body) noexcept;
   std::atomic<Temporary *> temporaries{nullptr};
   std::mutex printing;
   std::vector<uint64_t> printed;

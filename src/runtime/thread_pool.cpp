@@ -10,6 +10,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <pthread.h>
 #include <sched.h>
 #include <thread>
@@ -25,8 +27,17 @@ using Clock = std::chrono::steady_clock;
 static constexpr auto kIdleSpin = std::chrono::microseconds(30);
 static constexpr auto kPollInterval = std::chrono::milliseconds(2);
 
-static thread_local int threadNumber = 0;
-int getThreadNumber() { return threadNumber; }
+/// The number of a thread of the pool. Not thread_local: that memory is allocated at its first use in each thread, where the C library ends
+/// the process when there is none.
+static const std::optional<pthread_key_t> numberKey = [] {
+  pthread_key_t key;
+  return pthread_key_create(&key, nullptr) == 0 ? std::optional(key) : std::nullopt;
+}();
+int getThreadNumber() { return numberKey ? int(reinterpret_cast<intptr_t>(pthread_getspecific(*numberKey))) : 0; }
+/// False where there is no memory for the number; a thread without one cannot work.
+static bool setThreadNumber(int number) {
+  return numberKey && pthread_setspecific(*numberKey, reinterpret_cast<void *>(intptr_t(number))) == 0;
+}
 
 static void pauseBriefly() {
 #if defined(__x86_64__)
@@ -83,7 +94,7 @@ Job *ThreadPool::findJob() {
 }
 
 void ThreadPool::serve(int number) {
-  threadNumber = number;
+  if (!setThreadNumber(number)) return; // nobody waits for a thread that has not joined
   std::unique_lock lock(mutex);
   for (;;) {
     Job *job = findJob();
@@ -124,8 +135,8 @@ void ThreadPool::run(const ChunkedWork &work, int helpers) {
     std::lock_guard lock(mutex);
     try {
       startThreads(std::min(threadCount.load() - 1, helpers));
-    } catch (const std::system_error &) {
-      // The system has no more threads: those that are there, at least the caller, do the work.
+    } catch (const std::exception &) {
+      // The system has no more threads, or no memory for one: those that are there, at least the caller, do the work.
     }
     job.nextJob = jobs;
     jobs = &job;
@@ -174,19 +185,24 @@ int countProcessors() {
 std::atomic<ThreadPool *> pool{nullptr};
 std::atomic<int> wantedThreads{0};
 
-ThreadPool &getPool() {
+/// Null where there is no memory for it.
+ThreadPool *findPool() noexcept {
   ThreadPool *current = pool.load(std::memory_order_acquire);
-  if (current) return *current;
+  if (current) return current;
   // Threads do not survive a fork: the child starts anew and leaves the parent's pool, whose mutex may be held, alone.
-  static int registered = pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); });
-  (void)registered;
-  auto *made = new ThreadPool;
+  static std::atomic<bool> isRegistered{false};
+  if (!isRegistered.load()) {
+    if (pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); }) != 0) return nullptr;
+    isRegistered = true;
+  }
+  auto *made = new (std::nothrow) ThreadPool;
+  if (!made) return nullptr;
   made->threadCount = getThreadCount();
   if (!pool.compare_exchange_strong(current, made)) {
     delete made;
-    return *current;
+    return current;
   }
-  return *made;
+  return made;
 }
 
 } // namespace
@@ -208,8 +224,8 @@ void runChunks(const ChunkedWork &work, int maxThreads) {
   int threads = getThreadCount();
   if (maxThreads > 0) threads = std::min(threads, maxThreads);
   int helpers = int(std::min<int64_t>(threads, work.chunks)) - 1;
-  if (helpers > 0) {
-    getPool().run(work, helpers);
+  if (ThreadPool *found = helpers > 0 ? findPool() : nullptr) {
+    found->run(work, helpers);
     return;
   }
   Clock::time_point polled = Clock::now();

@@ -10,6 +10,7 @@
 #include "support/file.h"
 #include "support/hash.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -198,7 +199,16 @@ private:
 
   static std::unique_ptr<runtime::LoadedKernel> openLibrary(const std::string &path) {
     void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) throw Error(ErrorKind::Format, std::string("a compiled kernel cannot be mapped: ") + dlerror());
+    if (!handle) {
+      const char *text = dlerror();
+      std::string why = text ? text : "out of memory";
+      // A file that is open can be opened again, unless there is no memory for its name.
+      constexpr std::string_view kForMemory[] = {"cannot open shared object file", "annot allocate memory", "out of memory",
+                                                 "failed to map"};
+      bool isForMemory = std::any_of(std::begin(kForMemory), std::end(kForMemory),
+                                     [&](std::string_view part) { return why.find(part) != std::string::npos; });
+      throw Error(isForMemory ? ErrorKind::Memory : ErrorKind::Format, "a compiled kernel cannot be mapped: " + why);
+    }
     auto library = std::make_unique<Library>(handle);
     if (!library->entry) throw Error(ErrorKind::Format, "a compiled kernel has no entry");
     return library;

@@ -1,0 +1,254 @@
+"""Programs in which one allocation fails, in processes of their own.
+
+Each position of a program is one process: there the allocation with that number, counted from where the program begins, gives nothing.
+A program ends with its result or with a MemoryError, and what it does once more with memory is right. As a command:
+
+    python -m tests.python.host.allocation_failures [program ...] [--stride 10] [--jobs 2] [--position 17]
+
+goes through every position (or every tenth) of the programs and lists what became of them; a position alone shows where it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# The C library ends a process that has no memory for the thread-local variables of a module in a new thread, or to note their destructors.
+OF_THE_SYSTEM = ("cannot allocate memory for thread-local data", "failed to register TLS destructor")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Outcome(NamedTuple):
+    """What became of a program with one position failing."""
+
+    position: int
+    count: int
+    text: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the process went on."""
+        return self.text in ("right", "MemoryError", *OF_THE_SYSTEM)
+
+
+def build_library(folder: Path) -> Path:
+    """The shared object that fails allocations; compiled by clang or the system's compiler."""
+    compiler = shutil.which("clang-22") or shutil.which("cc")
+    assert compiler is not None
+    library = folder / "failing_allocations.so"
+    source = Path(__file__).with_name("failing_allocations.c")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def run(library: Path, cache: Path, program: str, position: int, shows_stack: bool = False) -> Outcome:
+    """One process; the position 0 counts them."""
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "tests.python.host.allocation_failures", "--in-process", str(cache), str(int(shows_stack)), program]
+    try:
+        done = subprocess.run(
+            [*command, "--position", str(position)], env=environment, capture_output=True, text=True, check=False, timeout=100, cwd=ROOT
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(position, 0, "hangs")
+    if shows_stack:
+        print(done.stderr)
+    found = re.search(r"^(\d+) allocations: (.*)", done.stdout, re.M)
+    if done.returncode == 0 and found:
+        return Outcome(position, int(found[1]), found[2])
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    known = [text for text in OF_THE_SYSTEM if text in done.stderr]
+    return Outcome(position, 0, known[0] if known else f"status {done.returncode}: {last}")
+
+
+def sweep(library: Path, program: str, stride: int, jobs: int = 1, first: int = 1) -> Iterator[Outcome]:
+    """Positions of a program, a stride apart."""
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(jobs) as pool:
+        run(library, Path(cache), program, 0)  # fills the cache
+        whole = run(library, Path(cache), program, 0)
+        assert whole.text == "right", whole
+        yield from pool.map(lambda position: run(library, Path(cache), program, position), range(first, whole.count + 1, stride))
+
+
+def list_programs(cache: str) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """What is done before allocations fail, and what then."""
+    import numpy as np
+
+    import quadrants as qd
+
+    array = qd.types.ndarray()
+
+    @qd.kernel
+    def add(a: array, value: qd.i32):
+        for i in a:
+            a[i] += value
+
+    @qd.kernel
+    def total(a: array, factor: qd.f32) -> qd.f32:
+        found = 0.0
+        for i in a:
+            found += a[i] * factor
+            a[i] = qd.sqrt(a[i])
+        return found
+
+    @qd.kernel
+    def fails(a: array):
+        for i in a:
+            assert a[i] > 100, "too small"
+
+    @qd.kernel
+    def wrong(a: array):
+        a[0] = no_such_name  # noqa: F821
+
+    def start(**options: Any) -> None:
+        qd.init(arch=qd.cpu, offline_cache_file_path=cache, cpu_max_num_threads=2, **options)
+
+    def launch() -> None:
+        numbers = np.arange(4096, dtype=np.int32)
+        add(numbers, 3)
+        assert (numbers == np.arange(4096) + 3).all()
+
+    def start_and_launch() -> None:
+        start()
+        launch()
+
+    def compile_it() -> None:
+        assert total(np.ones(4096, np.float32), 2.0) == 8192
+
+    def use_fields() -> None:
+        plane, vectors = qd.field(qd.i32, (8, 8)), qd.Vector.field(3, qd.f32, 10)
+        plane[1, 2] = 5
+        assert plane[1, 2] == 5
+        plane.fill(2)
+        assert plane.to_numpy().sum() == 128
+        vectors[0] = [1, 2, 3]
+        assert vectors[0][1] == 2
+
+    def use_ndarrays() -> None:
+        numbers = qd.ndarray(qd.i32, 100)
+        numbers[3] = 4
+        assert numbers[3] == 4 and numbers[2:9].to_numpy().sum() == 4
+        numbers.from_numpy(np.arange(100, dtype=np.int32))
+        assert numbers.to_numpy().sum() == 4950
+
+    def make_tape() -> None:
+        start()
+        x, loss = qd.field(qd.f32, 64, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+        @qd.kernel
+        def square() -> None:
+            for i in x:
+                loss[None] += x[i] * x[i]
+
+        def differentiate() -> None:
+            with qd.ad.Tape(loss):
+                square()
+            assert (x.grad.to_numpy() == 6).all()
+
+        x.fill(3.0)
+        differentiate()
+        taped.append(differentiate)
+
+    def meet_errors() -> None:
+        numbers = np.zeros(8, np.int32)
+        for call in (lambda: fails(numbers), lambda: wrong(numbers), lambda: add("text", 1)):
+            try:
+                call()
+            except (qd.QuadrantsRuntimeError, qd.QuadrantsCompilationError) as problem:
+                if isinstance(problem, MemoryError):
+                    raise
+            else:
+                raise AssertionError("no error")
+
+    taped: list[Callable[[], None]] = []
+    return {
+        "init": (lambda: None, start),
+        "reinit": (start_and_launch, start),
+        "load": (lambda: (start_and_launch(), qd.reset(), start()), launch),
+        "compile": (lambda: (start(offline_cache=False), launch()), compile_it),
+        "launch": (start_and_launch, lambda: (launch(), launch())),
+        "tape": (make_tape, lambda: taped[0]()),
+        "fields": (start, use_fields),
+        "ndarrays": (start, use_ndarrays),
+        "errors": (lambda: (start(offline_cache=False, debug=True), launch()), meet_errors),  # the compiler is loaded before
+    }
+
+
+PROGRAMS = ("init", "reinit", "load", "compile", "launch", "tape", "fields", "ndarrays", "errors")
+
+
+def is_for_memory(problem: BaseException | None) -> bool:
+    """Whether an exception, or one that led to it, says that there was no memory."""
+    while problem is not None:
+        # NumPy forgets to say why some of its functions give nothing.
+        if isinstance(problem, MemoryError) or (isinstance(problem, SystemError) and "numpy" in str(problem)):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
+def run_in_process(cache: str, program: str, position: int, shows_stack: int) -> None:
+    """The child's part."""
+    library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    library.begin_failing.argtypes, library.end_failing.restype = [ctypes.c_long, ctypes.c_int, ctypes.c_int], ctypes.c_long
+    prepare, body = list_programs(cache)[program]
+    prepare()
+    text = "right"
+    library.begin_failing(position, 0, shows_stack)
+    try:
+        body()
+    except BaseException as problem:
+        library.end_failing()
+        text = "MemoryError" if is_for_memory(problem) else f"{type(problem).__name__}: {problem}".replace("\n", " / ")
+    count = library.end_failing()
+    try:
+        body()
+    except BaseException as problem:
+        text += f", and then {type(problem).__name__}: {problem}".replace("\n", " / ")
+    print(f"{count} allocations: {text}", flush=True)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", nargs="*", default=PROGRAMS)
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--position", type=int)
+    parser.add_argument("--in-process", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.in_process:
+        run_in_process(given.in_process[0], given.programs[0], given.position, int(given.in_process[1]))
+        return
+    are_right = True
+    with tempfile.TemporaryDirectory() as folder:
+        library = build_library(Path(folder))
+        for program in given.programs:
+            if given.position is not None:
+                run(library, Path(folder), program, 0)
+                print(run(library, Path(folder), program, given.position, shows_stack=True))
+                continue
+            kinds = collections.defaultdict(list)
+            for outcome in sweep(library, program, given.stride, given.jobs):
+                kinds[outcome.text].append(outcome.position)
+                are_right &= outcome.is_right
+            print(program)
+            for text, positions in sorted(kinds.items(), key=lambda item: -len(item[1])):
+                print(f"  {len(positions):5} {text} {positions[:12]}", flush=True)
+    sys.exit(0 if are_right else 1)
+
+
+if __name__ == "__main__":
+    main()
