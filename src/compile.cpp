@@ -20,7 +20,11 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <pthread.h>
+#include <system_error>
 #include <thread>
 
 namespace qd {
@@ -44,6 +48,30 @@ void installFatalErrorHandler() {
   }();
   (void)once;
 }
+
+/// Held by a compile. Those that are the first of their process fill tables of LLVM and MLIR, under locks that a child of a fork would
+/// never get: a fork waits for them, for a while.
+class Compiling {
+public:
+  Compiling() {
+    [[maybe_unused]] static const int registered = pthread_atfork(waitForFirst, nullptr, [] { running = 0; });
+    ++running;
+  }
+  ~Compiling() {
+    areTablesFull = true;
+    if (running > 0) --running;
+  }
+  Compiling(const Compiling &) = delete;
+  Compiling &operator=(const Compiling &) = delete;
+
+private:
+  static void waitForFirst() {
+    for (int milliseconds = 0; milliseconds < 200 && running > 0 && !areTablesFull; ++milliseconds)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  static inline std::atomic<int> running{0};
+  static inline std::atomic<bool> areTablesFull{false};
+};
 
 /// A context of its own for each compile: making one costs less than sharing would. Keeps the first error that the stages report.
 class CompileContext {
@@ -237,13 +265,20 @@ public:
 
   void run() noexcept {
     try {
-      if (isWatched) module = replay(options, std::move(module));
-      if (succeeded) succeeded = module && lower();
-    } catch (const std::bad_alloc &) { outOfMemory = true; } catch (const std::exception &error) {
-      crash = error.what();
+      try {
+        if (isWatched) module = replay(options, std::move(module));
+        if (succeeded) succeeded = module && lower();
+      } catch (const std::bad_alloc &) { throw; } catch (const std::system_error &error) {
+        if (error.code() == std::errc::resource_unavailable_try_again) throw; // no memory for a thread
+        crash = error.what();
+      } catch (const std::exception &error) { crash = error.what(); }
+      module = nullptr;
+      stages->dump("5_times.txt", [&](llvm::raw_ostream &output) { stages->printTimes(output); });
+    } catch (const std::exception &) {
+      outOfMemory = true;
+      (void)module.release(); // frames of MLIR that vanished without cleaning up may have left it half changed
     }
-    module = nullptr;
-    stages->dump("5_times.txt", [&](llvm::raw_ostream &output) { stages->printTimes(output); });
+    compiling.reset();
   }
 
   /// What `run` came to: nothing when there is an artifact.
@@ -259,6 +294,7 @@ public:
 
   CompileContext context;
   artifact::Artifact artifact;
+  std::optional<Compiling> compiling;       ///< from where the GIL is given away until `run` is over
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< until `run`
   std::optional<backends::Stages> stages;   ///< from `begin` on
 
@@ -300,6 +336,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(work->context.get(), watched, artifact, failure.diagnostic);
   if (!module) return std::nullopt;
   // From here on the module holds no reference to a Python object.
+  work->compiling.emplace();
   observer.leavePython();
   // While accesses still stand as the user wrote them.
   if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Joined)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib as _importlib
 import sys as _sys
 from typing import Any as _Any
 
@@ -23,6 +22,7 @@ from ._errors import (
 )
 from ._field import Field, MatrixField, ScalarField, field
 from ._func import func, pyfunc, real_func
+from ._imports import load as _load
 from ._init import *  # noqa: F403
 from ._init import __version__, __version_str__
 from ._init import get_config as _get_config
@@ -71,9 +71,9 @@ def __getattr__(name: str) -> _Any:
     if name == "cfg":
         return _get_config()
     if name in _LAZY:
-        value = getattr(_importlib.import_module("." + _LAZY[name], __name__), name)
+        value = getattr(_load(f"{__name__}.{_LAZY[name]}"), name)
     elif name in _MODULES or name in _INTERNAL:
-        value = _importlib.import_module("." + name, __name__)
+        value = _load(f"{__name__}.{name}")
     else:
         import difflib  # at a mistake only
 
@@ -90,7 +90,7 @@ class _FormerPaths:
 
     @staticmethod
     def find_spec(name: str, path: _Any = None, target: _Any = None) -> _Any:
-        return _importlib.import_module(".lang._paths", __name__).Finder.find_spec(name) if name.startswith("quadrants.") else None
+        return _load(f"{__name__}.lang._paths").Finder.find_spec(name) if name.startswith("quadrants.") else None
 
 
 _sys.meta_path.append(_FormerPaths)  # type: ignore[arg-type]

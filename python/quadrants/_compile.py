@@ -20,6 +20,7 @@ from ._device_arrays import find_device_array
 from ._dtypes import check_range, to_dtype, wrap_integer
 from ._errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
 from ._field import Field
+from ._imports import load
 from ._interop import element_dtype, find_array
 from ._matrix import Matrix, unwrap
 from ._ndarray import Ndarray, from_device
@@ -35,9 +36,7 @@ def _load_compiler() -> ModuleType:
         # Starting it touches pages all over the file: where they are on disk, reading it in one go takes half as long.
         with contextlib.suppress(OSError, AttributeError), open(_runtime.__file__.replace("_runtime", "_compiler"), "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
-    from . import _compiler
-
-    return _compiler
+    return load(f"{__package__}._compiler")
 
 
 def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[tuple[str, float]]]:

@@ -10,8 +10,15 @@
 
 namespace qd::launch {
 
+/// A module that is loaded now keeps forks waiting, which `quadrants._imports` sees to.
+static Ref importModule(const char *name) {
+  if (PyDict_GetItemString(PyImport_GetModuleDict(), name)) return Ref::adopt(PyImport_ImportModule(name));
+  Ref imports = Ref::adopt(PyImport_ImportModule("quadrants._imports"));
+  return Ref::adopt(PyObject_CallMethod(imports.get(), "load", "s", name));
+}
+
 Ref importAttribute(const char *module, const char *name) {
-  Ref imported = Ref::adopt(PyImport_ImportModule(module));
+  Ref imported = importModule(module);
   return Ref::adopt(PyObject_GetAttrString(imported.get(), name));
 }
 

@@ -4,17 +4,27 @@
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
 #include <future>
 #include <mutex>
+#include <new>
+#include <poll.h>
+#include <pthread.h>
+#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
 namespace qd::backends::cpu {
+
+// lld keeps its state in globals. A fork waits for the thread that links: in the child there would be nobody to finish and to unlock.
+static std::mutex linking;
+[[maybe_unused]] static const int registered = pthread_atfork([] { linking.lock(); }, [] { linking.unlock(); }, [] { linking.unlock(); });
 
 static support::File requireFile(support::File file) {
   if (!file) throw std::runtime_error(std::string("no file in memory for the linker: ") + strerror(errno));
@@ -47,34 +57,82 @@ private:
   std::future<void> writer;
 };
 
+/// A pipe whose bytes a thread collects, so that whoever writes never waits for long. An exception may pass while descriptors that lld has
+/// opened are left behind: the end of the pipe is then not awaited.
+class Collector {
+public:
+  Collector() {
+    int ends[2] = {-1, -1};
+    (void)pipe2(ends, O_CLOEXEC);
+    reading = requireFile(support::File(ends[0]));
+    writing = requireFile(support::File(ends[1]));
+    worker = std::thread([this] { collect(); });
+  }
+  ~Collector() { join(); }
+  Collector(const Collector &) = delete;
+  Collector &operator=(const Collector &) = delete;
+
+  std::string getPath() const { return writing.getPath(); }
+  /// All bytes. Others have closed the pipe.
+  std::vector<uint8_t> finish() {
+    join();
+    if (isLost) throw std::bad_alloc();
+    return std::move(bytes);
+  }
+
+private:
+  void join() {
+    writing.close();
+    isOver = true;
+    if (worker.joinable()) worker.join();
+  }
+
+  void collect() noexcept {
+    constexpr int kMilliseconds = 20;
+    uint8_t buffer[1 << 14];
+    for (;;) {
+      pollfd waiting{reading.get(), POLLIN, 0};
+      bool wasOver = isOver;
+      if (poll(&waiting, 1, kMilliseconds) == 0 && wasOver) return; // nobody writes, and nobody will
+      if (!waiting.revents) continue;
+      ssize_t count = read(reading.get(), buffer, sizeof buffer);
+      if (count == 0 || (count < 0 && errno != EINTR)) return;
+      try {
+        if (!isLost) bytes.insert(bytes.end(), buffer, buffer + std::max<ssize_t>(count, 0));
+      } catch (const std::bad_alloc &) { isLost = true; } // the rest is read all the same: lld waits for it
+    }
+  }
+
+  support::File reading, writing;
+  std::vector<uint8_t> bytes;
+  std::atomic<bool> isOver{false};
+  bool isLost = false; ///< read when the thread has ended
+  std::thread worker;
+};
+
 } // namespace
 
 // lld reads and writes files. The library goes through a pipe: lld replaces regular files by renaming, which no descriptor survives, and a
 // temporary folder is one more thing that may be full or read-only.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip) {
-  int ends[2] = {-1, -1};
-  (void)pipe2(ends, O_CLOEXEC);
-  support::File reading = requireFile(support::File(ends[0])), writing = requireFile(support::File(ends[1]));
+  Collector library;
   std::vector<std::string> words = {"ld.lld", "-shared",         "--threads=1",    "-z", "norelro",
-                                    "-z",     "noseparate-code", "--no-rosegment", "-o", writing.getPath()};
+                                    "-z",     "noseparate-code", "--no-rosegment", "-o", library.getPath()};
   if (strip) words.push_back("--strip-all");
   std::deque<Input> inputs;
   for (const Object &object : objects) words.push_back(inputs.emplace_back(object).getPath());
   std::vector<const char *> arguments;
   for (const std::string &word : words) arguments.push_back(word.c_str());
-  auto library = std::async(std::launch::async, [&] { return reading.readAll(); });
   std::string messages;
   llvm::raw_string_ostream stream(messages);
   bool linked;
   {
-    // lld keeps its state in globals.
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(linking);
     linked = lld::elf::link(arguments, stream, stream, /*exitEarly=*/false, /*disableOutput=*/false);
     lld::CommonLinkerContext::destroy();
   }
-  writing.close();
-  std::vector<uint8_t> bytes = library.get();
+  std::vector<uint8_t> bytes = library.finish();
+  if (!linked && messages.find(strerror(ENOMEM)) != std::string::npos) throw std::bad_alloc();
   if (!linked || bytes.empty()) throw std::runtime_error("lld: " + messages);
   return bytes;
 }
