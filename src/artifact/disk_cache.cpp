@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <new>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -139,7 +140,9 @@ DiskCache::DiskCache(DiskCacheOptions wanted) : options(std::move(wanted)) {
 }
 
 DiskCache::~DiskCache() {
-  if (published > 0) clean();
+  try {
+    if (published > 0) clean();
+  } catch (const std::bad_alloc &) {} // the next process cleans
 }
 
 void DiskCache::warnOnce(const std::string &problem, int error) {
