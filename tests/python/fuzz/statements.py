@@ -334,15 +334,15 @@ class StatementGenerator(PythonGenerator):
         name, dtype = self.fresh("i"), self.random.choice(("i32", "i32", "i64"))
         serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
         a, b = (f"qd.cast({self.integer(1).text} & 3, qd.{dtype})" for _ in range(2))
-        top = 2**31 - 1 if dtype == "i32" else 2**63 - 1
+        top = f"qd.{dtype}({2**31 - 1 if dtype == 'i32' else 2**63 - 1})"
         bounds = [
             f"{top} - {a}, {top}",
-            f"{top - 7} + {a}, {top}, 5 + {b}",
+            f"{top} - 7 + {a}, {top}, 5 + {b}",
             f"{top} - {a}, -{top} + {b}",
             f"-{top} + {a}, {top} - {b}, -1 - {a}",
             f"-{top} + {a}, -{top} - 1, -1",
             f"-{top} - 1, -{top} + {a}, 1 + {b}",
-            f"({top} - {a} if {self.comparison(1).text} else {top - 2}), {top}",
+            f"({top} - {a} if {self.comparison(1).text} else {top} - 2), {top}",
             f"-{top}, -{top} + ({a} if {self.comparison(1).text} else -1)",
             f"{top} - {a}, {top} - 6, -2 - {b}",
         ]
