@@ -31,7 +31,7 @@ def grad_replaced(func: F) -> F:
             _runtime.set_watcher(watcher)
             return func(*arguments, **keywords)
         write_watcher = _runtime.set_write_watcher(None)
-        tape._journal.hide()
+        tape.hide()
         try:
             result = func(*arguments, **keywords)
         finally:

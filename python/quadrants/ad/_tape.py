@@ -131,6 +131,15 @@ class Tape:
             self._joined = recorded if is_joined else None
         return result
 
+    def hide(self) -> None:
+        """A function with a gradient of its own begins: what its kernels do is not recorded, here and in the tapes around."""
+        self._find_overwritten()
+        self._journal.hide()
+        outer = getattr(self._outer, "__self__", None)
+        while isinstance(outer, Tape):
+            outer._find_overwritten()
+            outer = getattr(outer._outer, "__self__", None)
+
     def _find_overwritten(self) -> None:
         """Notes where something else than a kernel has written over what calls that are interpreted computed."""
         for address, (memory, left, gradient) in list(self._computed.items()):
@@ -195,6 +204,7 @@ class Tape:
     def record(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> None:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
         after = Memories(arguments) if self._is_interpreted else None
+        self._computed = {address: (memory, memory.copy(), gradient) for address, (memory, _, gradient) in self._computed.items()}
         self._recorded.append(Replaced(function, arguments, keywords, self._journal.mark(), after))
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):

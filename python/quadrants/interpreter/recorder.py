@@ -185,6 +185,9 @@ class Recorder:
         nodes, _ = getattr(data, "companions", None) or (None, None)
         if self.is_replay and not self.evaluator.dry:
             raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
+        if not self.evaluator.dry and gradient is not None:
+            target = memory.view(np.ndarray)
+            self.stored[target.__array_interface__["data"][0]] = (target, gradient)
         if self.evaluator.dry or gradient is None or nodes is None:
             return True
         for index in zip(*np.nonzero(np.atleast_1d(plain(data) == memory.view(np.ndarray))), strict=True):

@@ -149,3 +149,41 @@ def test_stop_grad_concerns_its_loop_only():
     with qd.ad.Tape(loss):
         run()
     assert x.grad.to_numpy().tolist() == [5.0, 5.0]
+
+
+def test_function_with_a_gradient_of_its_own_overwrites_what_a_kernel_computed():
+    x, y, loss = numbers([1.0, 2.0]), numbers([0.0, 0.0]), scalar_loss()
+
+    @qd.kernel
+    def compute():
+        for i in x:
+            y[i] = 3.0 * x[i]
+
+    @qd.kernel
+    def double():
+        for i in y:
+            y[i] = 2.0 * y[i]
+
+    @qd.kernel
+    def double_gradient():
+        for i in y:
+            y.grad[i] = 2.0 * y.grad[i]
+
+    @qd.kernel
+    def add():
+        for i in y:
+            loss[None] += y[i] * y[i]
+
+    @qd.ad.grad_replaced
+    def doubled():
+        double()
+
+    @qd.ad.grad_for(doubled)
+    def _():
+        double_gradient()
+
+    with qd.ad.Tape(loss):
+        compute()
+        doubled()
+        add()
+    assert x.grad.to_numpy().tolist() == [2 * 36.0, 2 * 72.0]
