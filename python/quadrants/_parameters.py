@@ -257,6 +257,8 @@ def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str
 
 def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
     """The members of a dataclass argument, and of those in it, that are annotated as arrays or views: as parameters, with values."""
+    if not dataclasses.is_dataclass(owner):
+        return
     try:
         hints = _get_hints(type(owner))
     except NameError:  # a name of a function's own

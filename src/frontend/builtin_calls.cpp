@@ -476,6 +476,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (is({"max", "min"}) && count > 0) return callMinMax(*ir::findKind<BinaryKind>(name), arguments, name);
   bool asksFrame = is({"globals", "locals", "help"}) || (is({"vars", "dir"}) && given.empty());
   if (asksFrame || is({"eval", "exec", "open", "input"})) fail(error::kSyntax, "'" + name + "' cannot be called in kernels");
+  if (name == "breakpoint") return callPython(callee, arguments);
   if (isKnown && !hasMatrix) return runPython(callee.object, callee, name.str(), arguments);
   if (name == "sorted" && given.size() == 1) return sortItems(given[0], arguments);
   if (name == "abs" && count == 1) return unary(UnaryKind::abs, given[0], name);

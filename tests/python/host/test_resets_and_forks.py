@@ -33,9 +33,8 @@ def test_a_launch_that_waits_for_another_thread_does_not_use_memory_that_a_reset
     def spin(x: A):
         qd.loop_config(serialize=True)
         for k in range(1):
-            x[0] = 1
             while qd.volatile_load(x[1]) == 0:
-                x[2] += 1
+                x[0] += 1
 
     flags, went_on, problems = np.zeros(8, np.int64), threading.Event(), []
 
