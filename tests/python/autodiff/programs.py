@@ -464,7 +464,7 @@ class Program:
             self.line(f"t{number} = qd.field(qd.f64, shape=({SIZE}, 3), needs_grad=True, needs_dual=True)")
             self.line(f"u{number} = qd.Vector.field(3, qd.f64, shape={SIZE}, needs_grad=True, needs_dual=True)")
             self.line(f"s{number} = qd.Struct.field({{'a': qd.f64, 'b': qd.f64}}, shape={SIZE}, needs_grad=True, needs_dual=True)")
-            self.line(f"r{number} = qd.ndarray(qd.f64, shape={SIZE}, needs_grad=True)")
+            self.line(f"r{number} = qd.ndarray(qd.f64, shape={SIZE}, needs_grad=True, needs_dual=True)")
             self.line(f"n{number} = qd.field(qd.i32, shape={SIZE})")
         self.lines += _BEGIN.strip("\n").split("\n")
         self.line("")
