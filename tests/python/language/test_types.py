@@ -150,9 +150,7 @@ def test_half_precision_rounds_each_operation():
     assert evaluate("(a + b) * c", "qd.f16", a=("qd.f16", 0.1), b=("qd.f16", 0.2), c=("qd.f16", 3)) == float(expected)
 
 
-def test_arguments_wrap_and_results_are_python_numbers():
-    assert evaluate("a", "qd.u8", a=("qd.u8", 300)) == 44
-    assert evaluate("a", a=("qd.i32", 3_000_000_000)) == -1294967296
+def test_results_are_python_numbers():
     assert evaluate("a", "qd.u64", a=("qd.u64", 2**64 - 1)) == 2**64 - 1
     assert evaluate("a > 1", "bool", a=("qd.i32", 3)) is True
     assert evaluate("a", "qd.f32", a=("qd.f32", 0.1)) == float(np.float32(0.1))

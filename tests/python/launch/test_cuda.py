@@ -381,7 +381,7 @@ try:
 except RuntimeError as error:
     print(error)
 qd.init(arch=qd.gpu)
-print(qd.cfg.arch)
+print(qd.cfg.arch.name)
 qd.init(arch=[qd.cuda, qd.python], log_level="error")
 """
     missing = {**os.environ, "QD_CUDA_DRIVER": str(tmp_path / "none.so"), "PYTHONPATH": os.pathsep.join(sys.path)}

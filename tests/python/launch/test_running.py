@@ -216,7 +216,6 @@ def test_first_failure_of_all_threads_wins(compiler: Any) -> None:
         ("b", "u8", 5, "101"),
         ("+d", "i32", 5, "+5"),
         (".2f", "i32", 3, "3.00"),
-        ("d", "f32", 3.9, "3"),
         ("g", "f64", float("inf"), "inf"),
         ("", "f64", float("nan"), "nan"),
     ],

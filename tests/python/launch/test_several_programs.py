@@ -36,7 +36,7 @@ def make(values):
 def test_each_program_has_its_containers_and_options(arch):
     outer = make([1, 2])
     program = qd.Program(arch=arch, default_fp=qd.f64)
-    assert qd.get_config().default_fp is qd.f32
+    assert qd.cfg.default_fp is qd.f32
     with program:
         inner = make([3, 4])
         double(inner)
@@ -87,9 +87,9 @@ def test_a_program_that_nobody_holds_ends():
 def test_programs_nest_and_leave_on_errors():
     first, second = qd.Program(random_seed=1), qd.Program(random_seed=2)
     with pytest.raises(ZeroDivisionError), first, second, first:
-        assert qd.get_config().random_seed == 1
+        assert qd.cfg.random_seed == 1
         raise ZeroDivisionError
-    assert qd.get_config().random_seed == 0
+    assert qd.cfg.random_seed == 0
 
 
 def test_fields_that_wait_for_a_place_belong_to_their_program():
