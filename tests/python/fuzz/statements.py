@@ -24,7 +24,7 @@ class StatementGenerator(PythonGenerator):
     def statement(self, depth: int) -> list[Statement]:
         simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.exchange, self.effect]
         simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation, self.named_list]
-        simple += [self.unchecked, self.named_object]
+        simple += [self.unchecked]
         nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
         nested += [self.match, self.items_loop, self.container_loop, self.local_function, self.extreme_loop]
         return self.random.choice(simple + nested if depth > 0 else simple)(depth)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .callable_forms import PREAMBLE
 from .generator import FLOATS, INNER, STRUCT, Container, Function, Kind, Variable
 from .program import Program, Statement
 from .statements import StatementGenerator
@@ -40,7 +39,6 @@ class ProgramGenerator(StatementGenerator):
             lines = [f"    {name}: {self.annotation(member)}" for name, member in own.items()]
             self.program.types += ["@qd.dataclass", f"class {kind.dtype}:", *lines]
         self.program.types += ["    @qd.func", "    def grow(self, k):", "        self.a += k", "        return self.v.sum()"]
-        self.program.types += PREAMBLE
         self.program.types += ["@qd.func", "def item_of(v, k):", "    return v[k % v.size]"]
 
     def make_containers(self) -> None:
