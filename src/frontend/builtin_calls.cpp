@@ -189,6 +189,8 @@ Value FunctionBuilder::callStaticPrint(Arguments &arguments) {
   for (Value &value : arguments.positional)
     if (!toPython(value)) value = makeObject(nb::str(describe(value).c_str()));
   Value print = makeObject(nb::borrow(PyDict_GetItemString(session.python.builtins.ptr(), "print")));
+  for (const auto &[key, value] : arguments.named)
+    if (!toPython(value)) failRuntimeOperands(print.object, "print");
   return runPython(print.object, print, "print", arguments);
 }
 

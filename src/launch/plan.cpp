@@ -221,7 +221,7 @@ bool Plan::isAsRead(const PlanFrame &frame) const {
     PyObject *object = frame.slots[tensorSlots[i]];
     ExternalArray array;
     const void *data = isTensor(object) ? getTensor(object).data : readExternal(object, array) ? array.data : nullptr;
-    if (data != reinterpret_cast<const QdTensorArgument *>(frame.block + tensors[i].offset)->data) return false;
+    if (data != tensors[i].address) return false;
   }
   return true;
 }

@@ -172,7 +172,8 @@ def k(n: qd.i32) -> qd.i32:
 
 def test_the_text_of_exec_goes_with_its_functions() -> None:
     for number in range(3):
-        exec(f"@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return n + {number}\n@qd.func\ndef f(n):\n    return n\n", {"qd": qd})
+        text = f"@qd.kernel\ndef k(n: qd.i32) -> qd.i32:\n    return n + {number}\n@qd.func\ndef f(n):\n    return n\n"
+        exec(text, {"qd": qd})
     assert any(file.startswith("<string") for file in linecache.cache)
     gc.collect()
     assert not any(file.startswith("<string") for file in linecache.cache)
