@@ -220,7 +220,8 @@ bool Plan::isAsRead(const PlanFrame &frame) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject *object = frame.slots[tensorSlots[i]];
     ExternalArray array;
-    const void *data = isTensor(object) ? getTensor(object).data : readExternal(object, array) ? array.data : nullptr;
+    if (!isTensor(object) && !readExternal(object, array)) continue; // a wrapper, whose container is held
+    const void *data = isTensor(object) ? getTensor(object).data : array.data;
     if (data != tensors[i].address) return false;
   }
   return true;
