@@ -70,7 +70,7 @@ class ScalarField(Field):
         """The field itself, as the one component that it has."""
         return (self,)
 
-    _kind_name = "qd.field"
+    _kind_name = "qd.field"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class MatrixField(Field):
@@ -163,9 +163,9 @@ class MatrixField(Field):
         strides = _snode.row_major_strides(leaf.shape, self.dtype.size)
         block = self.dtype.size * math.prod(leaf.shape)
         self._leaf, self._is_soa = leaf, True
-        self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())
+        self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())  # pyright: ignore[reportAttributeAccessIssue]
         for number, part in enumerate(parts):
-            part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())
+            part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def _kind_name(self) -> str:

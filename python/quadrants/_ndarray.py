@@ -84,7 +84,7 @@ class ScalarNdarray(Ndarray):
     def __init__(self, dtype: Any, arr_shape: Any):
         self._allocate(dtype, arr_shape)
 
-    _kind_name = "qd.ndarray"
+    _kind_name = "qd.ndarray"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
 class VectorNdarray(Ndarray):

@@ -80,7 +80,7 @@ def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
         node: Any = source.tree.returns if at == "return" else next(item for item in named if item is not None and item.arg == at)
         place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
         file = source.file
-    return compile_error("QuadrantsSyntaxError", str(error), [(file, function.__qualname__, *place)])
+    return compile_error("QuadrantsSyntaxError", str(error), [(file, function.__qualname__, *place)])  # pyright: ignore[reportArgumentType]
 
 
 def is_method(function: Callable[..., Any]) -> bool:

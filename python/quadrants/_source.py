@@ -194,7 +194,7 @@ def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
     """Whether `code` may be that of the lambda."""
     body: Any = node.body
     if hasattr(code, "co_positions"):  # since Python 3.11
-        places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+        places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]  # pyright: ignore[reportAttributeAccessIssue]
         first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
         return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
     module = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval", dont_inherit=True)

@@ -149,7 +149,7 @@ class Interpreted(Recorded):
         except Exception as problem:  # told when the gradient runs; the call itself raises its own
             self.problem = problem
 
-    def backward(self, _: Any) -> None:
+    def backward(self, _: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The gradient of the call. Raises what is wrong with it."""
         if self.recording is None:
             raise self.problem or QuadrantsRuntimeError(f"the gradient of {self.function.__name__} was not recorded")

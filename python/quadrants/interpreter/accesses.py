@@ -95,7 +95,7 @@ class Accesses:
         if id(base) in self.made:
             return objects.member(self, base, name)
         if isinstance(base, tuple) and name in getattr(base, "_fields", ()):
-            return self.element(base, base._fields.index(name))
+            return self.element(base, base._fields.index(name))  # pyright: ignore[reportAttributeAccessIssue]
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if name == "_offset" and tensor is not None:
             return tuple(tensor.origin or (0,) * len(tensor.shape))
@@ -104,8 +104,8 @@ class Accesses:
         if name == "grad" and self.tensor(base) is not None:
             scalars.refuse_gradients()
         is_companion = isinstance(base, values.View) and name in ("grad", "dual")
-        if is_companion and (companion := self.tensor(self.member(base.parent, name))) is not None:
-            return values.view_of(companion, base.key)
+        if is_companion and (companion := self.tensor(self.member(base.parent, name))) is not None:  # pyright: ignore[reportAttributeAccessIssue]
+            return values.view_of(companion, base.key)  # pyright: ignore[reportAttributeAccessIssue]
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:

@@ -346,7 +346,7 @@ def _type_key(value: Any) -> Any:
 def _unify_results(result: Any, other: Any) -> Any:
     if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
         items = tuple(map(_unify_results, result, other))
-        return result._make(items) if hasattr(result, "_make") else items
+        return result._make(items) if hasattr(result, "_make") else items  # pyright: ignore[reportAttributeAccessIssue]
     return result if result is None or other is None else _unify(result, other)
 
 

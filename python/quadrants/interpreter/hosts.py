@@ -361,7 +361,7 @@ def cast_result(value: Any, results: list[Any]) -> Any:
         return converted_result(value, results)
     if isinstance(value, tuple) and not isinstance(kind, _types.MatrixType) and len(value) > 1:
         items = [cast_result(item, results) for item in value]
-        return value._make(items) if hasattr(value, "_make") else tuple(items)
+        return value._make(items) if hasattr(value, "_make") else tuple(items)  # pyright: ignore[reportAttributeAccessIssue]
     value = values.as_vector(value)
     is_fitting = not isinstance(kind, _types.MatrixType) or (isinstance(value, Vec) and value.data.shape == kind.shape)
     wanted = kind if is_fitting else kind.dtype

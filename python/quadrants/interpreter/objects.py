@@ -202,4 +202,4 @@ def is_instance_class(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, 
     if not dataclasses.is_dataclass(cls):
         return True
     is_object = hasattr(cls, "_data_oriented") or hasattr(cls, "__post_init__")
-    return is_object and value_type_of(cls) is None
+    return is_object and value_type_of(cls) is None  # pyright: ignore[reportArgumentType]

@@ -13,6 +13,6 @@ def __getattr__(name: str) -> _Any:
     """The public names of the package, too."""
     import quadrants
 
-    if name.startswith("_") or name not in quadrants.__all__:
+    if name.startswith("_") or name not in quadrants.__all__:  # pyright: ignore[reportAttributeAccessIssue]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", obj=quadrants)
     return getattr(quadrants, name)
