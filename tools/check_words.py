@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Looks for words that do not belong in the repository: marks of unfinished work, and paths of somebody's machine.
+"""Looks for words that do not belong in the repository: marks of unfinished work, paths of somebody's machine, and section numbers of a
+specification that is not in the repository.
 
 Prints one line per find and ends with status 1 when there is one.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".cpp", ".h", ".def", ".td", ".py", ".pyi", ".md", ".cmake", ".txt", ".toml", ".mlir", ".sh"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP|for now|not implemented|placeholder|stub implementation)\b", re.IGNORECASE)
+CITATION = re.compile(r"\b[Ss]pec \d|\b[SB]-?\d+\.\d")
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/")
 
 
@@ -25,7 +27,7 @@ def main() -> int:
         if path.suffix not in SUFFIXES and name != "dev" or path == Path(__file__).resolve() or not path.is_file():
             continue
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            for pattern, what in ((UNFINISHED, "mark of unfinished work"), (MACHINE, "path of a machine")):
+            for pattern, what in ((UNFINISHED, "mark of unfinished work"), (MACHINE, "path of a machine"), (CITATION, "section number")):
                 match = pattern.search(line)
                 if match:
                     print(f"{name}:{number}: {what}: {match[0]}")

@@ -159,7 +159,7 @@ def FmaOp : PureOp<"fma", [AllTypesMatch<["x", "y", "z", "result"]>]> {
   let assemblyFormat = "$x `,` $y `,` $z attr-dict `:` type($result)";
 }
 
-// Converts the scalar type as the language says (spec 1 S2.5); the shape stays.
+// Converts the scalar type as the language says; the shape stays.
 def CastOp : ConversionOp<"cast", ValueTypeConstraint, ValueTypeConstraint>;
 
 // Reads the same bits as another scalar type of the same size.

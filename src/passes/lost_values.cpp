@@ -3,7 +3,7 @@
 // Told for sure, by indices: a write after the read in the same iteration, to the same element; in a serial loop any write to it, where no
 // index depends on the loop. Between two loops of a kernel: any write to the container, unless constant distances between the indices say
 // that it is to another element. Otherwise iterations are not compared: that they touch each other's elements in an order that matters is
-// the program's own affair (spec 3 S16).
+// the program's own affair.
 //
 // A tape keeps what a call overwrites, so its gradient may run on containers as they were before the call: on a whole container, or not.
 // Loads that no write of the kernel comes before are known then; here what cannot be told counts as a write before.

@@ -1,4 +1,4 @@
-"""Derivatives that cannot be had: what is said, and where mathematics says zero (issues, S12, S14, S18)."""
+"""Derivatives that cannot be had: what is said, and where mathematics says zero."""
 
 from __future__ import annotations
 

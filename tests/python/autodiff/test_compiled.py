@@ -1,4 +1,4 @@
-"""What only compiled kernels do: refuse a gradient whose values are gone (spec 3, S16, S18); components in loops."""
+"""What only compiled kernels do: refuse a gradient whose values are gone; components in loops."""
 
 from __future__ import annotations
 

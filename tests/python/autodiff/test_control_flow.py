@@ -1,4 +1,4 @@
-"""Gradients through loops, branches, functions and early exits (spec 3, S12, S17)."""
+"""Gradients through loops, branches, functions and early exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions with gradients of their own (spec 3, S15), and `qd.stop_grad`."""
+"""Functions with gradients of their own, and `qd.stop_grad`."""
 
 from __future__ import annotations
 

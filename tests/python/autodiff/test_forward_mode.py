@@ -1,4 +1,4 @@
-"""Forward mode (spec 3, S13), and derivatives of second order by nesting."""
+"""Forward mode, and derivatives of second order by nesting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements that a kernel updates in place: under a tape the gradient has what they were before (issue gradients, spec 3 S16)."""
+"""Elements that a kernel updates in place: under a tape the gradient has what they were before."""
 
 from __future__ import annotations
 

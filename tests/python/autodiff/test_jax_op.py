@@ -1,4 +1,4 @@
-"""Kernels as functions of JAX, through its foreign-function interface on the CPU (spec 3, S19)."""
+"""Kernels as functions of JAX, through its foreign-function interface on the CPU."""
 
 from __future__ import annotations
 

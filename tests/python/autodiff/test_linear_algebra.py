@@ -1,4 +1,4 @@
-"""Derivatives of matrix functions in both modes, also where values repeat (spec 3, S18)."""
+"""Derivatives of matrix functions in both modes, also where values repeat."""
 
 from __future__ import annotations
 

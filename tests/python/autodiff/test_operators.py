@@ -1,4 +1,4 @@
-"""The derivative of every row of the operator table (spec 3, S18), for each type and shape, against differences of what NumPy computes."""
+"""The derivative of every row of the operator table, for each type and shape, against differences of what NumPy computes."""
 
 from __future__ import annotations
 

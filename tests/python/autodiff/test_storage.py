@@ -1,4 +1,4 @@
-"""Gradients of everything that has storage for them (spec 2, S9; spec 3, S12 and S19)."""
+"""Gradients of everything that has storage for them."""
 
 from __future__ import annotations
 

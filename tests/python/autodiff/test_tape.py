@@ -1,4 +1,4 @@
-"""Tapes: recording, clearing, evaluation, and what they refuse (spec 3, S14)."""
+"""Tapes: recording, clearing, evaluation, and what they refuse."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_gradients_of_several_kernels_run_from_the_last_to_the_first():
         first()
         second(3.0)
     np.testing.assert_allclose(x.grad.to_numpy(), 6 * np.sin([0.5, 2.0]) * np.cos([0.5, 2.0]))
-    assert y.grad.to_numpy().tolist() == [0.0, 0.0]  # a store uses the gradient up (S12.6)
+    assert y.grad.to_numpy().tolist() == [0.0, 0.0]  # a store uses the gradient up
     assert loss.grad[None] == 1.0
 
 

@@ -1,4 +1,4 @@
-"""Kernels as operators of torch: autograd, fake tensors, `torch.compile` (spec 3, S19)."""
+"""Kernels as operators of torch: autograd, fake tensors, `torch.compile`."""
 
 from __future__ import annotations
 

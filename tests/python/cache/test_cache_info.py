@@ -1,4 +1,4 @@
-"""`qd.cache_info`, `qd.clear_cache` and `python -m quadrants cache` (spec 3 S10)."""
+"""`qd.cache_info`, `qd.clear_cache` and `python -m quadrants cache`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Which lines of kernels have run: probes, the data file, the pytest plugin (spec 3 S27)."""
+"""Which lines of kernels have run: probes, the data file, the pytest plugin."""
 
 import os
 import sqlite3

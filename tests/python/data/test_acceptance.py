@@ -1,4 +1,4 @@
-"""The acceptance list for containers and interop (spec 2 S25), a test for each row that a CPU can show; the names have the numbers."""
+"""The acceptance list for containers and interop: one test for each row that a CPU can show."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def library(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-def test_r25_1_every_container_takes_every_copy(library, kind):
+def test_every_container_takes_every_copy(library, kind):
     container = CONTAINERS[kind]()
     container.fill(1)
     copied, viewed, either = (take(container, library, copy) for copy in (True, False, None))
@@ -56,7 +56,7 @@ def test_r25_1_every_container_takes_every_copy(library, kind):
     assert [float(taken.min()) for taken in (copied, viewed, either)] == [1, 2, 2]
 
 
-def test_r25_1_members_of_structs_take_every_copy(library):
+def test_members_of_structs_take_every_copy(library):
     for layout in (qd.Layout.AOS, qd.Layout.SOA):
         points = qd.Struct.field({"a": qd.f32, "v": qd.types.vector(3, qd.f32)}, shape=4, layout=layout)
         taken = {copy: take(points.v, library, copy) for copy in (True, False, None)}
@@ -65,7 +65,7 @@ def test_r25_1_members_of_structs_take_every_copy(library):
     assert set(points.to_numpy()) == {"a", "v"}
 
 
-def test_r25_2_default_results_stay_readable_after_reset_and_a_new_runtime(library):
+def test_default_results_stay_readable_after_reset_and_a_new_runtime(library):
     for kind in CONTAINERS.values():
         container = kind()
         container.fill(3)
@@ -77,7 +77,7 @@ def test_r25_2_default_results_stay_readable_after_reset_and_a_new_runtime(libra
 
 
 @pytest.mark.host_memory
-def test_r25_3_explicit_copies_are_clones_of_views(library):
+def test_explicit_copies_are_clones_of_views(library):
     for kind in CONTAINERS.values():
         container = kind()
         viewed, copied = take(container, library, False), take(container, library, True)
@@ -105,7 +105,7 @@ FORMS = {
 @pytest.mark.host_memory
 @pytest.mark.parametrize("kind", FORMS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_r25_4_one_rule_for_every_container_and_type(library, dtype, kind):
+def test_one_rule_for_every_container_and_type(library, dtype, kind):
     """Whatever the container: the values, their shape, and who shares memory follow from `copy` alone."""
     container = FORMS[kind](dtype)
     squeezes = isinstance(container, qd.MatrixField) and container.element_shape[1:] == (1,)
@@ -128,7 +128,7 @@ def test_r25_4_one_rule_for_every_container_and_type(library, dtype, kind):
 
 
 @pytest.mark.host_memory
-def test_r25_5_eligibility_needs_no_exception(monkeypatch):
+def test_eligibility_needs_no_exception(monkeypatch):
     field = qd.field(qd.f32, shape=4)
     field.to_numpy(copy=False)
     raised = []
@@ -147,7 +147,7 @@ def test_r25_5_eligibility_needs_no_exception(monkeypatch):
     assert raised == []
 
 
-def test_r25_6_reset_ends_containers_and_not_their_views():
+def test_reset_ends_containers_and_not_their_views():
     made = [kind() for kind in CONTAINERS.values()]
     views = [container.to_numpy(copy=None) for container in made]
     qd.reset()
@@ -159,7 +159,7 @@ def test_r25_6_reset_ends_containers_and_not_their_views():
 
 
 @pytest.mark.host_memory
-def test_r25_7_numpy_never_loads_torch():
+def test_numpy_never_loads_torch():
     program = (
         "import sys, quadrants as qd\n"
         "qd.init(arch=qd.cpu, log_level='error')\n"
@@ -170,7 +170,7 @@ def test_r25_7_numpy_never_loads_torch():
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
 
 
-def test_r25_8_kept_views_are_read_after_what_was_launched(library):
+def test_kept_views_are_read_after_what_was_launched(library):
     """On the processor and on a GPU: each read of a view that is kept sees the launches before it. There is no queue of Metal here."""
 
     @qd.kernel
@@ -187,7 +187,7 @@ def test_r25_8_kept_views_are_read_after_what_was_launched(library):
     assert qd.interop.get_mps_command_queue() == 0
 
 
-def test_r25_9_members_of_aos_structs_are_views_with_true_strides(library):
+def test_members_of_aos_structs_are_views_with_true_strides(library):
     points = POINT.field(shape=5)
     view = take(points.v, library, False)
     steps = view.strides if library == "numpy" else tuple(4 * step for step in view.stride())
@@ -197,14 +197,14 @@ def test_r25_9_members_of_aos_structs_are_views_with_true_strides(library):
 
 
 @pytest.mark.host_memory
-def test_r25_9_errors_say_why_in_ascii():
+def test_errors_say_why_in_ascii():
     with pytest.raises(ValueError, match="dtype") as caught:
         qd.field(qd.f32, shape=3).to_numpy(dtype=np.float64, copy=False)
     assert str(caught.value).isascii()
 
 
 @pytest.mark.host_memory
-def test_r25_10_another_device_is_named():
+def test_another_device_is_named():
     pytest.importorskip("torch")
     field = qd.field(qd.f32, shape=3)
     with pytest.raises(ValueError, match="copy=False is incompatible with device transfer.*cpu.*cuda|cuda.*cpu"):
@@ -212,7 +212,7 @@ def test_r25_10_another_device_is_named():
     assert field.to_torch(device="cpu", copy=False).device.type == "cpu"
 
 
-def test_r25_11_gradients_are_on_the_device_of_their_inputs_and_current():
+def test_gradients_are_on_the_device_of_their_inputs_and_current():
     torch = pytest.importorskip("torch")
     state, seen = qd.field(qd.f32, shape=4), []
 
@@ -244,7 +244,7 @@ def test_r25_11_gradients_are_on_the_device_of_their_inputs_and_current():
     assert seen == [[3.0] * 4, [5.0] * 4]
 
 
-def test_r25_12_one_version_serves_ndarrays_and_arrays():
+def test_one_version_serves_ndarrays_and_arrays():
     @qd.kernel
     def first(x: qd.types.ndarray(dtype=qd.types.vector(10, qd.i32), ndim=1)) -> qd.i32:
         return x[0][0]
@@ -266,7 +266,7 @@ def fill_slice(array: qd.types.NDArray[qd.i32, 1], begin: qd.i32, end: qd.i32, v
         array[i] = value
 
 
-def test_r25_20_slices_follow_python_and_chains_check_against_their_parent():
+def test_slices_follow_python_and_chains_check_against_their_parent():
     array = qd.ndarray(qd.i32, 10)
     view = array[2:8]
     assert (view.offset, view.size, view.shape) == (2, 6, (6,))
@@ -277,7 +277,7 @@ def test_r25_20_slices_follow_python_and_chains_check_against_their_parent():
     assert qd.Vector.ndarray(2, qd.i32, 10)[3:5].size == 2
 
 
-def test_r25_21_temporaries_and_frozen_members_are_read_at_each_launch():
+def test_temporaries_and_frozen_members_are_read_at_each_launch():
     @dataclasses.dataclass(frozen=True)
     class Window:
         view: qd.BufferView
@@ -298,7 +298,7 @@ def test_r25_21_temporaries_and_frozen_members_are_read_at_each_launch():
     assert len(fill_view.specializations()) == len(fill_member.specializations()) == 1
 
 
-def test_r25_22_views_run_the_loop_of_an_offset():
+def test_views_run_the_loop_of_an_offset():
     array = qd.ndarray(qd.i32, 1000)
     fill_view(array[10:900], 1)
     fill_slice(array, 10, 900, 2)
@@ -306,7 +306,7 @@ def test_r25_22_views_run_the_loop_of_an_offset():
     assert len(lanes) == 2 and lanes[0] == lanes[1] > 1
 
 
-def test_r25_23_boundaries_have_one_list_of_words():
+def test_boundaries_have_one_list_of_words():
     with pytest.raises(ValueError, match="unsafe.*clamp"):
         qd.types.BufferViewType(qd.f32, boundary="wrap")
     with pytest.raises(ValueError, match="unsafe.*clamp"):
@@ -314,7 +314,7 @@ def test_r25_23_boundaries_have_one_list_of_words():
     assert "buffer_view" not in dir(qd)
 
 
-def test_r25_24_views_of_views_and_their_gradients():
+def test_views_of_views_and_their_gradients():
     array = qd.ndarray(qd.f32, 8, needs_grad=True)
     inner = qd.BufferView(array[2:7], 1, 3)
     assert (inner.offset, inner.size) == (3, 3)
@@ -334,7 +334,7 @@ def test_r25_24_views_of_views_and_their_gradients():
     assert array.grad.to_numpy().tolist() == [0, 0, 0, 0, 6, 6, 0, 0]
 
 
-def test_r25_30_round_trips_keep_shapes(library):
+def test_round_trips_keep_shapes(library):
     field, array = qd.Matrix.field(3, 2, qd.f32, shape=4), qd.Matrix.ndarray(3, 2, qd.f32, 4)
     values = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     for container in (field, array):
@@ -345,7 +345,7 @@ def test_r25_30_round_trips_keep_shapes(library):
             container.from_numpy(values.reshape(4, 2, 3))
 
 
-def test_r25_31_a_kernel_is_a_function_with_a_gradient_in_torch():
+def test_a_kernel_is_a_function_with_a_gradient_in_torch():
     torch = pytest.importorskip("torch")
 
     @qd.kernel

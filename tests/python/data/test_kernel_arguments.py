@@ -319,8 +319,6 @@ class Box:
 
 @pytest.mark.parametrize("kind", ["NumPy", "torch", "ndarray", "view", "member", "tensor"])
 def test_gradients_that_are_not_there_are_named_while_compiling(kind, request):
-    """B9.1"""
-
     @qd.kernel
     def of_array(a: qd.types.ndarray()):
         for i in a:

@@ -1,4 +1,4 @@
-"""Components of vector fields and members of struct fields, asked for in kernels (spec 2 S2.7); element access as functions."""
+"""Components of vector fields and members of struct fields, asked for in kernels; element access as functions."""
 
 import numpy as np
 import pytest

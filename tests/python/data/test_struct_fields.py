@@ -136,7 +136,7 @@ def test_anonymous_structs():
 @pytest.mark.parametrize("arch", ["cpu", "python"])
 @pytest.mark.parametrize("make", ["field", "ndarray", "tensor"])
 def test_slices_are_views_of_all_members(make, arch):
-    """B7.7: a part of a struct field is one, on the same memory."""
+    """A part of a struct field is one, on the same memory."""
     qd.init(arch=getattr(qd, arch))
     s = getattr(particle(), make)((4, 5))
     part = s[1:3, ::2]

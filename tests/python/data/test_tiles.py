@@ -1,4 +1,4 @@
-"""Spec 2 S8.6: axes that several nodes of a tree divide lie in memory as tiles; B17.6: such memory has no view."""
+"""Axes that several nodes of a tree divide lie in memory as tiles; such memory has no view."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Views of arrays: `array[a:b, ...]` on the host (spec 2 S21.1, S21.2, B21) and as arguments of kernels (S21.3, S21.5)."""
+"""Views of arrays: `array[a:b, ...]` on the host and as arguments of kernels."""
 
 import copy
 import dataclasses

@@ -22,12 +22,12 @@ def paragraphs(name: str) -> list[str]:
 
 
 def rows(name: str) -> list[tuple[str, str, type[Exception], str]]:
-    """The rows of a file: section, source, class and part of the message. Their first line has all but the source."""
+    """The rows of a file: name, source, class and part of the message. Their first line has all but the source."""
     found = []
     for text in paragraphs(name):
         head, source = text.split("\n", 1)
-        section, kind, fragment = (part.strip() for part in head.split("|", 2))
-        found.append((section, source, getattr(_errors, kind, None) or getattr(builtins, kind), fragment))
+        row, kind, fragment = (part.strip() for part in head.split("|", 2))
+        found.append((row, source, getattr(_errors, kind, None) or getattr(builtins, kind), fragment))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Integer arithmetic that leaves its range, in debug mode, compiled and interpreted (spec 1 S17)."""
+"""Integer arithmetic that leaves its range, in debug mode, compiled and interpreted."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

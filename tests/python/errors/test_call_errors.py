@@ -1,4 +1,4 @@
-"""What a wrong call of a kernel raises: the user's lines only, and a code (spec 1 S16, P11)."""
+"""What a wrong call of a kernel raises: the user's lines only, and a code."""
 
 import traceback
 from collections.abc import Iterator

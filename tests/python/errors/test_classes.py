@@ -1,4 +1,4 @@
-"""The tree of exception classes (spec 1 S16.1, 2 S24): programs catch them by any of their bases."""
+"""The tree of exception classes: programs catch them by any of their bases."""
 
 import pytest
 

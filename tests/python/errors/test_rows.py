@@ -83,7 +83,7 @@ def check_statement(line, kind, fragment, **names):
 
 
 # With QD_ARCH=cuda another reason comes first.
-OF_THE_HOST = ("S17.3 dtype", "S18 arch")
+OF_THE_HOST = ("to_numpy: dtype", "init: arch")
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_statement(line, kind, fragment):
     check_statement(line, kind, fragment)
 
 
-OF_ARGUMENTS = [row for row in STATEMENTS if row[0].startswith("S14.2 ") and " host " not in row[0]]
+OF_ARGUMENTS = [row for row in STATEMENTS if row[0].startswith("array argument: ") and " host" not in row[0]]
 
 
 @pytest.mark.parametrize("line, kind, fragment", [row[1:] for row in OF_ARGUMENTS], ids=[row[0] for row in OF_ARGUMENTS])
 def test_arguments_that_do_not_fit_are_shown_with_their_annotation(line, kind, fragment):
-    """S14.2 says how the message begins, B14.4 what it names: the argument, what it is, and the annotation."""
+    """The message begins with the kernel and names the argument, what it is, and its annotation."""
     with pytest.raises(kind) as caught:
         exec(line, define(CONTAINERS))
     name = line.split("(")[0]

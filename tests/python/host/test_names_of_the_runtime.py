@@ -41,7 +41,6 @@ def test_programs_extend_what_the_runtime_does(monkeypatch):
 
 
 def test_the_runtime_tells_of_resets_and_knows_the_ndarrays():
-    """S20.2, S20.3"""
     impl, calls = qd.lang.impl, []
     runtime = impl.get_runtime()
     array = qd.ndarray(qd.f32, 3)

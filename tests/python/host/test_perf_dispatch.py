@@ -1,4 +1,4 @@
-"""`qd.perf_dispatch` (spec 3 S25)."""
+"""`qd.perf_dispatch`."""
 
 import os
 import subprocess

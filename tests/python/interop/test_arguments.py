@@ -1,4 +1,4 @@
-"""Arrays of other libraries as kernel arguments: in place, of any strides, with exact errors (spec 2 S15)."""
+"""Arrays of other libraries as kernel arguments: in place, of any strides, with exact errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of type bf16: two bytes in memory, f32 in kernels (spec 2 B15.4, B17.1)."""
+"""Elements of type bf16: two bytes in memory, f32 in kernels."""
 
 import numpy as np
 import pytest

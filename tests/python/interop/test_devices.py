@@ -1,4 +1,4 @@
-"""Several GPUs: programs work on the one that they choose, and leave the others alone (spec 5 S4.9)."""
+"""Several GPUs: programs work on the one that they choose, and leave the others alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers to and from NumPy, torch and DLPack: every kind of container, type and way of copying against one oracle (spec 2 S16-S18)."""
+"""Containers to and from NumPy, torch and DLPack: every kind of container, type and way of copying against one oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels and funcs as methods; dataclass arguments; annotations; captured values (spec 1 S7, S9-S12)."""
+"""Kernels and funcs as methods; dataclass arguments; annotations; captured values."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Python's own containers and functions in kernels: what is known while compiling, and what is refused where it is not (spec 1 S1, S4)."""
+"""Python's own containers and functions in kernels: what is known while compiling, and what is refused where it is not."""
 
 import pytest
 from language_support import define, run

@@ -1,4 +1,4 @@
-"""Operators and scalar functions beyond the table: chains, logic, choices, folds (spec 1 S3)."""
+"""Operators and scalar functions beyond the table: chains, logic, choices, folds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Funcs: how arguments are passed, what comes back (spec 1 S8)."""
+"""Funcs: how arguments are passed, what comes back."""
 
 import numpy as np
 import pytest

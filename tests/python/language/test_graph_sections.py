@@ -1,4 +1,4 @@
-"""`with qd.graph.parallel_context()` and its sections: what they compute does not depend on their order (spec 3 S23)."""
+"""`with qd.graph.parallel_context()` and its sections: what they compute does not depend on their order."""
 
 import numpy as np
 import pytest

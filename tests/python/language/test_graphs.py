@@ -1,4 +1,4 @@
-"""Loops over whole tasks, `while qd.graph.do_while(flag)` (spec 3 S21.6)."""
+"""Loops over whole tasks, `while qd.graph.do_while(flag)`."""
 
 import numpy as np
 import pytest

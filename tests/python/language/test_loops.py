@@ -1,4 +1,4 @@
-"""Loops of every form (spec 1 S5)."""
+"""Loops of every form."""
 
 import numpy as np
 import pytest

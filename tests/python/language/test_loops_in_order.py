@@ -1,4 +1,4 @@
-"""Loops that are no outermost loops run in order: those under an `if`, and those of plain Python functions (spec 1 S5.2.3, B-5.6)."""
+"""Loops that are no outermost loops run in order: those under an `if`, and those of plain Python functions."""
 
 import numpy as np
 import pytest

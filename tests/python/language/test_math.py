@@ -1,4 +1,4 @@
-"""The functions of `qd.math` that are written in the kernel language (spec 1 S3, spec 4 S7, S8), in kernels and in Python scope."""
+"""The functions of `qd.math` that are written in the kernel language, in kernels and in Python scope."""
 
 import cmath
 import math

@@ -1,4 +1,4 @@
-"""Functions of qd.math and qd.linalg that are composed of others, against NumPy (spec 4 S2-B4, S4-B3, S8-B1, S10-B2)."""
+"""Functions of qd.math and qd.linalg that are composed of others, against NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Numbers among the members of objects that are read at each launch: `template_primitives=False`, dataclasses (spec 1 S11.5, S12)."""
+"""Numbers among the members of objects that are read at each launch: `template_primitives=False`, dataclasses."""
 
 import dataclasses
 

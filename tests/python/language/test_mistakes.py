@@ -1,4 +1,4 @@
-"""What kernels refuse: the class of the error, a part of its text, and the line that it names (spec 1 S16)."""
+"""What kernels refuse: the class of the error, a part of its text, and the line that it names."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`print`, `assert`, and the run-time checks of debug mode (spec 1 S15, S17)."""
+"""`print`, `assert`, and the run-time checks of debug mode."""
 
 import pytest
 from language_support import run
@@ -236,7 +236,6 @@ def run_on_arrays(body):
 @pytest.mark.host_memory
 @pytest.mark.parametrize("name", RACES)
 def test_two_iterations_that_write_one_element_raise_with_check_races(name):
-    """B-17.4"""
     body, message = RACES[name]
     qd.init(arch=qd.cpu, check_races=True)
     with pytest.raises(qd.QuadrantsAssertionError, match=message) as caught:

@@ -1,4 +1,4 @@
-"""Serial loops, whose iterations run several at once where that shows nowhere (loop_config(serialize=True); spec 1 S5.3)."""
+"""Serial loops, whose iterations run several at once where that shows nowhere (loop_config(serialize=True))."""
 
 import random
 from collections.abc import Callable, Iterator

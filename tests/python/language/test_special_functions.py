@@ -1,4 +1,4 @@
-"""`fma`, `ldexp`, `erf`, `erfc`, `qr` and `lu` against exact arithmetic, mpmath and NumPy (spec 4 S2-B4, S10-B2)."""
+"""`fma`, `ldexp`, `erf`, `erfc`, `qr` and `lu` against exact arithmetic, mpmath and NumPy."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Assignment, branches, scopes (spec 1 S4)."""
+"""Assignment, branches, scopes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Compile-time evaluation (spec 1 S6)."""
+"""Compile-time evaluation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`with qd.stream_parallel()`: blocks that may run at the same time (spec 3 S24). What they compute does not depend on it."""
+"""`with qd.stream_parallel()`: blocks that may run at the same time. What they compute does not depend on it."""
 
 import pytest
 

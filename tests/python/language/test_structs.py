@@ -1,4 +1,4 @@
-"""Struct types, struct fields, methods (spec 1 S13)."""
+"""Struct types, struct fields, methods."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Types of values: literals, promotion, variables, assignment (spec 1 S2)."""
+"""Types of values: literals, promotion, variables, assignment."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Vectors and matrices in kernels (spec 1 S14)."""
+"""Vectors and matrices in kernels."""
 
 import functools
 

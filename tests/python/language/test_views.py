@@ -1,4 +1,4 @@
-"""Parts of arrays in kernels: `a[start:stop, ...]`, their size and elements (spec 2 S21.4, B21.3)."""
+"""Parts of arrays in kernels: `a[start:stop, ...]`, their size and elements."""
 
 import re
 

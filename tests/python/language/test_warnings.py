@@ -1,4 +1,4 @@
-"""Warnings of compilation, which interpreted kernels give too, each once for a place (spec 1 S5, S6.2.1, S8.7, B-2.7, B-5.9)."""
+"""Warnings of compilation, which interpreted kernels give too, each once for a place."""
 
 import dataclasses
 import warnings

@@ -1,4 +1,4 @@
-"""Memory of a GPU that goes to other libraries and comes from them, through DLPack and the CUDA array interface (spec 2 S18), without any
+"""Memory of a GPU that goes to other libraries and comes from them, through DLPack and the CUDA array interface, without any
 such library: capsules are read by ctypes here, and given by a class."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs beside the one of the process (spec 5 B11): `qd.Program`."""
+"""Programs beside the one of the process: `qd.Program`."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Parallel algorithms in kernels (spec 4 S17), against NumPy."""
+"""Parallel algorithms in kernels, against NumPy."""
 
 import numpy as np
 import pytest

@@ -228,7 +228,7 @@ def test_dead_containers_say_so(make: Callable[[], object]) -> None:
     [lambda: qd.ndarray(qd.f32, 4), lambda: qd.Vector.ndarray(2, qd.f32, 4), lambda: qd.tensor(qd.f32, 4), lambda: qd.ndarray(qd.bf16, 4)],
 )
 def test_ndarrays_of_an_earlier_runtime_have_no_shape(make: Callable[[], Any]) -> None:
-    """S20.1: programs tell them by `shape is None`; B20.3: whatever is done with them says why it cannot be."""
+    """Programs tell them by `shape is None`; every use of them raises an error that says why."""
     array, kept = make(), qd.field(qd.f32, 4)
 
     @qd.kernel

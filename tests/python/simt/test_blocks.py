@@ -1,4 +1,4 @@
-"""Shared arrays, barriers and what blocks compute together (spec 4 S12)."""
+"""Shared arrays, barriers and what blocks compute together."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the 32 threads of a group do together (spec 4 S13, S14)."""
+"""What the 32 threads of a group do together."""
 
 import functools
 

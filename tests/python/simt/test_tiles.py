@@ -1,4 +1,4 @@
-"""Matrices in registers (spec 4 S16)."""
+"""Matrices in registers."""
 
 import numpy as np
 import pytest
