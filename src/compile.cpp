@@ -8,6 +8,7 @@
 #include "passes/assumptions.h"
 #include "passes/pipeline.h"
 #include "passes/source_places.h"
+#include "support/emergency_pool.h"
 #include "support/large_stack.h"
 #include "support/log.h"
 #include "support/options.h"
@@ -22,6 +23,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 #include <system_error>
@@ -241,7 +243,7 @@ private:
 };
 
 /// Everything after the frontend. Owns all that it touches: the thread that waits for it may leave.
-class Lowering {
+class Lowering : public std::enable_shared_from_this<Lowering> {
 public:
   /// `cacheScope`: what code on disk belongs to; empty: nothing is kept.
   Lowering(const support::Options &options, std::shared_ptr<const backends::Target> target, llvm::StringRef cacheScope)
@@ -274,16 +276,16 @@ public:
       } catch (const std::exception &error) { crash = error.what(); }
       module = nullptr;
       stages->dump("5_times.txt", [&](llvm::raw_ostream &output) { stages->printTimes(output); });
-    } catch (const std::exception &) {
-      outOfMemory = true;
-      (void)module.release(); // frames of MLIR that vanished without cleaning up may have left it half changed
-    }
+    } catch (const std::exception &) { leak(); }
     compiling.reset();
   }
 
+  /// An exception passed through frames of LLVM or MLIR, which may have left their data half changed: to destroy it could end the process.
+  void leak() { self = shared_from_this(); }
+
   /// What `run` came to: nothing when there is an artifact.
   std::optional<CompileFailure> takeFailure() {
-    if (outOfMemory) return CompileFailure{CompileFailure::Kind::Memory, {}};
+    if (self || memory.ranOut()) return CompileFailure{CompileFailure::Kind::Memory, {}};
     if (crash) return describeInternalError(*stages, *crash);
     if (stages->isStopped())
       return CompileFailure{CompileFailure::Kind::Stopped, {"", "stopped after stage '" + stages->getLastFinished() + "'", {}}};
@@ -292,6 +294,7 @@ public:
     return std::nullopt;
   }
 
+  support::MemoryWatch memory;
   CompileContext context;
   artifact::Artifact artifact;
   std::optional<Compiling> compiling;       ///< from where the GIL is given away until `run` is over
@@ -301,6 +304,7 @@ public:
 private:
   bool lower() {
     if (!isLowered(*module) && mlir::failed(passes::run(*module, target->getTraits(), makePipelineOptions(options)))) return false;
+    if (memory.ranOut()) return false;
     if (!stages->finish("2_lowered.mlir", [&](llvm::raw_ostream &output) { module->print(output); })) return true;
     passes::findReplacedRegions(*module, artifact);
     passes::collectAssumptions(*module, artifact);
@@ -316,7 +320,8 @@ private:
   support::Options options;
   std::shared_ptr<const backends::Target> target;
   std::optional<DiskObjects> objects;
-  bool isWatched = false, succeeded = false, outOfMemory = false;
+  std::shared_ptr<Lowering> self; ///< of one that is never to be destroyed
+  bool isWatched = false, succeeded = false;
   std::optional<std::string> crash;
 };
 
@@ -331,9 +336,19 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   artifact::Artifact &artifact = work->artifact;
   support::StatusLine line(support::parseLogLevel(options.getText(Option::log_level)) <= support::LogLevel::Info);
   frontend::Request watched = request;
-  watched.beforeStatement = [&] { line.update(artifact.kernel, "frontend"); };
+  watched.beforeStatement = [&] {
+    work->memory.check();
+    line.update(artifact.kernel, "frontend");
+  };
   auto started = backends::Stages::Clock::now();
-  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::build(work->context.get(), watched, artifact, failure.diagnostic);
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  try {
+    module = frontend::build(work->context.get(), watched, artifact, failure.diagnostic);
+  } catch (const std::bad_alloc &) {
+    if (work->memory.isLost()) work->leak();
+    throw;
+  }
+  work->memory.check();
   if (!module) return std::nullopt;
   // From here on the module holds no reference to a Python object.
   work->compiling.emplace();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/target.h"
+#include "support/emergency_pool.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"
@@ -14,15 +15,17 @@
 
 namespace qd::backends {
 
-/// Has LLVM leave out whatever it can once the compile is abandoned. Belongs to a context, which knows it from its passes.
+/// Has LLVM leave out whatever it can once the compile is abandoned or memory ran out. Belongs to a context, which knows it from its
+/// passes.
 class AbandonGate final : public llvm::OptPassGate {
 public:
   explicit AbandonGate(const std::atomic<bool> &isAbandoned) : isAbandoned(isAbandoned) {}
-  bool isEnabled() const override { return isAbandoned.load(std::memory_order_relaxed); }
+  bool isEnabled() const override { return isAbandoned.load(std::memory_order_relaxed) || memory.ranOut(); }
   bool shouldRunPass(llvm::StringRef, llvm::StringRef) const override { return !isEnabled(); }
 
 private:
   const std::atomic<bool> &isAbandoned;
+  support::MemoryWatch memory;
 };
 
 /// Emits LLVM IR, or reads what takes its place, and dumps it. Null after an error.

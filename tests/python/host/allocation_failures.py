@@ -3,9 +3,11 @@
 Each position of a program is one process: there the allocation with that number, counted from where the program begins, gives nothing.
 A program ends with its result or with a MemoryError, and what it does once more with memory is right. As a command:
 
-    python -m tests.python.host.allocation_failures [program ...] [--stride 10] [--jobs 2] [--position 17]
+    python -m tests.python.host.allocation_failures [program ...] [--every 10] [--offset 3] [--processes 16] [--position 17]
 
-goes through every position (or every tenth) of the programs and lists what became of them; a position alone shows where it is.
+goes through every position (or every tenth, from the third on) of the programs, so many processes at a time, and lists what became of them;
+a position alone shows where it is. `--from-then-on` fails all that follow, too. It ends with the number of runs, and with status 1 unless
+every process went on.
 """
 
 from __future__ import annotations
@@ -52,15 +54,14 @@ def build_library(folder: Path) -> Path:
     return library
 
 
-def run(library: Path, cache: Path, program: str, position: int, shows_stack: bool = False) -> Outcome:
+def run(library: Path, cache: Path, program: str, position: int, fails_all: bool = False, shows_stack: bool = False) -> Outcome:
     """One process; the position 0 counts them."""
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
     environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": path}
-    command = [sys.executable, "-m", "tests.python.host.allocation_failures", "--in-process", str(cache), str(int(shows_stack)), program]
+    command = [sys.executable, "-m", "tests.python.host.allocation_failures", program, "--position", str(position)]
+    command += ["--in-process", str(cache), str(int(fails_all)), str(int(shows_stack))]
     try:
-        done = subprocess.run(
-            [*command, "--position", str(position)], env=environment, capture_output=True, text=True, check=False, timeout=100, cwd=ROOT
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100, cwd=ROOT)
     except subprocess.TimeoutExpired:
         return Outcome(position, 0, "hangs")
     if shows_stack:
@@ -73,13 +74,14 @@ def run(library: Path, cache: Path, program: str, position: int, shows_stack: bo
     return Outcome(position, 0, known[0] if known else f"status {done.returncode}: {last}")
 
 
-def sweep(library: Path, program: str, stride: int, jobs: int = 1, first: int = 1) -> Iterator[Outcome]:
-    """Positions of a program, a stride apart."""
-    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(jobs) as pool:
+def sweep(library: Path, program: str, every: int, processes: int = 1, offset: int = 1, fails_all: bool = False) -> Iterator[Outcome]:
+    """Positions of a program from `offset` on, `every` apart."""
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(processes) as pool:
         run(library, Path(cache), program, 0)  # fills the cache
         whole = run(library, Path(cache), program, 0)
         assert whole.text == "right", whole
-        yield from pool.map(lambda position: run(library, Path(cache), program, position), range(first, whole.count + 1, stride))
+        positions = range(offset, whole.count + 1, every)
+        yield from pool.map(lambda position: run(library, Path(cache), program, position, fails_all), positions)
 
 
 def list_programs(cache: str) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
@@ -182,31 +184,33 @@ def list_programs(cache: str) -> dict[str, tuple[Callable[[], Any], Callable[[],
         "tape": (make_tape, lambda: taped[0]()),
         "fields": (start, use_fields),
         "ndarrays": (start, use_ndarrays),
+        "first": (lambda: start(offline_cache=False), compile_it),  # loads the compiler
         "errors": (lambda: (start(offline_cache=False, debug=True), launch()), meet_errors),  # the compiler is loaded before
     }
 
 
-PROGRAMS = ("init", "reinit", "load", "compile", "launch", "tape", "fields", "ndarrays", "errors")
+PROGRAMS = ("init", "reinit", "load", "first", "compile", "launch", "tape", "fields", "ndarrays", "errors")
 
 
 def is_for_memory(problem: BaseException | None) -> bool:
     """Whether an exception, or one that led to it, says that there was no memory."""
     while problem is not None:
-        # NumPy forgets to say why some of its functions give nothing.
-        if isinstance(problem, MemoryError) or (isinstance(problem, SystemError) and "numpy" in str(problem)):
+        # NumPy, and Python's own compiler, forget to say why some of their functions give nothing.
+        is_forgotten = isinstance(problem, SystemError) and ("numpy" in str(problem) or "without exception set" in str(problem))
+        if isinstance(problem, MemoryError) or is_forgotten:
             return True
         problem = problem.__cause__ or problem.__context__
     return False
 
 
-def run_in_process(cache: str, program: str, position: int, shows_stack: int) -> None:
+def run_in_process(cache: str, program: str, position: int, fails_all: int, shows_stack: int) -> None:
     """The child's part."""
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     library.begin_failing.argtypes, library.end_failing.restype = [ctypes.c_long, ctypes.c_int, ctypes.c_int], ctypes.c_long
     prepare, body = list_programs(cache)[program]
     prepare()
     text = "right"
-    library.begin_failing(position, 0, shows_stack)
+    library.begin_failing(position, fails_all, shows_stack)
     try:
         body()
     except BaseException as problem:
@@ -224,29 +228,36 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
-    parser.add_argument("--stride", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--offset", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--position", type=int)
-    parser.add_argument("--in-process", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--from-then-on", action="store_true")
+    parser.add_argument("--in-process", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.in_process:
-        run_in_process(given.in_process[0], given.programs[0], given.position, int(given.in_process[1]))
+        cache, *flags = given.in_process
+        run_in_process(cache, given.programs[0], given.position, *map(int, flags))
         return
-    are_right = True
+    runs, are_right = 0, True
     with tempfile.TemporaryDirectory() as folder:
         library = build_library(Path(folder))
         for program in given.programs:
             if given.position is not None:
                 run(library, Path(folder), program, 0)
-                print(run(library, Path(folder), program, given.position, shows_stack=True))
+                print(run(library, Path(folder), program, given.position, given.from_then_on, shows_stack=True))
                 continue
             kinds = collections.defaultdict(list)
-            for outcome in sweep(library, program, given.stride, given.jobs):
+            for outcome in sweep(library, program, given.every, given.processes, given.offset, given.from_then_on):
                 kinds[outcome.text].append(outcome.position)
                 are_right &= outcome.is_right
-            print(program)
+            found = sum(map(len, kinds.values()))
+            runs += found
+            print(f"{program}: {found} runs")
             for text, positions in sorted(kinds.items(), key=lambda item: -len(item[1])):
                 print(f"  {len(positions):5} {text} {positions[:12]}", flush=True)
+    if given.position is None:
+        print(f"{runs} runs: {'every process went on' if are_right else 'NOT RIGHT'}")
     sys.exit(0 if are_right else 1)
 
 

@@ -11,7 +11,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 # Positions of each program: those that compile have thousands.
-STRIDES = {"init": 19, "reinit": 19, "load": 17, "compile": 2900, "launch": 3, "tape": 5, "fields": 11, "ndarrays": 11, "errors": 2900}
+STRIDES = {
+    "init": 19,
+    "reinit": 19,
+    "load": 17,
+    "first": 2900,
+    "compile": 2900,
+    "launch": 3,
+    "tape": 5,
+    "fields": 11,
+    "ndarrays": 11,
+    "errors": 2900,
+}
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +32,6 @@ def library(tmp_path_factory):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_failed_allocation_is_a_memory_error_and_the_process_goes_on(program, library):
-    outcomes = list(sweep(library, program, STRIDES[program], jobs=2, first=STRIDES[program] // 2))
+    outcomes = list(sweep(library, program, STRIDES[program], processes=2, offset=STRIDES[program] // 2))
     assert len(outcomes) >= 3
     assert [outcome for outcome in outcomes if not outcome.is_right] == []
