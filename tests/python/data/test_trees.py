@@ -272,7 +272,10 @@ def test_destroying_after_a_reset_does_nothing():
     tree = builder.finalize()
     qd.reset()
     qd.init()
+    x = qd.field(qd.i32, shape=2)
+    x.fill(3)
     tree.destroy()
+    assert x.to_numpy().tolist() == [3, 3]
 
 
 def test_axes_have_names_and_numbers():

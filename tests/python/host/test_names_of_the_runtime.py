@@ -70,7 +70,9 @@ def test_data_types_of_other_packages():
 
 
 def test_modules_can_be_marked():
-    qd.lang._template_mapper.__builtins__["__debug__"] = True
+    names = qd.lang._template_mapper.__builtins__
+    names["__debug__"] = True
+    assert names is qd.lang._template_mapper.__builtins__ and names["__debug__"] is True
 
 
 def test_log_functions_are_looked_up_at_each_use(monkeypatch, capfd):

@@ -122,7 +122,9 @@ def test_processor_of_the_environment_wins(monkeypatch):
 
 @pytest.mark.parametrize("version", ["1.0", "1.4.0", "1.3.3"])
 def test_versions_that_fit(version):
+    qd.reset()
     qd.init(require_version=version)
+    assert qd.field(qd.i32, shape=1)[0] == 0  # the runtime has started
 
 
 @pytest.mark.parametrize("version, text", [("2.0", "version mismatch"), ("1.99", "version mismatch"), ("abc", "PEP 440")])

@@ -226,11 +226,12 @@ NO_RACES = [
 
 
 def run_on_arrays(body):
-    """A kernel with arrays x, y and z, where x and z are the same memory."""
+    """What a kernel leaves in the arrays x, y and z, where x and z are the same memory."""
     source = "@qd.kernel\ndef k(x: qd.types.NDArray[qd.i32, 1], y: qd.types.ndarray(), z: qd.types.NDArray[qd.i32, 1], n: qd.i32):\n"
     kernel = qd.kernel_from_source(source + "".join(f"    {line}\n" for line in body.splitlines()), {"qd": qd})
     x, y = qd.ndarray(qd.i32, 33), qd.Vector.ndarray(2, qd.f32, 32)
     kernel(x, y, x, 32)
+    return x.to_numpy().tolist(), y.to_numpy().tolist()
 
 
 @pytest.mark.host_memory
@@ -249,7 +250,9 @@ def test_two_iterations_that_write_one_element_raise_with_check_races(name):
 @pytest.mark.parametrize("body", NO_RACES)
 def test_writes_of_one_iteration_and_atomic_updates_are_no_races(body):
     qd.init(arch=qd.cpu, check_races=True)
-    run_on_arrays(body)
+    checked = run_on_arrays(body)
+    qd.init(arch=qd.cpu)
+    assert checked == run_on_arrays(body)
 
 
 def test_checks_give_no_advice_about_compile_time_mistakes(on_every_backend):

@@ -68,8 +68,9 @@ def test_only_kernels_have_blocks():
 
 def test_blocks_may_be_empty():
     @qd.kernel
-    def work():
+    def work() -> qd.i32:
         with qd.stream_parallel():
             pass
+        return 3
 
-    work()
+    assert work() == 3

@@ -78,17 +78,39 @@ def scratch_for(name, slots):
     return np.full(slots, 77, np.uint64 if name.endswith("64") else np.uint32)
 
 
+def check_folds(results, expected, additions, magnitudes):
+    """Integers, minima and maxima are exact. Each addition of floats rounds, by half an epsilon of at most the sum of the magnitudes."""
+    if magnitudes is None or results.dtype.kind != "f":
+        assert (results == expected).all()
+    else:
+        errors = np.abs(results.astype(np.longdouble) - expected)
+        assert (errors <= np.multiply(additions, np.finfo(results.dtype).eps * magnitudes)).all(), errors.max()
+
+
+def count_additions(length):
+    """The most additions on the way of an element into a fold of so many: along its block, then over the blocks."""
+    block = max(-(-length // 1024), 256)
+    return block + -(-length // block)
+
+
+def accumulate(fold, values):
+    """The running fold, and the sums of magnitudes where it is one of floats."""
+    if fold is not np.add or values.dtype.kind != "f":
+        return fold.accumulate(values, dtype=values.dtype), None
+    return np.cumsum(values.astype(np.longdouble)), np.cumsum(np.abs(values.astype(np.longdouble)))
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_reductions(backend, name):
-    folds = {algorithms.reduce_add: np.sum, algorithms.reduce_min: np.min, algorithms.reduce_max: np.max}
+    folds = {algorithms.reduce_add: np.add, algorithms.reduce_min: np.minimum, algorithms.reduce_max: np.maximum}
     for length in lengths_for(backend):
         values = make_values(name, length + 3)
         for algorithm, expected in folds.items():
             out = np.zeros(1, values.dtype)
             call_fold(values, out, scratch_for(name, algorithms.reduce_scratch_slots(length)), length, algorithm, getattr(qd, name), 4)
             if length:
-                wanted = expected(values[:length]).astype(values.dtype)  # sums of integers wrap around
-                np.testing.assert_allclose(out[0], wanted, rtol=1e-4 if name == "f32" else 1e-12, atol=0.5 * (name == "f32"))
+                wanted, magnitudes = accumulate(expected, values[:length])
+                check_folds(out, wanted[-1], count_additions(length), None if magnitudes is None else magnitudes[-1])
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -109,14 +131,13 @@ def test_reductions_of_nothing_give_the_identity(name):
 def test_scans(backend, name, operation, fold):
     for length in lengths_for(backend):
         values = make_values(name, max(length, 1))
-        expected = fold.accumulate(values[:length], dtype=values.dtype) if length else values[:0]
+        expected, magnitudes = accumulate(fold, values[:length]) if length else (values[:0], None)
         scratch = scratch_for(name, algorithms.exclusive_scan_scratch_slots(length))
         out = np.zeros_like(values)
         call_fold(values, out, scratch, length, getattr(algorithms, f"exclusive_scan_{operation}"), getattr(qd, name), 4)
-        tolerance = {"rtol": 1e-3, "atol": 2.0} if name == "f32" else {"rtol": 1e-9, "atol": 1e-6}
-        np.testing.assert_allclose(out[1:length], expected[:-1], **tolerance)
+        check_folds(out[1:length], expected[:-1], count_additions(length), None if magnitudes is None else magnitudes[:-1])
         call_fold(values, values, scratch, length, getattr(algorithms, f"inclusive_scan_{operation}"), getattr(qd, name), 4)
-        np.testing.assert_allclose(values[:length], expected, **tolerance)
+        check_folds(values[:length], expected, count_additions(length), magnitudes)
 
 
 def sort_arrays(keys, values, name, end_bit=None):
@@ -175,9 +196,11 @@ def test_reductions_by_key(backend, name, operation, fold):
         unique, first = np.unique(keys, return_index=True)
         assert count[0] == len(unique)
         assert np.array_equal(keys_out[: len(unique)], unique)
-        np.testing.assert_allclose(
-            values_out[: len(unique)], fold.reduceat(values, first, dtype=values.dtype), rtol=1e-4 if name == "f32" else 1e-9
-        )
+        sums = fold is np.add and values.dtype.kind == "f"
+        exact = values.astype(np.longdouble) if sums else values
+        magnitudes = np.add.reduceat(np.abs(exact), first) if sums else None
+        lengths = np.diff([*first, length])
+        check_folds(values_out[: len(unique)], fold.reduceat(exact, first, dtype=exact.dtype), lengths, magnitudes)
 
 
 def test_nan_keys_are_runs_of_their_own():
