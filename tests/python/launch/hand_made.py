@@ -1,22 +1,21 @@
-"""Artifacts without the compiler: hand-written C kernels, and the bytes around them as src/artifact/serialize.cpp writes them."""
+"""Artifacts without the compiler: hand-written C kernels, and descriptions of what they read and return."""
 
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import artifact_format
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SCALARS = ("u1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
 DYNAMIC = -(1 << 63)
-_STEPS = {"attribute": 0, "item": 1, "global": 2, "closure": 3}
-_SITES = {"print": 0, "assert": 1, "bounds": 2, "overflow": 3, "division_by_zero": 4}
-_DEPENDENCIES = {"value": 0, "function": 1, "type": 2, "identity": 3, "absent": 4}
+_STEPS = {"attribute": "Attribute", "item": "Item", "global": "FunctionGlobal", "closure": "FunctionClosure"}
+_SITES = {"print": "Print", "assert": "Assert", "bounds": "Bounds", "overflow": "Overflow", "division_by_zero": "DivisionByZero"}
+_DEPENDENCIES = {kind: kind.capitalize() for kind in ("value", "function", "type", "identity", "absent")}
 
 Path_ = tuple[Any, ...]
 """(argument number or None for the kernel, (kind of step, name or index), ...)"""
@@ -106,72 +105,67 @@ def write_library(library: bytes, folder: Path, cache: dict[bytes, Path] = {}) -
     return cache[library]
 
 
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def _type(scalar: str, shape: tuple[int, ...]) -> bytes:
+def _type(scalar: str, shape: tuple[int, ...]) -> dict[str, Any]:
     rows, columns = (*shape, 1, 1)[:2]
-    return struct.pack("<BBHH", SCALARS.index(scalar), len(shape), rows, columns)
+    return {"scalar": scalar.upper(), "rank": len(shape), "rows": rows, "columns": columns}
 
 
-def _path(path: Path_) -> bytes:
+def _path(path: Path_) -> dict[str, Any]:
     root, *steps = path
-    out = struct.pack("<BIQ", root is None, root or 0, len(steps))
-    for kind, key in steps:
-        is_index = isinstance(key, int)
-        out += struct.pack("<B", _STEPS[kind]) + _text("" if is_index else key) + struct.pack("<q", key if is_index else 0)
-    return out
+    found = [{"kind": _STEPS[kind], "index" if isinstance(key, int) else "name": key} for kind, key in steps]
+    return {"root": "Kernel" if root is None else "Argument", "argument": root or 0, "steps": found}
 
 
-def _integers(values: tuple[int, ...]) -> bytes:
-    return struct.pack(f"<Q{len(values)}q", len(values), *values)
-
-
-def _host_number(number: int | tuple[str, int] | None) -> bytes:
+def _host_number(number: int | tuple[str, int] | None) -> dict[str, Any]:
     if number is None:
-        return struct.pack("<Q", 0)
-    kind, scalar, value = (0, 4, number) if isinstance(number, int) else (1, SCALARS.index(number[0]), number[1])
-    return struct.pack("<QBBq", 1, kind, scalar, value)
+        return {}
+    kind, scalar, value = ("Constant", "i64", number) if isinstance(number, int) else ("Argument", *number)
+    return {"steps": [{"kind": kind, "type": scalar.upper(), "value": value}]}
 
 
-def _task(task: Task) -> bytes:
-    sizes = struct.pack("<4I??", task.block_size, task.per_thread, task.most_blocks, task.branch, False, False)
-    return _text(task.entry) + _host_number(task.iterations) + sizes + _host_number(None)
+def _input(item: Input) -> dict[str, Any]:
+    layout = {"element": _type(item.scalar, item.shape), "extents": item.extents or (), "strides": item.strides}
+    layout["componentStride"] = item.component_stride
+    flags = {"isField": item.is_field, "isWritten": item.is_written, "isUpdated": item.is_updated, "isSpread": item.is_spread}
+    limits = {"mayAlias": item.may_alias, "isAlone": item.is_alone, "manyAxes": item.many_axes, "fewAxes": item.few_axes}
+    anything = {"isEmpty": False}
+    made = {"kind": "Value" if item.extents is None else "Tensor", "path": _path(item.path), "name": item.name, "offset": item.offset}
+    return made | flags | limits | {"type": layout["element"], "layout": layout, "read": anything, "written": anything}
+
+
+def _task(task: Task) -> dict[str, Any]:
+    sizes = {"blockSize": task.block_size, "perThread": task.per_thread, "mostBlocks": task.most_blocks, "branch": task.branch}
+    return {"entry": task.entry, "iterations": _host_number(task.iterations), **sizes}
+
+
+def _site(kind: str, pieces: list[Any], frames: list[Any]) -> dict[str, Any]:
+    texts = [
+        {"text": piece} if isinstance(piece, str) else {"text": piece[0], "isOperand": True, "type": _type(piece[1], piece[2])}
+        for piece in pieces
+    ]
+    names = ("file", "function", "line", "column", "endLine", "endColumn")
+    return {"kind": _SITES[kind], "pieces": texts, "frames": [dict(zip(names, frame, strict=True)) for frame in frames]}
 
 
 def serialize(made: HandMade, binary: bytes) -> bytes:
     """The bytes of an artifact."""
-    out = struct.pack("<II", 0x41445131, 15) + _text(made.name) + _text("cuda" if made.tasks else "cpu")
-    out += struct.pack("<Q", len(binary)) + binary + _text("")  # no folder for debuggers
-    out += struct.pack("<Q", len(made.tasks)) + b"".join(map(_task, made.tasks))
-    out += struct.pack("<Q", 0)  # no tasks are repeated
-    out += struct.pack("<II", made.argument_bytes, made.scratch_bytes)
-    out += struct.pack("<Q", len(made.inputs))
-    for item in made.inputs:
-        out += struct.pack("<B", item.extents is not None) + _path(item.path) + _text(item.name) + struct.pack("<I", item.offset)
-        out += _type(item.scalar, item.shape) * 2 + _integers(item.extents or ()) + _integers(item.strides)
-        out += struct.pack("<qQQ", item.component_stride, 0, 0)
-        out += struct.pack("<6?", item.is_field, item.is_written, item.is_updated, item.is_spread, item.may_alias, item.is_alone)
-        out += struct.pack("<II", item.many_axes, item.few_axes)
-        out += struct.pack("<?Q", False, 0) * 2  # any elements are read and written
-    out += struct.pack("<Q", len(made.dependencies))
-    for kind, path in made.dependencies:
-        out += struct.pack("<B", _DEPENDENCIES[kind]) + _path(path) + struct.pack("<Q", 0)
-    out += struct.pack("<Q", len(made.sites))
-    for kind, pieces, frames in made.sites:
-        out += struct.pack("<BQ", _SITES[kind], len(pieces))
-        for piece in pieces:
-            text, scalar, shape = (piece, "i32", ()) if isinstance(piece, str) else piece
-            out += _text(text) + struct.pack("<??", not isinstance(piece, str), False) + _type(scalar, shape)
-        out += struct.pack("<Q", len(frames))
-        for file, function, *numbers in frames:
-            out += _text(file) + _text(function) + struct.pack("<4I", *numbers)
-    out += struct.pack("<Q", len(made.results))
-    for scalar, shape, offset in made.results:
-        out += _type(scalar, shape) + struct.pack("<I", offset)
-    return out + struct.pack("<I???QQI", made.result_bytes, made.has_print, made.draws_random, made.cacheable, 0, 0, 0)
+    artifact = {
+        "kernel": made.name,
+        "backend": "cuda" if made.tasks else "cpu",
+        "binary": binary,
+        "tasks": [_task(task) for task in made.tasks],
+        "argumentBytes": made.argument_bytes,
+        "scratchBytes": made.scratch_bytes,
+        "inputs": [_input(item) for item in made.inputs],
+        "dependencies": [{"kind": _DEPENDENCIES[kind], "path": _path(path)} for kind, path in made.dependencies],
+        "sites": [_site(*site) for site in made.sites],
+        "results": [{"type": _type(scalar, shape), "offset": offset} for scalar, shape, offset in made.results],
+        "resultBytes": made.result_bytes,
+        "hasPrint": made.has_print,
+        "drawsRandom": made.draws_random,
+        "cacheable": made.cacheable,
+    }
+    return artifact_format.serialize(artifact)
 
 
 def build_driver(folder: Path, *options: str) -> str:
