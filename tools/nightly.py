@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Runs the checks that take too long for each commit, one after the other: `./dev nightly [name...] [--seed number] [--list]`.
+
+Each writes its output into out/nightly/<name>.txt and does not stop the others. The status is 1 when one of them failed. Random programs
+begin at a seed that is another one each day; it is printed, and --seed repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "out" / "nightly"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+SECONDS_OF_A_DAY = 86_400
+
+
+class Skipped(Exception):
+    """Why something cannot run on this machine."""
+
+
+def list_commands(seed: int) -> dict[str, list[str]]:
+    """The checks that are one command each."""
+    python, first = sys.executable, ["--seed", str(seed)]
+    return {
+        "sanitizers": ["./dev", "sanitize"],
+        "programs": [python, "-m", "tests.python.fuzz", "--count", "20000", *first],
+        "gradients": [python, "-m", "tests.python.autodiff.compare_programs", "--count", "1000", *first],
+        "tapes": [python, "-m", "tests.python.autodiff.random_tapes", "--count", "5000", *first],
+        "loops": [python, "-m", "tests.python.language.random_loops", "--count", "2000", *first],
+        "allocations": [python, "-m", "tests.python.host.allocation_failures", "--stride", "10"],
+    }
+
+
+def find_interpreter(version: str) -> str:
+    """An interpreter of this version: on the path, of pyenv, or one that uv has or gets."""
+    wanted = re.search(r'requires-python = ">=(3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    if wanted and _split(version) < _split(wanted[1]):
+        raise Skipped(f"pyproject.toml asks for {wanted[1]}")
+    candidates = [shutil.which(f"python{version}"), *map(str, sorted(_pyenv().glob(f"versions/{version}.*/bin/python"), reverse=True))]
+    if uv := shutil.which("uv"):
+        subprocess.run([uv, "python", "install", "-q", version], check=False)
+        candidates.append(subprocess.run([uv, "python", "find", version], capture_output=True, text=True).stdout.strip())
+    for candidate in filter(None, candidates):
+        # pyenv puts commands on the path for versions that are not chosen; headers may be missing.
+        script = "import sysconfig, os; print(os.path.exists(sysconfig.get_path('include') + '/Python.h'))"
+        probe = subprocess.run([candidate, "-c", script], capture_output=True, text=True)
+        if probe.stdout.strip() == "True":
+            return candidate
+    raise Skipped("no interpreter with headers: neither on the path, nor of pyenv or uv")
+
+
+def _split(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _pyenv() -> Path:
+    return Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+
+
+def test_with(version: str) -> tuple[list[str], dict[str, str]]:
+    """The tests of Python with an interpreter, in a build folder and an environment of its own."""
+    folder = ROOT / f"build-python{version}"
+    variables = {"QD_BUILD": str(folder), "QD_VENV": str(folder / "venv")}
+    chosen = ["tests/python", "--ignore=tests/python/packaging"]
+    return [find_interpreter(version), "dev", "test", *chosen], variables
+
+
+def list_checks(seed: int) -> Iterator[str]:
+    yield from list_commands(seed)
+    yield from (f"python{version}" for version in PYTHONS)
+
+
+def run(name: str, seed: int) -> str:
+    """Runs a check; gives its verdict."""
+    command, variables = (test_with(name[6:])) if name.startswith("python") else (list_commands(seed)[name], {})
+    with open(LOGS / f"{name}.txt", "w") as log:
+        process = subprocess.run(command, cwd=ROOT, env=os.environ | variables, stdout=log, stderr=subprocess.STDOUT)
+    return "passed" if process.returncode == 0 else f"FAILED with status {process.returncode}, see out/nightly/{name}.txt"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev nightly", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="checks to run; all without names")
+    parser.add_argument("--seed", type=int, default=int(time.time()) // SECONDS_OF_A_DAY % 10_000 * 100_000, help="first random program")
+    parser.add_argument("--list", action="store_true", help="print the names of the checks")
+    given = parser.parse_args()
+    known = list(list_checks(given.seed))
+    if unknown := set(given.names) - set(known):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; the checks are {', '.join(known)}")
+    if given.list:
+        print("\n".join(known))
+        return 0
+    LOGS.mkdir(parents=True, exist_ok=True)
+    print(f"seed {given.seed}", flush=True)
+    failed = False
+    for name in given.names or known:
+        began = time.monotonic()
+        try:
+            verdict = run(name, given.seed)
+        except Skipped as reason:
+            verdict = f"skipped: {reason}"
+        failed |= verdict.startswith("FAILED")
+        print(f"{name:12} {time.monotonic() - began:7.0f} s  {verdict}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
