@@ -38,7 +38,7 @@ def is_plain(value: Any) -> bool:
     """Whether a value is a number, a text or the like, or a list or tuple of these: objects and containers are not."""
     if isinstance(value, (list, tuple)):
         return all(map(is_plain, value))
-    return isinstance(value, (int, float, str, bytes, type(None), range))
+    return not is_runtime(value) and isinstance(value, (int, float, str, bytes, type(None), range))
 
 
 def is_class_of_user(value: Any) -> bool:

@@ -161,6 +161,7 @@ def choose(t):
         ("r = Ray(t, t)\nreturn 1.0 if isinstance(r, Ray) and hasattr(r, 'o') and not hasattr(r, 'z') else 0.0", 1),
         ("r = Ray(qd.Vector([t, 1.0]), 1.0)\nr.o[0] = 7.0\nr.o.y += 2.0\nreturn r.o.x * 10 + r.o.y", 73),
         ("r = Ray(t, 1.0)\nq = r\nq.o = 9.0\nreturn r.o", 9),
+        ("r = Ray(qd.f64(t), qd.cast(t, qd.f64))\nr.o = qd.f64(t) * 2\nr.move(1.0)\nreturn qd.cast(r.o, qd.f32)", 6),
         ("return {'a': Ray(t, 1.0)}['a'].at(1.0)", 3),
     ],
 )
