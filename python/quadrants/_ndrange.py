@@ -21,14 +21,15 @@ class _Ndrange:
 
     def __init__(self, *dimensions: Any, axes: Any = None):
         self.bounds = [_bound(dimension) for dimension in dimensions]
-        self.dimensions = [len(range(*bound)) for bound in self.bounds]
+        self.dimensions = [_count(*bound) for bound in self.bounds]
         self.acc_dimensions = [math.prod(self.dimensions[axis:]) for axis in range(len(self.dimensions))]
         self.axes = _check_axes(axes, len(self.bounds))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         order = self.axes or tuple(range(len(self.bounds)))
         places = [order.index(axis) for axis in range(len(order))]
-        for index in itertools.product(*(range(*self.bounds[axis]) for axis in order)):
+        ranges = [range(*self.bounds[axis]) for axis in order]
+        for index in itertools.product(*(ranges if all(ranges) else [()])):  # it lists the ranges, which may be long beside an empty one
             yield tuple(index[place] for place in places)
 
     def grouped(self) -> GroupedNDRange:
@@ -55,6 +56,11 @@ def _bound(dimension: Any) -> tuple[int, int, int]:
     if len(items) == 3 and items[2].__index__() == 0:
         raise QuadrantsSyntaxError("the step of an axis of ndrange must not be zero")
     return items[0].__index__(), items[1].__index__(), items[2].__index__() if len(items) == 3 else 1
+
+
+def _count(start: int, stop: int, step: int) -> int:
+    """The length of a range, for which `len` may have no room."""
+    return max(0, -((start - stop) // step))
 
 
 def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from quadrants._errors import QuadrantsAssertionError
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
 
-from . import hosts, scalars, values
+from . import hosts, meanings, scalars, values
 from .accesses import Accesses
 from .scalars import I32, options
 from .values import Vec, read
@@ -62,10 +62,10 @@ class Loops(Accesses):
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):
             items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
-            wide = any(not scalars.fits(bound, I32) for bound in (items.start, items.stop))
-            return map(scalars.as_i64 if wide else I32.type, items)
+            return map(scalars.as_i64 if meanings.is_wide((items.start, items.stop, items.step)) else I32.type, items)
         if isinstance(items, GroupedNDRange):
-            return (Vec(np.array(index, I32)) for index in items.r)
+            indices = self._indices(items.r, len(items.r.bounds), 2) if isinstance(items.r, _Ndrange) else items.r
+            return (Vec(np.array(index, None if isinstance(items.r, _Ndrange) else I32)) for index in indices)
         if isinstance(items, _Ndrange):
             return self._indices(items, len(items.bounds), count)
         tensor = self.tensor(items)
@@ -77,11 +77,17 @@ class Loops(Accesses):
         return map(read, items) if isinstance(items, list) else iter(items)
 
     def _indices(self, indices: Iterable[Any], rank: int, count: int) -> Iterator[Any]:
+        as_counter = scalars.as_i64 if isinstance(indices, _Ndrange) and _counts_wide(indices) else I32.type
         indices = [(0,) * rank] if self.dry else indices
-        return (tuple(map(I32.type, index)) if count else I32.type(index[0]) for index in indices)
+        return (tuple(map(as_counter, index)) if count else as_counter(index[0]) for index in indices)
 
     def static_items(self, items: Any) -> Iterable[Any]:
         """The items of an unrolled loop."""
         if isinstance(items, np.ndarray) and items.ndim:
             return map(self.captured, items)
         return map(values.Index, items.r) if isinstance(items, GroupedNDRange) else items
+
+
+def _counts_wide(items: _Ndrange) -> bool:
+    """Whether the counters of an ndrange are i64; one made by Python has no types."""
+    return items.is_wide if isinstance(items, meanings.TypedNdrange) else meanings.is_wide(bound for axis in items.bounds for bound in axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -16,12 +16,12 @@ from quadrants._builtins import TABLE as BUILTINS
 from quadrants._dtypes import from_numpy_dtype
 from quadrants._errors import QuadrantsAssertionError
 from quadrants._matrix import Matrix
-from quadrants._ndrange import GroupedNDRange
+from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._operators import ATOMICS, OPERATORS
 from quadrants._snode import SNode
 
 from . import hosts, objects, scalars, values
-from .scalars import I64, cast, typed
+from .scalars import I32, I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, unary
 
 # functions of the package
@@ -133,6 +133,11 @@ def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) ->
 _WIDE_BOUNDS = (I64, scalars.U64, np.dtype(np.uint32))
 
 
+def is_wide(bounds: Iterable[Any]) -> bool:
+    """Whether a loop between these bounds, with these steps, counts in i64: one is of a type that i32 does not hold, or a larger number."""
+    return any(bound.dtype in _WIDE_BOUNDS if isinstance(bound, np.generic) else not scalars.fits(bound, I32) for bound in bounds)
+
+
 def _range(evaluator: Any, *bounds: Any) -> Any:
     numbers = [int(bound) for bound in bounds]
     if len(numbers) > 2 and numbers[2] == 0:
@@ -140,8 +145,25 @@ def _range(evaluator: Any, *bounds: Any) -> Any:
             raise QuadrantsAssertionError("range() arg 3 must not be zero")
         numbers[2] = 1
     plain = range(*numbers)
-    is_wide = any(isinstance(bound, np.generic) and bound.dtype in _WIDE_BOUNDS for bound in bounds)
-    return map(scalars.as_i64, plain or range(evaluator.dry > 0)) if is_wide else plain
+    return map(scalars.as_i64, plain or range(evaluator.dry > 0)) if is_wide(bounds) else plain
+
+
+class TypedNdrange(_Ndrange):
+    """An ndrange that a kernel has made: `is_wide` says whether its counters are i64."""
+
+    def __init__(self, ends: list[list[Any]], axes: Any) -> None:
+        super().__init__(*(axis if len(axis) > 1 else axis[0] for axis in ends), axes=axes)
+        self.is_wide = is_wide(bound for axis in ends for bound in axis)
+
+
+def _ndrange(evaluator: Any, *dimensions: Any, axes: Any = None) -> TypedNdrange:
+    ends = [list(map(read, axis)) if isinstance(axis, (tuple, list, Vec)) else [read(axis)] for axis in dimensions]
+    for axis in ends:
+        if len(axis) == 3 and not axis[2]:
+            if not evaluator.dry:
+                raise QuadrantsAssertionError("range() arg 3 must not be zero")
+            axis[2] = 1
+    return TypedNdrange(ends, axes)
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:
@@ -265,7 +287,7 @@ def format_value(value: Any, spec: str) -> str:
     return _format.format_value(value.item(), spec, from_numpy_dtype(value.dtype))
 
 
-_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique ndrange no_activate static_assert"
+_AS_IN_PYTHON = "assume_in_range block_local cache_read_only loop_config loop_unique no_activate static_assert"
 
 BY_NAME: dict[str, Callable[..., Any]] = {
     **{name: _unary(name) for name, row in OPERATORS.items() if row.kind == "unary"},
@@ -279,7 +301,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "cast": lambda _, value, kind: hosts.convert(value, kind),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static_print": lambda *_, **__: None,  # the frontend has printed it
-    "grouped": _grouped, "zip": _zip, "random": _random,
+    "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
     "stop_grad": _stop_grad, "is_differentiated": lambda _: scalars.options.recorder is not None,
     "zero": _constant_like(0), "one": _constant_like(1),
     "Vector": _vector, "Matrix": _vector, "Struct": _struct, "global_thread_idx": lambda _: np.int32(0),

@@ -150,3 +150,47 @@ def visit(total: qd.types.ndarray(), low: qd.i64, high: qd.i64, step: qd.i64) ->
     total = np.zeros(1, np.int64)
     assert module["visit"](total, *bounds) == len(range(*bounds))
     assert int(total[0]) % 2**64 == sum(range(*bounds)) % 2**64
+
+
+def test_counters_of_a_product_are_as_wide_as_the_widest_of_its_bounds():
+    module = define("""
+outside = qd.ndrange((2**33, 2**33 + 2), 2)
+
+@qd.kernel
+def visit(a: qd.u64, b: qd.u32, c: qd.i64, d: qd.i8, t: qd.types.ndarray(qd.i64, 1)):
+    qd.loop_config(serialize=True)
+    for i, j in qd.ndrange((a, a + 3), (-1, d, 2)):
+        t[0] += i * (j + 3)
+    qd.loop_config(serialize=True)
+    for I in qd.grouped(qd.ndrange((c, c + 3), (-1, 2))):
+        t[1] += I[0] * 3 + I[1] * 2147483647
+    qd.loop_config(serialize=True)
+    for i, j in outside:
+        t[2] += i * 3 + j
+    qd.loop_config(serialize=True)
+    for i, j in qd.ndrange(b, (0, d)):
+        t[3] += i * 2147483647 + j * 2147483647
+    qd.loop_config(serialize=True)
+    for i, j in qd.ndrange(d, 2):
+        t[4] += i * 2147483647 + j
+    qd.loop_config(serialize=True)
+    for i in range(0, 4 * b, 2**33):
+        t[5] += (i + 2) * 2147483647
+""")
+    t = np.zeros(6, np.int64)
+    a, b, c, d = 2**63 - 1, 3, -(2**40), 5
+    module["visit"](a, b, c, d, t)
+
+    def wrapped(number, bits):
+        return (number + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+    most = 2**31 - 1
+    expected = [
+        wrapped(sum(i * (j + 3) for i in range(a, a + 3) for j in range(-1, d, 2)), 64),
+        sum(i * 3 + j * most for i in range(c, c + 3) for j in range(-1, 2)),
+        sum(i * 3 + j for i in range(2**33, 2**33 + 2) for j in range(2)),
+        sum(i * most + j * most for i in range(b) for j in range(d)),
+        sum(wrapped(i * most + j, 32) for i in range(d) for j in range(2)),
+        2 * most,
+    ]
+    assert t.tolist() == expected
