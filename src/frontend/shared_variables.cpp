@@ -65,12 +65,19 @@ bool isSamePlace(mlir::Value first, mlir::Value second) {
   return isSame(first, second, repeated) && repeated.empty();
 }
 
-/// The value before casts from narrower integers or floats; where several casts keep all bits.
-mlir::Value beforeWidening(mlir::Value value) {
+/// Whether a cast gives each number of one type another number of the other, in the same order.
+bool keepsNumbers(Type from, Type to) {
+  unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
+  bool isExtended = from.isSignedInteger() == to.isSignedInteger() ? before <= after : from.isUnsignedInteger() && before < after;
+  return ir::isFloatScalar(from) ? before <= after : isExtended;
+}
+
+/// The value before casts to wider integers or floats: where several casts keep all bits, and with `keeps` the number as well.
+mlir::Value beforeWidening(mlir::Value value, bool keeps) {
   while (auto cast = value.getDefiningOp<ir::CastOp>()) {
     Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
     bool areAlike = !from.isInteger(1) && ir::isFloatScalar(from) == ir::isFloatScalar(to);
-    if (!areAlike || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth()) break;
+    if (!areAlike || from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth() || (keeps && !keepsNumbers(from, to))) break;
     value = cast.getOperand();
   }
   return value;
@@ -107,8 +114,9 @@ public:
   }
 
 private:
-  ir::LoadOp findRead(mlir::Value value) {
-    auto load = beforeWidening(value).getDefiningOp<ir::LoadOp>();
+  /// The variable, perhaps as a wider number; what only adds, multiplies or combines bits may take it for another one of the same bits.
+  ir::LoadOp findRead(mlir::Value value, bool keeps = true) {
+    auto load = beforeWidening(value, keeps).getDefiningOp<ir::LoadOp>();
     return load && isSamePlace(load.getRef(), store.getRef()) ? load : ir::LoadOp();
   }
 
@@ -132,11 +140,12 @@ private:
   }
 
   bool descend(mlir::Value value, unsigned depth) {
-    if (ir::LoadOp read = findRead(value)) {
+    bool keeps = isExtremum(update.kind);
+    if (ir::LoadOp read = findRead(value, keeps)) {
       update.reads.push_back(read);
       return true;
     }
-    auto step = beforeWidening(value).getDefiningOp<ir::BinaryOp>();
+    auto step = beforeWidening(value, keeps).getDefiningOp<ir::BinaryOp>();
     std::optional<AtomicKind> kind = step ? findUpdateKind(step.getBinaryKind()) : std::nullopt;
     if (!kind || getCombination(*kind) != update.kind || depth > kDeepest) return false;
     size_t count = update.terms.size();
@@ -163,16 +172,21 @@ private:
     return left ? compare.getRhs() : compare.getLhs();
   }
 
-  /// Whether what is compared is what is stored; a place of integers takes no others.
+  /// Whether what is stored is what is compared: the same value, the same number in another type, or the rounded one. Rounding keeps the
+  /// order of numbers, wrapping does not.
   bool isStored(mlir::Value compared, mlir::Value stored, Operation *end) {
-    compared = beforeWidening(compared);
-    stored = beforeNarrowing(beforeWidening(stored));
     Type scalar = ir::getScalar(store.getValue().getType());
-    SmallVector<Operation *> repeated;
-    if (!ir::isFloatScalar(scalar) && compared.getType() != store.getValue().getType()) return false;
-    if (!isSame(compared, stored, repeated)) return false;
-    update.terms.emplace_back(compared, false);
-    return llvm::all_of(repeated, [&](Operation *load) { return isUntouchedUntil(load, end, {}); });
+    mlir::Value number = beforeWidening(compared, /*keeps=*/true);
+    std::pair<mlir::Value, mlir::Value> pairs[] = {{compared, stored}, {number, beforeWidening(stored, /*keeps=*/true)}, {}};
+    if (ir::isFloatScalar(scalar)) pairs[2] = {number, beforeWidening(beforeNarrowing(stored), /*keeps=*/true)};
+    for (auto [first, second] : pairs) {
+      SmallVector<Operation *> repeated;
+      if (!first || !isSame(first, second, repeated)) continue;
+      if (!ir::isFloatScalar(scalar) && !keepsNumbers(ir::getScalar(first.getType()), scalar)) continue;
+      update.terms.emplace_back(first, false);
+      return llvm::all_of(repeated, [&](Operation *load) { return isUntouchedUntil(load, end, {}); });
+    }
+    return false;
   }
 
   /// `select(x > s, x, s)`, `x if x > s else s`.
