@@ -329,6 +329,36 @@ def test_the_annotation_of_an_inlined_func_casts_what_it_returns(annotation, ret
     assert scope["k"](2.5) == expected
 
 
+def annotated(x: qd.f32, n: qd.i32) -> qd.f32:
+    if n > 2:
+        return x * n
+    return 1.0
+
+
+def test_a_function_becomes_a_real_func_inside_a_kernel():
+    @qd.kernel
+    def k(x: qd.f32) -> qd.f32:
+        f = qd.real_func(annotated)
+        return f(x, 3.7) * 100 + qd.real_func(annotated)(x, n=2)
+
+    assert k(2.5) == 751
+
+
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        ("scale", "'x' of scale is not"),
+        ("lambda y: y", "qd.real_func takes a function that is defined outside of the kernel"),
+        ("3", "qd.real_func takes a function that is defined outside of the kernel, got i32"),
+        ("", "qd.real_func takes one function in kernels"),
+    ],
+)
+def test_what_cannot_become_a_real_func_is_refused(given, text):
+    scope = define(f"@qd.kernel\ndef k(x: qd.f32) -> qd.f32:\n    return qd.real_func({given})(x)\n", **globals())
+    with pytest.raises(qd.QuadrantsCompilationError, match=text):
+        scope["k"](1.0)
+
+
 def test_the_annotation_of_a_real_func_has_to_fit():
     @qd.real_func
     def f(x: qd.f32) -> qd.i32:

@@ -44,6 +44,8 @@ def test_values_known_while_compiling_are_pythons(expression, expected):
         ("len({n % 2 for x in (1, 2)})", "the items of a set must be known while compiling"),
         ("{1: 2}[n]", "known while compiling"),
         ("len({n: 2})", "the keys of a dict must be known while compiling"),
+        ("{n + x: x for x in (1, 2)}[2]", "the keys of a dict must be known while compiling, got i32"),
+        ("{x: n for x in (1, 2)}[n]", "the keys of a dict must be known while compiling, got i32"),
         ("sum([x for x in (1, 2) if x > n])", "the filter of a comprehension must be known while compiling"),
         ("sum(filter(lambda x: x > n, (1, 2)))", r"what filter\(\) asks for must be known while compiling"),
         ("qd.i32(n is None)", 'Operator "is" in Quadrants scope is not supported'),

@@ -150,3 +150,21 @@ def of_template(x: qd.template()) -> qd.i32:
 
 def test_members_of_a_template_dataclass_are_compile_time_values():
     assert of_template(Plain(3)) == 3 and of_template(Plain(4)) == 6
+
+
+def test_members_that_are_said_to_be_stable_are_seen_when_they_are_rebound():
+    @qd.data_oriented(stable_members=True)
+    class Steady:
+        def __init__(self):
+            self.x, self.scale = qd.field(qd.i32, 3), 2
+
+        @qd.kernel
+        def fill(self):
+            for i in self.x:
+                self.x[i] = i * self.scale
+
+    steady = Steady()
+    steady.fill()
+    first, steady.x, steady.scale = steady.x, qd.field(qd.i32, 4), 5
+    steady.fill()
+    assert (first.to_numpy().tolist(), steady.x.to_numpy().tolist()) == ([0, 2, 4], [0, 5, 10, 15])
