@@ -1,4 +1,4 @@
-"""Families of compile-time mistakes: each has a code that stays, a page docs/errors/<code>.md, and a line that says what to do."""
+"""Families of mistakes: each has a code that stays, a page docs/errors/<code>.md, and a line that says what to do."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ FAMILIES = tuple(
          "the first operand is an element, such as x[i], or a variable"),
         ("QD801", r"^Expected \d+ positional|^Keyword '|doesn't match|f-string|^format\(\)|assert info|^print\(\)",
          "formats stand in print and assert; their fields and values agree in number, name and type"),
+        ("QD902", r"^there is no runtime", "call qd.init(arch=...) once, before fields are made and kernels are called"),
         ("QD901", r"^[A-Z]\w*Error: ", "it runs while the kernel is compiled, on compile-time values"),
     ]
 )  # fmt: skip

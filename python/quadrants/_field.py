@@ -70,7 +70,9 @@ class ScalarField(Field):
         """The field itself, as the one component that it has."""
         return (self,)
 
-    _kind_name = "qd.field"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+    @property
+    def _kind_name(self) -> str:
+        return "qd.field"
 
 
 class MatrixField(Field):
@@ -153,19 +155,20 @@ class MatrixField(Field):
     def _place_parts(self) -> None:
         """Gives the field its memory when the trees of all components are final: each component lies in a block of its own."""
         parts = self.vars
-        if not all(part._leaf is not None and part._leaf._tree._is_final for part in parts):
+        leaves = [part._leaf for part in parts if part._leaf is not None and part._leaf._tree._is_final]
+        if len(leaves) < len(parts):
             return
-        leaf = parts[0]._leaf
-        if len(shapes := sorted({part._leaf.shape for part in parts})) > 1:
+        leaf = leaves[0]
+        if len(shapes := sorted({each.shape for each in leaves})) > 1:
             raise QuadrantsRuntimeError(f"Members of the following field have different shapes {shapes}: {self._name!r}")
-        if len({part._leaf._offset for part in parts}) > 1:
+        if len({each._offset for each in leaves}) > 1:
             raise QuadrantsRuntimeError(f"the components of {self._name!r} are placed with different offsets")
         strides = _snode.row_major_strides(leaf.shape, self.dtype.size)
         block = self.dtype.size * math.prod(leaf.shape)
         self._leaf, self._is_soa = leaf, True
-        self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())  # pyright: ignore[reportAttributeAccessIssue]
+        self._place(leaf.shape, strides, block, None, 0, leaf._offset, ())
         for number, part in enumerate(parts):
-            part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())  # pyright: ignore[reportAttributeAccessIssue]
+            part._place(leaf.shape, strides, self.dtype.size, self._buffer, self._byte_offset + number * block, leaf._offset, ())
 
     @property
     def _kind_name(self) -> str:

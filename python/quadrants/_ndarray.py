@@ -84,7 +84,9 @@ class ScalarNdarray(Ndarray):
     def __init__(self, dtype: Any, arr_shape: Any):
         self._allocate(dtype, arr_shape)
 
-    _kind_name = "qd.ndarray"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+    @property
+    def _kind_name(self) -> str:
+        return "qd.ndarray"
 
 
 class VectorNdarray(Ndarray):

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _logging, _runtime
 from ._arch import Arch
-from ._errors import QuadrantsRuntimeError
+from ._errors import QuadrantsRuntimeError, add_help
 
 _ROWS: dict[str, tuple[str, Any, str, str, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
 _SPELLINGS = {"device_index": "device_id"}
@@ -34,7 +34,7 @@ def get(name: str) -> Any:
 def check_runtime() -> None:
     """Raises when there is no runtime."""
     if current is None:
-        raise QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?")
+        raise add_help(QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?"))
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ._buffer_view import BufferView, BufferViewType
 from ._dtypes import DataType, find_dtype
-from ._errors import QuadrantsSyntaxError, add_help, compile_error
+from ._errors import Frame, QuadrantsSyntaxError, add_help, compile_error
 from ._runtime import TensorBase
 from ._source import caller_locals, get_source
 from ._struct import StructType
@@ -71,16 +71,14 @@ def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
     if at is None or not isinstance(function, types.FunctionType):
         return add_help(error)
     code = function.__code__
-    place = (code.co_firstlineno, 0, code.co_firstlineno, 0)
-    file = code.co_filename
+    frame: Frame = (code.co_filename, function.__qualname__, code.co_firstlineno, 0, code.co_firstlineno, 0)
     with contextlib.suppress(Exception):  # a function whose text cannot be found
         source = get_source(function)
         given = source.tree.args
         named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         node: Any = source.tree.returns if at == "return" else next(item for item in named if item is not None and item.arg == at)
-        place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-        file = source.file
-    return compile_error("QuadrantsSyntaxError", str(error), [(file, function.__qualname__, *place)])  # pyright: ignore[reportArgumentType]
+        frame = (source.file, function.__qualname__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return compile_error("QuadrantsSyntaxError", str(error), [frame])
 
 
 def is_method(function: Callable[..., Any]) -> bool:

@@ -193,8 +193,9 @@ def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
 def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
     """Whether `code` may be that of the lambda."""
     body: Any = node.body
-    if hasattr(code, "co_positions"):  # since Python 3.11
-        places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]  # pyright: ignore[reportAttributeAccessIssue]
+    positions: Any = getattr(code, "co_positions", None)  # since Python 3.11
+    if positions is not None:
+        places = [place for place in positions() if None not in place and place[2:] != (0, 0)]
         first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
         return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
     module = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval", dont_inherit=True)

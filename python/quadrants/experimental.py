@@ -17,3 +17,8 @@ def real_func(fn: F) -> F:
     """The same as `qd.real_func`, with a `DeprecationWarning`."""
     warn("qd.experimental.real_func is deprecated because it is no longer experimental.", DeprecationWarning)
     return make_func(Func, fn, True, 2)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

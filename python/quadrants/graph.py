@@ -7,3 +7,8 @@ __all__ = ["do_while", "parallel", "parallel_context"]
 do_while = _builtins["graph_do_while"]
 parallel = _builtins["graph_parallel"]
 parallel_context = _builtins["graph_parallel_context"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

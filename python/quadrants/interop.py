@@ -11,3 +11,8 @@ def get_mps_command_queue() -> int:
     This version has no Metal backend that could use one, so it is always 0. Never raises.
     """
     return 0
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -17,6 +17,7 @@ from ._factorisations import cholesky as cholesky
 from ._factorisations import lu as lu
 from ._factorisations import qr as qr
 from ._factorisations import solve_spd as solve_spd
+from ._namespaces import list_public as _list_public
 
 _is_differentiated = TABLE["is_differentiated"]
 
@@ -463,3 +464,11 @@ def randn(dt: qd.template() = None):
     T = qd.static(_basics.compute_type(None, dt))
     u = 1.0 - qd.random(T)  # in (0, 1]: its logarithm is finite
     return qd.sqrt(-2.0 * qd.log(u)) * qd.cos(6.283185307179586 * qd.random(T))
+
+
+__all__ = _list_public(globals(), "Any", "TABLE")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -8,6 +8,7 @@ import quadrants as qd
 
 from ._builtins import TABLE as _TABLE
 from ._math_functions import *  # noqa: F403 (more names of this module)
+from ._namespaces import list_public as _list_public
 from ._types import matrix as _matrix
 from ._types import vector as _vector
 
@@ -285,3 +286,11 @@ def translate(dx, dy, dz):
 def scale(sx, sy, sz):
     """The 4x4 matrix that stretches along the axes."""
     return qd.Matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
+
+
+__all__ = _list_public(globals())
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -56,3 +56,8 @@ def report() -> str:
 def _size(nbytes: int) -> str:
     step = min(max(int(math.log2(nbytes) // 10), 0), 4) if nbytes else 0
     return f"{nbytes / 1024**step:.{1 if step else 0}f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[step]}"
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

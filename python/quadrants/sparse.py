@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._field import field
+from ._namespaces import list_public as _list_public
 from ._struct import StructField, StructType
 
 
@@ -17,3 +18,11 @@ def usage(grid: StructField) -> float:
     """The part of the cells of a grid that is in use: 1.0, for every cell exists."""
     grid.shape  # noqa: B018 (a grid without memory is refused)
     return 1.0
+
+
+__all__ = _list_public(globals(), "Any", "StructField", "StructType", "field")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -13,6 +13,7 @@ import numpy as np
 from ._container import ContainerMethods
 from ._init import Arch, __version_str__, cpu
 from ._interop import as_array
+from ._namespaces import list_public as _list_public
 
 __path__: list[str] = []  # modules below it are made by `lang._paths`
 _PLY_TYPES = {
@@ -196,3 +197,11 @@ def diagnose() -> None:
 
 
 diagnose.main = diagnose  # type: ignore[attr-defined]  # the name that programs for the reference call
+
+
+__all__ = _list_public(globals(), "Any", "Arch", "ContainerMethods", "Path", "as_array", "cpu")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -23,3 +23,8 @@ def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) ->
     _options.check_runtime()
     if gradient_type in _KINDS:
         _runtime.clear_companions(_KINDS[gradient_type])
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import _runtime
 from ._loss import Loss
-from ._recorded import HostWrite, Recorded, Replaced
+from ._recorded import Cut, HostWrite, Recorded, Replaced
 
 _STEPS = [2.0**-exponent for exponent in range(3, 30)]
 _TOLERANCE = 100  # the error of a gradient is below one part in this
@@ -26,7 +27,7 @@ class Memory:
             container.from_numpy(copy)
 
 
-def check_gradients(loss: Loss, calls: list[Recorded | Replaced | HostWrite], before: Memory, containers: list[Any]) -> None:
+def check_gradients(loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memory, containers: list[Any]) -> None:
     """Compares each container's gradient with central differences along a random direction, from `before`; restores all memory.
 
     Raises `AssertionError` when no step of the difference agrees with it to one part in a hundred.
@@ -39,7 +40,9 @@ def check_gradients(loss: Loss, calls: list[Recorded | Replaced | HostWrite], be
         raise AssertionError("Grad check failed: Not all variables pass grad check")
 
 
-def _agrees(loss: Loss, calls: list[Recorded | Replaced | HostWrite], before: Memory, container: Any, gradient: np.ndarray) -> bool:
+def _agrees(
+    loss: Loss, calls: Sequence[Recorded | Replaced | HostWrite | Cut], before: Memory, container: Any, gradient: np.ndarray
+) -> bool:
     before.restore()
     start = container.to_numpy()
     direction = np.random.default_rng(0).standard_normal(start.shape)

@@ -85,7 +85,7 @@ class Recorded:
         """The same call."""
         self._launch(self.function)
 
-    def backward(self, journal: Any) -> None:
+    def backward(self, journal: Any, /) -> None:
         """The gradient of the call. Raises `QuadrantsRuntimeError` where there is none any more."""
         if vars(self.function).get("_needs_overwritten"):
             self._replay(journal)
@@ -149,7 +149,7 @@ class Interpreted(Recorded):
         except Exception as problem:  # told when the gradient runs; the call itself raises its own
             self.problem = problem
 
-    def backward(self, _: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(self, _: Any, /) -> None:
         """The gradient of the call. Raises what is wrong with it."""
         if self.recording is None:
             raise self.problem or QuadrantsRuntimeError(f"the gradient of {self.function.__name__} was not recorded")
@@ -167,7 +167,7 @@ class Cut:
     def again(self) -> None:
         """Nothing: what was written is not known."""
 
-    def backward(self, _: Any) -> None:
+    def backward(self, _: Any, /) -> None:
         """Sets the elements to zero."""
         self.gradient[self.where] = 0
 
@@ -188,7 +188,7 @@ class Replaced:
         """The same call."""
         call(self.function, self.arguments, self.keywords)
 
-    def backward(self, _: Any) -> None:
+    def backward(self, _: Any, /) -> None:
         """The gradient of the call.
 
         Raises `QuadrantsRuntimeError` where there is none, or where numbers in the arguments are not those of the call.
@@ -228,7 +228,7 @@ class HostWrite:
         else:
             self.container[self.index] = self.new
 
-    def backward(self, _: Any) -> None:
+    def backward(self, _: Any, /) -> None:
         """Keeps what was written, if that is to be done again; nothing of it reaches what was there before."""
         if self.is_replayed:
             self.new = self.container.to_numpy() if self.index is None else copy.copy(self.container[self.index])

@@ -231,7 +231,7 @@ class Tape:
         self._journal.leave()
         self._run_backward()
         if self._memory is not None and self.grad_check:
-            check_gradients(loss, self._recorded, self._memory, self.grad_check)  # pyright: ignore[reportArgumentType]
+            check_gradients(loss, self._recorded, self._memory, self.grad_check)
         self._recorded.clear()
         self._memory = None
 

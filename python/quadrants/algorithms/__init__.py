@@ -28,3 +28,8 @@ from ._scratch import (
 from ._select import select
 
 __all__ = sorted(name for name in globals() if not name.startswith("_"))
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

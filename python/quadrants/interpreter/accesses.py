@@ -94,8 +94,9 @@ class Accesses:
             return tuple(base.members[part] for part in components if part in base.members)
         if id(base) in self.made:
             return objects.member(self, base, name)
-        if isinstance(base, tuple) and name in getattr(base, "_fields", ()):
-            return self.element(base, base._fields.index(name))  # pyright: ignore[reportAttributeAccessIssue]
+        fields = getattr(base, "_fields", ()) if isinstance(base, tuple) else ()
+        if name in fields:
+            return self.element(base, fields.index(name))
         tensor = self.tensor(base) if name in _OF_CONTAINERS else None
         if name == "_offset" and tensor is not None:
             return tuple(tensor.origin or (0,) * len(tensor.shape))
@@ -103,9 +104,10 @@ class Accesses:
             return meanings.part_attribute(tensor, name)
         if name == "grad" and self.tensor(base) is not None:
             scalars.refuse_gradients()
-        is_companion = isinstance(base, values.View) and name in ("grad", "dual")
-        if is_companion and (companion := self.tensor(self.member(base.parent, name))) is not None:  # pyright: ignore[reportAttributeAccessIssue]
-            return values.view_of(companion, base.key)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(base, values.View) and name in ("grad", "dual"):
+            companion = self.tensor(self.member(base.parent, name))
+            if companion is not None:
+                return values.view_of(companion, base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:

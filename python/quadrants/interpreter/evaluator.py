@@ -242,7 +242,7 @@ class Evaluator(Loops):
         """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
         if isinstance(value, (tuple, list)):
             items = [self.returned(item, keeps_numbers) for item in value]
-            return value._make(items) if hasattr(value, "_make") else type(value)(items)  # type: ignore[union-attr]
+            return hosts.rebuild(value, items)
         return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:
@@ -346,7 +346,7 @@ def _type_key(value: Any) -> Any:
 def _unify_results(result: Any, other: Any) -> Any:
     if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
         items = tuple(map(_unify_results, result, other))
-        return result._make(items) if hasattr(result, "_make") else items  # pyright: ignore[reportAttributeAccessIssue]
+        return hosts.rebuild(result, items)
     return result if result is None or other is None else _unify(result, other)
 
 

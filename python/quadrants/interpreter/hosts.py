@@ -98,13 +98,19 @@ def constant(value: Any) -> Any:
     return value
 
 
+def rebuild(value: Any, items: Any) -> Any:
+    """A list, tuple or named tuple like `value`, of other items."""
+    make: Any = getattr(value, "_make", list if isinstance(value, list) else tuple)
+    return make(items)
+
+
 def with_plain_numbers(value: Any) -> Any:
     """A list, tuple or dict from outside, with Python's numbers for NumPy's; itself where it has none."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple) or hasattr(value, "_make"):
         items = [with_plain_numbers(item) for item in value]
-        return value if all(map(operator.is_, items, value)) else value._make(items) if hasattr(value, "_make") else type(value)(items)
+        return value if all(map(operator.is_, items, value)) else rebuild(value, items)
     if type(value) is dict:
         made = {key: with_plain_numbers(item) for key, item in value.items()}
         return value if all(made[key] is value[key] for key in value) else made
@@ -361,7 +367,7 @@ def cast_result(value: Any, results: list[Any]) -> Any:
         return converted_result(value, results)
     if isinstance(value, tuple) and not isinstance(kind, _types.MatrixType) and len(value) > 1:
         items = [cast_result(item, results) for item in value]
-        return value._make(items) if hasattr(value, "_make") else tuple(items)  # pyright: ignore[reportAttributeAccessIssue]
+        return rebuild(value, items)
     value = values.as_vector(value)
     is_fitting = not isinstance(kind, _types.MatrixType) or (isinstance(value, Vec) and value.data.shape == kind.shape)
     wanted = kind if is_fitting else kind.dtype

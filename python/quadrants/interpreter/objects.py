@@ -195,11 +195,11 @@ def _apply(evaluator: Any, name: str, operands: tuple[Any, ...], keywords: dict[
     return evaluator.binary(name, *operands)
 
 
-def is_instance_class(cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def is_instance_class(cls: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether a call of a class makes an object with members of the run time."""
     if not is_class_of_user(cls) or all(map(is_plain, (*arguments, *keywords.values()))):
         return False
     if not dataclasses.is_dataclass(cls):
         return True
     is_object = hasattr(cls, "_data_oriented") or hasattr(cls, "__post_init__")
-    return is_object and value_type_of(cls) is None  # pyright: ignore[reportArgumentType]
+    return is_object and value_type_of(cls) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from . import _quadrants_callable, _template_mapper, exception, impl, mesh, misc, util
@@ -11,8 +12,12 @@ __all__ = ["_quadrants_callable", "_template_mapper", "exception", "impl", "mesh
 
 def __getattr__(name: str) -> _Any:
     """The public names of the package, too."""
-    import quadrants
+    package: _Any = _import_module("quadrants")
+    if name.startswith("_") or name not in package.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", obj=package)
+    return getattr(package, name)
 
-    if name.startswith("_") or name not in quadrants.__all__:  # pyright: ignore[reportAttributeAccessIssue]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", obj=quadrants)
-    return getattr(quadrants, name)
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -4,3 +4,8 @@ from .. import _errors
 from .._errors import *  # noqa: F403 (its classes)
 
 __all__ = [name for name in vars(_errors) if name.startswith("Quadrants")]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

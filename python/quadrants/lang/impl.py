@@ -31,3 +31,8 @@ def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool) -> int:
     del is_lowerbound_ok
     config = get_config()
     return 48 << 10 if config is not None and config.arch == "cuda" else 0
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

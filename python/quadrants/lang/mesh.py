@@ -34,3 +34,8 @@ def mesh_local(*fields: Any) -> NoReturn:
 def mesh_patch_idx() -> NoReturn:
     """Number of the part of a mesh that a thread works on: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
     _refuse("mesh_patch_idx")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

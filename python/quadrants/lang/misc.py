@@ -28,3 +28,8 @@ def is_extension_supported(arch: Arch, ext: extension) -> bool:
     """Whether kernels of the backend `arch` may use an extension of the language."""
     del arch  # all backends have the same ones
     return is_extension_enabled(ext)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -28,3 +28,8 @@ def to_quadrants_type(dtype: Any) -> Any:
 def has_pytorch() -> bool:
     """Whether torch can be imported."""
     return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -9,3 +9,8 @@ from . import block, grid, subgroup, warp
 from ._tiles import Tile8x8, Tile16x16, Tile32x32
 
 __all__ = ["Tile16x16", "Tile32x32", "Tile8x8", "block", "grid", "subgroup", "warp"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

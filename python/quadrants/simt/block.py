@@ -192,3 +192,8 @@ def radix_rank_match_atomic_or(
     rank = excl_prefix[digit] + counts[group, digit] + lower
     sync()
     return rank
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -16,3 +16,8 @@ def memfence():
     """The same as `mem_fence`, which replaces it."""
     qd.static(warn_deprecated("qd.simt.grid.memfence", "qd.simt.grid.mem_fence"))
     mem_fence()
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -10,6 +10,7 @@ import quadrants as qd
 
 from .. import _fold_operators
 from .._func import specialise
+from .._namespaces import list_public as _list_public
 from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync
@@ -253,3 +254,12 @@ for _name, (_op, _what) in _fold_operators.BY_NAME.items():
         _offer(_reduce_all, f"reduce_{_name}", f"The {_what} of the tile, on its first lane.", op=_op)
         _since = f"The {_what} from the last lane with a flag up to this one; the first lane of the tile counts as flagged."
         _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)
+
+
+_HELPERS = ("GROUP_SIZE", "LOG2_GROUP_SIZE", "check_tile", "largest", "smallest", "specialise", "thread_idx", "warn_deprecated")
+__all__ = _list_public(globals(), *_HELPERS)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from .._func import specialise
+from .._namespaces import list_public as _list_public
 from . import subgroup
 
 
@@ -87,3 +88,11 @@ def active_mask():
 def sync(mask):
     """Waits for all lanes, and sees what they have written."""
     subgroup.sync()
+
+
+__all__ = _list_public(globals(), "specialise")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -1,5 +1,6 @@
 """`qd.types`: data types, compound types and annotations."""
 
+from .. import _dtypes
 from .._buffer_view import BufferView, BufferViewType
 from .._dtypes import *  # noqa: F403 (the names of the data types)
 from .._dtypes import is_integral, is_real, is_signed
@@ -11,3 +12,8 @@ __all__ = [
     "BufferView", "BufferViewType", "NDArray", "Template", "is_integral", "is_real", "is_signed", "is_tensor", "matrix", "ndarray",
     "primitive_types", "ref", "struct", "template", "vector",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """The public names, with those of the data types."""
+    return [*__all__, *_dtypes.__all__]

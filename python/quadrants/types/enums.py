@@ -49,3 +49,8 @@ Format = enum.Enum("Format", _FORMATS)
 Format.__doc__ = "Formats of images."
 DeviceCapability = enum.Enum("DeviceCapability", [f"spirv_{name}" for name in _CAPABILITIES.split()])
 DeviceCapability.__doc__ = "What a device of a SPIR-V backend may be able to do."
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -11,3 +11,8 @@ RefType = ref
 all_types = list(_DATA_TYPES)
 real_types = [dtype for dtype in all_types if dtype.is_real]
 integer_types = [dtype for dtype in all_types if dtype.is_integral]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import pkgutil
 import traceback
 
 import numpy as np
@@ -210,3 +211,20 @@ def test_perf_dispatchers_tell_their_schedule():
     def d(n): ...
 
     assert (d.num_first_warmup, d.num_warmup, d.num_active, d.repeat_after_count, d.repeat_after_seconds) == (2, 3, 4, 5, 6.0)
+
+
+def list_public_modules():
+    for found in pkgutil.walk_packages(qd.__path__, "quadrants."):
+        parts = found.name.split(".")
+        if not any(part.startswith("_") for part in parts) and parts[1] not in ("interpreter", "pytest_plugin"):
+            yield importlib.import_module(found.name)
+
+
+@pytest.mark.parametrize("module", list(list_public_modules()), ids=lambda module: module.__name__)
+def test_modules_list_public_names_only(module):
+    names = dir(module)
+    assert names and set(module.__all__) <= set(names)
+    for name in names:
+        value = getattr(module, name)
+        assert not inspect.ismodule(value) or value.__name__.startswith("quadrants.")
+        assert getattr(value, "__module__", None) not in ("typing", "__future__", "collections.abc")
