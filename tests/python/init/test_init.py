@@ -1,13 +1,17 @@
 """Starting the runtime: options, environment, processors, versions."""
 
+import inspect
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import quadrants as qd
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -238,6 +242,14 @@ def test_accepted_options_come_last_in_the_help_and_split_no_cache(tmp_path):
     others |= {name: value + 1 for name in accepted() if type(value := qd._options._ROWS[name][1]) is int}
     others |= {"vk_api_version": "1.2", "sparse_import": "all"}
     assert count_compiled() == 1 and count_compiled(**others) == 0
+
+
+def test_the_product_reads_every_option_but_those_that_are_accepted():
+    files = [path for folder in ("src", "python") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py")]
+    text = "\n".join(path.read_text() for path in files)
+    parameters = inspect.signature(qd.init).parameters
+    read = {name for name in qd._options._ROWS if re.search(rf"Option::{name}\b|[\"']{name}[\"']", text) or name in parameters}
+    assert read == set(qd._options._ROWS) - set(accepted())
 
 
 def test_device_index_is_device_id():
