@@ -6,6 +6,8 @@
 
 #include "support/error.h"
 
+#include <dlpack/dlpack.h>
+
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -19,40 +21,27 @@ using support::ScalarType;
 
 namespace {
 
-/// What a capsule holds, until version 1 and from then on.
-struct Managed {
-  static constexpr const char *kName = "dltensor", *kUsedName = "used_dltensor";
-  DlTensor tensor;
-  void *context;
-  void (*release)(Managed *);
-};
-struct ManagedVersioned {
-  static constexpr const char *kName = "dltensor_versioned", *kUsedName = "used_dltensor_versioned";
-  uint32_t major, minor;
-  void *context;
-  void (*release)(ManagedVersioned *);
-  uint64_t flags;
-  DlTensor tensor;
-};
-enum Flags : uint64_t { kReadOnly = 1, kIsCopied = 2 };
-enum TypeCode : uint8_t { kSigned = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+/// The names of capsules, until version 1 of DLPack and from then on.
+template <typename Managed> constexpr bool kIsVersioned = std::is_same_v<Managed, DLManagedTensorVersioned>;
+template <typename Managed> constexpr const char *kName = kIsVersioned<Managed> ? "dltensor_versioned" : "dltensor";
+template <typename Managed> constexpr const char *kUsedName = kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
 
-TypeCode getTypeCode(ScalarType type) {
-  if (type == ScalarType::U1) return kBool;
-  if (type == ScalarType::BF16) return kBfloat;
-  return support::isFloat(type) ? kFloat : support::isSigned(type) ? kSigned : kUnsigned;
+DLDataTypeCode getTypeCode(ScalarType type) {
+  if (type == ScalarType::U1) return kDLBool;
+  if (type == ScalarType::BF16) return kDLBfloat;
+  return support::isFloat(type) ? kDLFloat : support::isSigned(type) ? kDLInt : kDLUInt;
 }
 
 /// A tensor that we gave out, with what it points to.
-template <typename Kind> struct Given {
-  Kind managed{};
+template <typename Managed> struct Given {
+  Managed managed{};
   PyObject *owner = nullptr;
   std::vector<int64_t> extents, strides;
 };
 
 /// Called by whoever has the tensor, on any thread, perhaps when the interpreter has ended.
-template <typename Kind> void releaseGiven(Kind *managed) {
-  auto *given = static_cast<Given<Kind> *>(managed->context);
+template <typename Managed> void releaseGiven(Managed *managed) {
+  auto *given = static_cast<Given<Managed> *>(managed->manager_ctx);
   if (Py_IsInitialized()) {
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(given->owner);
@@ -62,10 +51,10 @@ template <typename Kind> void releaseGiven(Kind *managed) {
 }
 
 /// Of a capsule that nobody has taken the tensor from.
-template <typename Kind> void deleteCapsule(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, Kind::kName)) return;
-  auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule, Kind::kName));
-  if (managed->release) managed->release(managed);
+template <typename Managed> void deleteCapsule(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, kName<Managed>)) return;
+  auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, kName<Managed>));
+  if (managed->deleter) managed->deleter(managed);
 }
 
 /// What `export_dlpack` is given.
@@ -75,10 +64,10 @@ struct Request {
   int deviceType, deviceId, isVersioned, isReadOnly, isCopied;
 };
 
-template <typename Kind> PyObject *give(const Request &request) {
+template <typename Managed> PyObject *give(const Request &request) {
   ScalarType type = getScalarType(request.dtype);
   auto bytes = int64_t(getByteSize(type));
-  auto given = std::make_unique<Given<Kind>>();
+  auto given = std::make_unique<Given<Managed>>();
   given->extents = readIntegers(request.extents);
   given->strides = readIntegers(request.strides);
   for (int64_t &stride : given->strides) {
@@ -86,23 +75,21 @@ template <typename Kind> PyObject *give(const Request &request) {
       throw Error(ErrorKind::Value, "strides that are no multiples of an element's size cannot be told to other libraries");
     stride /= bytes;
   }
-  given->managed.tensor = {.data = reinterpret_cast<void *>(request.address),
-                           .deviceType = request.deviceType,
-                           .deviceId = request.deviceId,
-                           .rank = int32_t(given->extents.size()),
-                           .typeCode = getTypeCode(type),
-                           .typeBits = uint8_t(8 * bytes),
-                           .typeLanes = 1,
-                           .extents = given->extents.data(),
-                           .strides = given->strides.data(),
-                           .byteOffset = 0};
-  given->managed.context = given.get();
-  given->managed.release = releaseGiven<Kind>;
-  if constexpr (std::is_same_v<Kind, ManagedVersioned>) {
-    given->managed.major = 1;
-    given->managed.flags = (request.isReadOnly ? kReadOnly : 0) | (request.isCopied ? kIsCopied : 0);
+  given->managed.dl_tensor = {.data = reinterpret_cast<void *>(request.address),
+                              .device = {DLDeviceType(request.deviceType), request.deviceId},
+                              .ndim = int32_t(given->extents.size()),
+                              .dtype = {uint8_t(getTypeCode(type)), uint8_t(8 * bytes), /*lanes=*/1},
+                              .shape = given->extents.data(),
+                              .strides = given->strides.data(),
+                              .byte_offset = 0};
+  given->managed.manager_ctx = given.get();
+  given->managed.deleter = releaseGiven<Managed>;
+  if constexpr (kIsVersioned<Managed>) {
+    given->managed.version = {DLPACK_MAJOR_VERSION, 0}; // no type or flag is given out that 1.0 does not have
+    given->managed.flags =
+        (request.isReadOnly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (request.isCopied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   }
-  Ref capsule = Ref::adopt(PyCapsule_New(&given->managed, Kind::kName, deleteCapsule<Kind>));
+  Ref capsule = Ref::adopt(PyCapsule_New(&given->managed, kName<Managed>, deleteCapsule<Managed>));
   given.release()->owner = Py_NewRef(request.owner);
   return capsule.release();
 }
@@ -114,43 +101,44 @@ PyObject *exportDlpack(PyObject *, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OK(ii)OOOppp:export_dlpack", &request.owner, &request.address, &request.deviceType, &request.deviceId,
                           &request.dtype, &request.extents, &request.strides, &request.isVersioned, &request.isReadOnly, &request.isCopied))
       return nullptr;
-    return request.isVersioned ? give<ManagedVersioned>(request) : give<Managed>(request);
+    return request.isVersioned ? give<DLManagedTensorVersioned>(request) : give<DLManagedTensor>(request);
   });
 }
 
 /// Of a capsule that stands for a tensor that was taken: the tensor goes back to its library with it.
-template <typename Kind> void returnTaken(PyObject *capsule) {
-  auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule, "taken_dltensor"));
-  if (managed->release) managed->release(managed);
+template <typename Managed> void returnTaken(PyObject *capsule) {
+  auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, "taken_dltensor"));
+  if (managed->deleter) managed->deleter(managed);
 }
 
-template <typename Kind> PyObject *take(PyObject *capsule) {
-  auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule, Kind::kName));
+template <typename Managed> PyObject *take(PyObject *capsule) {
+  auto *managed = static_cast<Managed *>(PyCapsule_GetPointer(capsule, kName<Managed>));
   bool isWritable = true;
-  if constexpr (std::is_same_v<Kind, ManagedVersioned>) {
-    if (managed->major != 1)
-      throw Error(ErrorKind::Value, "the array is of version " + std::to_string(managed->major) + " of DLPack, and 1 is known here");
-    isWritable = !(managed->flags & kReadOnly);
+  if constexpr (kIsVersioned<Managed>) {
+    if (uint32_t major = managed->version.major; major != DLPACK_MAJOR_VERSION)
+      throw Error(ErrorKind::Value, "the array is of version " + std::to_string(major) + " of DLPack, and 1 is known here");
+    isWritable = !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
   }
-  const DlTensor &tensor = managed->tensor;
-  const int64_t bytes = tensor.typeBits / 8, rank = tensor.rank;
-  if (tensor.typeLanes != 1 || tensor.typeBits % 8) throw Error(ErrorKind::Value, "kernels have no elements of that size or with lanes");
-  std::vector<int64_t> extents(tensor.extents, tensor.extents + rank), strides(extents.size());
+  const DLTensor &tensor = managed->dl_tensor;
+  const int64_t bytes = tensor.dtype.bits / 8, rank = tensor.ndim;
+  if (tensor.dtype.lanes != 1 || tensor.dtype.bits % 8)
+    throw Error(ErrorKind::Value, "kernels have no elements of that size or with lanes");
+  std::vector<int64_t> extents(tensor.shape, tensor.shape + rank), strides(extents.size());
   for (int64_t axis = rank - 1, packed = bytes; axis >= 0; packed *= extents[size_t(axis--)])
     strides[size_t(axis)] = tensor.strides ? tensor.strides[axis] * bytes : packed;
   Ref shape = Ref::adopt(makeTuple(extents)), steps = Ref::adopt(makeTuple(strides));
-  PyCapsule_SetName(capsule, Kind::kUsedName);
+  PyCapsule_SetName(capsule, kUsedName<Managed>);
   PyCapsule_SetDestructor(capsule, nullptr);
-  Ref owner = Ref::adopt(PyCapsule_New(managed, "taken_dltensor", returnTaken<Kind>));
-  return Py_BuildValue("(OK(ii)(ii)OOO)", owner.get(), reinterpret_cast<unsigned long long>(tensor.data) + tensor.byteOffset,
-                       int(tensor.deviceType), int(tensor.deviceId), int(tensor.typeCode), int(tensor.typeBits), shape.get(), steps.get(),
-                       isWritable ? Py_True : Py_False);
+  Ref owner = Ref::adopt(PyCapsule_New(managed, "taken_dltensor", returnTaken<Managed>));
+  return Py_BuildValue("(OK(ii)(ii)OOO)", owner.get(), reinterpret_cast<unsigned long long>(tensor.data) + tensor.byte_offset,
+                       int(tensor.device.device_type), int(tensor.device.device_id), int(tensor.dtype.code), int(tensor.dtype.bits),
+                       shape.get(), steps.get(), isWritable ? Py_True : Py_False);
 }
 
 PyObject *importDlpack(PyObject *, PyObject *capsule) {
   return guard([&]() -> PyObject * {
-    if (PyCapsule_IsValid(capsule, ManagedVersioned::kName)) return take<ManagedVersioned>(capsule);
-    if (PyCapsule_IsValid(capsule, Managed::kName)) return take<Managed>(capsule);
+    if (PyCapsule_IsValid(capsule, kName<DLManagedTensorVersioned>)) return take<DLManagedTensorVersioned>(capsule);
+    if (PyCapsule_IsValid(capsule, kName<DLManagedTensor>)) return take<DLManagedTensor>(capsule);
     throwPython(PyExc_TypeError, "a capsule of DLPack that nobody has used is expected, got %R", capsule);
   });
 }

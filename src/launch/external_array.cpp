@@ -1,7 +1,8 @@
 #include "launch/external_array.h"
 
-#include "launch/dlpack.h"
 #include "launch/numpy.h"
+
+#include <dlpack/dlpack.h>
 
 #include <algorithm>
 #include <bit>
@@ -24,26 +25,15 @@ static std::optional<ScalarType> findScalarType(char kind, uint64_t bytes) {
   return std::nullopt;
 }
 
-namespace {
-/// Functions that a library offers to look at its tensors without capsules.
-struct DlExchange {
-  uint32_t majorVersion, minorVersion;
-  void *previous;
-  void *allocate, *fromPython, *toPython;
-  int (*look)(void *object, DlTensor *out); ///< what the object has now, without owning or waiting
-  int (*findStream)(int32_t deviceType, int32_t deviceId, void **out);
-};
-} // namespace
-
 /// Null when the type does not offer the functions. The type asked for last is remembered.
-static const DlExchange *findExchange(PyTypeObject *type) {
+static const DLPackExchangeAPI *findExchange(PyTypeObject *type) {
   static PyTypeObject *known;
-  static const DlExchange *exchange;
+  static const DLPackExchangeAPI *exchange;
   if (type == known) return exchange;
   Ref capsule = findAttribute(reinterpret_cast<PyObject *>(type), "__dlpack_c_exchange_api__");
   if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
-  auto *found = static_cast<const DlExchange *>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
-  if (found->majorVersion != 1 || !found->look) return nullptr;
+  auto *found = static_cast<const DLPackExchangeAPI *>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  if (found->header.version.major != DLPACK_MAJOR_VERSION || !found->dltensor_from_py_object_no_sync) return nullptr;
   Py_INCREF(type);
   Py_XDECREF(reinterpret_cast<PyObject *>(std::exchange(known, type)));
   return exchange = found;
@@ -185,28 +175,30 @@ bool readExternal(PyObject *object, ExternalArray &out) {
     out.strides = reinterpret_cast<const int64_t *>(PyArray_STRIDES(array));
     return true;
   }
-  const DlExchange *exchange = findExchange(Py_TYPE(object));
+  const DLPackExchangeAPI *exchange = findExchange(Py_TYPE(object));
   if (!exchange) return false;
-  DlTensor tensor;
-  if (exchange->look(object, &tensor) != 0) {
+  DLTensor tensor;
+  if (exchange->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
     PyErr_Clear();
     return false;
   }
-  bool isOnDevice = tensor.deviceType == kDlCuda || tensor.deviceType == kDlCudaManaged;
-  if (!isOnDevice && tensor.deviceType != kDlCpu && tensor.deviceType != kDlCudaHost) return false;
+  const auto [kind, device] = tensor.device;
+  bool isOnDevice = kind == kDLCUDA || kind == kDLCUDAManaged;
+  if (!isOnDevice && kind != kDLCPU && kind != kDLCUDAHost) return false;
   if (isOnDevice) {
-    out.device = tensor.deviceId;
-    if (exchange->findStream && exchange->findStream(tensor.deviceType, tensor.deviceId, &out.stream) != 0) PyErr_Clear();
+    out.device = device;
+    if (exchange->current_work_stream && exchange->current_work_stream(kind, device, &out.stream) != 0) PyErr_Clear();
   }
-  if (tensor.typeLanes != 1 || tensor.rank > ExternalArray::kMaxRank) return false;
+  if (tensor.dtype.lanes != 1 || tensor.ndim > ExternalArray::kMaxRank) return false;
   static constexpr char kKinds[] = {'i', 'u', 'f', 0, 'B', 0, 'b'};
-  int64_t bytes = tensor.typeBits / 8;
-  out.data = static_cast<unsigned char *>(tensor.data) + tensor.byteOffset;
-  out.rank = tensor.rank;
-  if (tensor.typeCode < sizeof kKinds && tensor.typeBits % 8 == 0) out.scalar = findScalarType(kKinds[tensor.typeCode], uint64_t(bytes));
-  out.extents = tensor.extents;
+  int64_t bytes = tensor.dtype.bits / 8;
+  out.data = static_cast<unsigned char *>(tensor.data) + tensor.byte_offset;
+  out.rank = tensor.ndim;
+  if (tensor.dtype.code < sizeof kKinds && tensor.dtype.bits % 8 == 0)
+    out.scalar = findScalarType(kKinds[tensor.dtype.code], uint64_t(bytes));
+  out.extents = tensor.shape;
   out.strides = out.ownStrides;
-  for (int64_t axis = tensor.rank - 1, packed = bytes; axis >= 0; packed *= tensor.extents[axis--])
+  for (int64_t axis = tensor.ndim - 1, packed = bytes; axis >= 0; packed *= tensor.shape[axis--])
     out.ownStrides[axis] = tensor.strides ? tensor.strides[axis] * bytes : packed;
   out.isWritable = true;
   out.isAligned = bytes == 0 || reinterpret_cast<uintptr_t>(out.data) % uintptr_t(bytes) == 0;

@@ -8,6 +8,7 @@
 #include "backends/target.h"
 #include "ir/dialect.h"
 #include "passes/pipeline.h"
+#include "tools/test_passes.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -106,6 +107,7 @@ LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Argument
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   qd::passes::registerPasses();
+  qd::tools::registerTestPasses();
   registerAsmPrinterCLOptions();
   registerMLIRContextCLOptions();
   Arguments arguments;

@@ -229,15 +229,13 @@ Component BodyEmitter::castIndex(const Component &component, Type from, llvm::Ty
 
 llvm::Value *BodyEmitter::getContextField(ContextField field) {
   if (module.traits.hasGrids) return getLaunchField(field);
-  // All members before `failed` take 8 bytes (runtime/kernel_abi.h).
-  llvm::Value *pointer = offsetBy(context, int64_t(field) * 8);
+  llvm::Value *pointer = offsetBy(context, int64_t(kContextOffsets[field]));
   if (field == kFailed) {
     llvm::LoadInst *failed = builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4), /*isVolatile=*/true, "failed");
     module.setAlias(failed, module.getScratchScope()); // it lies in no container either
     return failed;
   }
-  if (field == kAlone)
-    return builder.CreateAlignedLoad(builder.getInt32Ty(), offsetBy(context, offsetof(QdKernelContext, alone)), llvm::Align(4));
+  if (field == kAlone) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
   llvm::LoadInst *load = loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
   if (field == kArguments && module.argumentBytes > 0) {
@@ -271,7 +269,8 @@ llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
                                      /*isVolatile=*/true, "failed");
   }
   case kApi:
-  case kAlone: break;
+  case kAlone:
+  case kContextFields: break;
   }
   llvm_unreachable("a grid has no runtime to call");
 }
@@ -282,18 +281,25 @@ llvm::Value *BodyEmitter::loadAddress(llvm::Value *pointer) {
   return builder.CreateAddrSpaceCast(loadInvariant(builder.getPtrTy(kGlobalMemory), pointer), builder.getPtrTy());
 }
 
+static llvm::Type *getAbiType(llvm::IRBuilderBase &builder, AbiResult result) {
+  switch (result) {
+  case AbiResult::Nothing: return builder.getVoidTy();
+  case AbiResult::Address: return builder.getPtrTy();
+  case AbiResult::Int32: return builder.getInt32Ty();
+  case AbiResult::Int64: return builder.getInt64Ty();
+  }
+  llvm_unreachable("unknown result");
+}
+
 llvm::CallInst *BodyEmitter::callRuntime(ApiField field, ArrayRef<llvm::Value *> operands) {
-  llvm::Value *member = builder.CreateConstGEP1_64(builder.getPtrTy(), getContextField(kApi), field);
-  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), member, llvm::Align(8));
+  const ApiMember &member = kApiMembers[field];
+  llvm::Value *pointer = offsetBy(getContextField(kApi), int64_t(member.offset));
+  llvm::Value *routine = builder.CreateAlignedLoad(builder.getPtrTy(), pointer, llvm::Align(8));
   llvm::SmallVector<llvm::Value *, 6> all = {context};
   llvm::SmallVector<llvm::Type *, 6> types;
   all.append(operands.begin(), operands.end());
   for (llvm::Value *operand : all) types.push_back(operand->getType());
-  llvm::Type *result = field == kAllocateTemporary                                     ? static_cast<llvm::Type *>(builder.getPtrTy())
-                       : field == kShuffle || field == kBallot || field == kStackLimit ? builder.getInt64Ty()
-                       : field == kThreadIndex                                         ? builder.getInt32Ty()
-                                                                                       : builder.getVoidTy();
-  return builder.CreateCall(llvm::FunctionType::get(result, types, false), routine, all);
+  return builder.CreateCall(llvm::FunctionType::get(getAbiType(builder, member.result), types, false), routine, all);
 }
 
 llvm::Value *BodyEmitter::emitThreadIndex() {

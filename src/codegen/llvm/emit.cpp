@@ -257,19 +257,20 @@ private:
     builder.SetInsertPoint(round);
     emitBlock(repeat.getBody().front());
     llvm::Value *context = entry->getArg(0);
-    llvm::Value *routine = loadMember(loadMember(context, kApi, builder.getPtrTy()), kFinishRound, builder.getPtrTy());
+    llvm::Value *api = loadMember(context, kContextOffsets[kApi], builder.getPtrTy());
+    llvm::Value *routine = loadMember(api, kApiMembers[kFinishRound].offset, builder.getPtrTy());
     builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false), routine, {context});
-    builder.CreateCondBr(builder.CreateIsNotNull(loadMember(context, kFailed, builder.getInt32Ty())), exit, judge);
+    builder.CreateCondBr(builder.CreateIsNotNull(loadMember(context, kContextOffsets[kFailed], builder.getInt32Ty(), /*isVolatile=*/true)),
+                         exit, judge);
     builder.SetInsertPoint(judge);
-    llvm::Value *slot =
-        builder.CreateConstGEP1_64(builder.getInt8Ty(), loadMember(context, kScratch, builder.getPtrTy()), getConditionSlot(repeat));
+    llvm::Value *scratch = loadMember(context, kContextOffsets[kScratch], builder.getPtrTy());
+    llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), scratch, getConditionSlot(repeat));
     builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateLoad(builder.getInt8Ty(), slot)), round, done);
     builder.SetInsertPoint(done);
   }
 
-  /// A member of a struct of pointers and 64-bit numbers.
-  llvm::Value *loadMember(llvm::Value *object, unsigned position, llvm::Type *type) {
-    return builder.CreateLoad(type, builder.CreateConstGEP1_64(builder.getInt64Ty(), object, position), /*isVolatile=*/position == kFailed);
+  llvm::Value *loadMember(llvm::Value *object, size_t offset, llvm::Type *type, bool isVolatile = false) {
+    return builder.CreateLoad(type, builder.CreateConstGEP1_64(builder.getInt8Ty(), object, offset), isVolatile);
   }
   llvm::BasicBlock *makeBlock(const char *name) { return llvm::BasicBlock::Create(module.ctx, name, entry); }
 

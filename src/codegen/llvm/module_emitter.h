@@ -1,6 +1,7 @@
 // module_emitter.h: what the emitters of all functions of a kernel share
 #pragma once
 
+#include "codegen/llvm/abi_members.h"
 #include "codegen/llvm/emit.h"
 #include "codegen/llvm/pieces.h"
 #include "codegen/llvm/source_lines.h"
@@ -18,24 +19,6 @@
 #include <set>
 
 namespace qd::codegen {
-
-/// Members of QdKernelContext (runtime/kernel_abi.h) in order.
-enum ContextField : unsigned { kApi, kArguments, kResult, kScratch, kRandomSeed, kLaunchIndex, kFailed, kAlone };
-/// Members of QdRuntimeApi in order.
-enum ApiField : unsigned {
-  kParallelFor,
-  kFail,
-  kPrint,
-  kAllocateTemporary,
-  kClaim,
-  kFinishRound,
-  kRunBlocks,
-  kSynchronize,
-  kShuffle,
-  kBallot,
-  kThreadIndex,
-  kStackLimit
-};
 
 class ModuleEmitter {
 public:
