@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import warnings
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,12 @@ def run_on(backend: str, options: dict[str, str], paths: list[Path], verbose: bo
     chosen = {name: int(value) if value.isdigit() else getattr(qd, value) for name, value in options.items()}
     qd.init(arch=getattr(qd, backend), fast_math=False, offline_cache=False, log_level="error", **chosen)
     found = []
-    for path in paths:
-        if verbose:
-            print(f"running {path.stem} on {backend}", file=sys.stderr, flush=True)
-        found.append(outcome(path))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "iterations of a parallel loop")  # every update of a shared variable is meant to be a reduction
+        for path in paths:
+            if verbose:
+                print(f"running {path.stem} on {backend}", file=sys.stderr, flush=True)
+            found.append(outcome(path))
     qd.reset()
     return found
 

@@ -110,6 +110,7 @@ class Generator:
         self.own_index: str | None = None  # set in parallel loops
         self.own_shape: tuple[int, ...] = ()
         self.loops: list[str] = []
+        self.ordered = 0  # run-time branches around: loops there run in order
         self.returns: Kind | None = None
         self.returned: list[str] = []  # types of the returns of the func that is being made
         self.passing = "plain"  # how the kernel gets its containers: by name, in a dataclass, in an object whose method it is

@@ -50,7 +50,8 @@ class Program:
     def source(self) -> str:
         """The module as text; it needs nothing but the package."""
         names = ", ".join(name for name, _ in self.containers)
-        lines = ["import dataclasses", "import numpy as np", "import quadrants as qd"]
+        lines = [f"import {name}" for name in ("collections", "dataclasses", "functools", "operator")]
+        lines += ["import numpy as np", "import quadrants as qd"]
         if any("torch." in line for _, setup in self.containers for line in setup):
             lines.append("import torch")
         lines += ["", *self.types, ""]

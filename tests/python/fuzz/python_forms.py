@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from .callable_forms import CallableGenerator
 from .generator import INTEGERS, STRUCT, Container, Expression, Function, Kind, Variable
 from .program import Statement
-from .vectors import VectorGenerator
 
 
-class PythonGenerator(VectorGenerator):
+class PythonGenerator(CallableGenerator):
     """Adds what Python arranges while the kernel is compiled."""
 
     def python_form(self, depth: int) -> Expression:
         forms = [self.comprehension, self.list_item, self.dict_item, self.immediate_lambda, self.struct_comparison, self.window_item]
-        forms += [self.sorted_item, self.made_dict_item]
+        forms += [self.sorted_item, self.made_dict_item, self.called_form, self.called_form]
         return self.random.choice(forms)(depth)
 
     def inside(self, *variables: Variable) -> Inside:

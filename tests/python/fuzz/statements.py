@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from .generator import INNER, INTEGERS, STRUCT, Container, Function, Kind, Variable
+from collections.abc import Callable
+
+from .generator import INNER, INTEGERS, STRUCT, Function, Kind, Variable
 from .program import Statement
 from .python_forms import PythonGenerator
 
+Form = Callable[[int], list[Statement]]
+
 
 class StatementGenerator(PythonGenerator):
-    """Adds assignments and control flow."""
+    """Adds assignments, calls for their effect, and branches."""
 
     # statements
 
@@ -22,11 +26,27 @@ class StatementGenerator(PythonGenerator):
         return out
 
     def statement(self, depth: int) -> list[Statement]:
-        simple = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.exchange, self.effect]
-        simple += [self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation, self.named_list]
-        nested = [self.branch, self.branch, self.joined, self.counted_loop, self.while_loop, self.unrolled_loop, self.nested_ndrange]
-        nested += [self.match, self.items_loop, self.container_loop, self.local_function]
-        return self.random.choice(simple + nested if depth > 0 else simple)(depth)
+        return self.random.choice(self.simple_forms() + (self.nested_forms() if depth > 0 else []))(depth)
+
+    def simple_forms(self) -> list[Form]:
+        """What makes statements without a block. What stands here twice is made twice as often."""
+        forms: list[Form] = [self.declare, self.declare, self.assign, self.assign, self.augment, self.augment, self.store, self.exchange]
+        forms += [self.effect, self.several_targets, self.part_of_vector, self.chain, self.matrix_row, self.struct_operation]
+        return [*forms, self.named_list, self.unchecked, self.named_object]
+
+    def nested_forms(self) -> list[Form]:
+        """What makes statements with blocks."""
+        return [self.branch, self.branch, self.joined, self.match, self.local_function]
+
+    def unchecked(self, depth: int) -> list[Statement]:
+        """An assertion, which is not checked: what its condition does is left."""
+        places = [(target, kind) for target, kind in self.targets() if kind.dtype in INTEGERS and not kind.shape]
+        if not places or self.random.random() < 0.3:
+            return [Statement(f"assert {self.condition(2).text}, 'not checked'")]
+        target, kind = self.random.choice(places)
+        effect = f"qd.atomic_{self.random.choice(('add', 'max', 'xor'))}({target}, {self.of_kind(kind, 1)}) > {self.runtime(1).text}"
+        form = self.random.choice(("{0}", "{1} and {0}", "{0} or {1}", "not ({0})"))
+        return [Statement(f"assert {form.format(effect, self.comparison(1).text)}")]
 
     def named_list(self, depth: int) -> list[Statement]:
         """A list or dict whose items are variables, each of its own type; or a copy of one with another item."""
@@ -282,11 +302,13 @@ class StatementGenerator(PythonGenerator):
             name, made = self.fresh("y"), self.integer(1)
             test = f"({name} := {made.text}) > {self.literal(False).text}"
             self.scopes[-1].append(Variable(name, made.kind))
+        self.ordered += 1
         out = [Statement(f"if {test}:", self.block(self.random.choice((1, 2)), depth - 1) + self.leave())]
         if self.random.random() < 0.3:
             out.append(Statement(f"elif {self.condition(1).text}:", self.block(1, depth - 1)))
         if self.random.random() < 0.5:
             out.append(Statement("else:", self.block(self.random.choice((1, 2)), depth - 1)))
+        self.ordered -= 1
         return out
 
     def leave(self) -> list[Statement]:
@@ -301,36 +323,6 @@ class StatementGenerator(PythonGenerator):
             self.returned.append(made.dtype)
             return [Statement(f"return {made.text}")]
         return []
-
-    def counted_loop(self, depth: int) -> list[Statement]:
-        """A loop that runs in order. Where it may stand at the top of the kernel, also through a call, it has to be told so."""
-        name = self.fresh("i")
-        serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
-        bounds = self.random.choice(("4", "2, 5", "6, 0, -2", "3", "-2, 2", "{}", "{}, 3"))
-        bounds = bounds.format(f"qd.cast({self.integer(1).text} & 3, qd.i32)")
-        values = f"range({bounds})"
-        if self.random.random() < 0.15:
-            values = f"(range({self.random.choice(('2', '1, 3'))}) if {self.comparison(1).text} else {values})"
-        self.loops.append("sequential")
-        body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
-        self.loops.pop()
-        return [*serial, Statement(f"for {name} in {values}:", body), *self.otherwise(depth)]
-
-    def otherwise(self, depth: int) -> list[Statement]:
-        """Sometimes an `else` of a loop."""
-        return [Statement("else:", self.block(1, depth - 1))] if self.random.random() < 0.15 else []
-
-    def while_loop(self, depth: int) -> list[Statement]:
-        name = self.fresh("w")
-        self.loops.append("sequential")
-        body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, Kind("i32"), writable=False))
-        self.loops.pop()
-        head, limit = [Statement(f"{name} += 1")], self.random.choice((2, 4))
-        if self.random.random() < 0.3:
-            head.append(Statement(f"if {name} > {limit}:", [Statement("break")]))
-            return [Statement(f"{name}: qd.i32 = 0"), Statement("while True:", [*head, *body]), *self.otherwise(depth)]
-        header = Statement(f"while {name} < {limit} and {self.comparison(1).text}:", [*head, *body])
-        return [Statement(f"{name}: qd.i32 = 0"), header, *self.otherwise(depth)]
 
     def match(self, depth: int) -> list[Statement]:
         """A choice by the value of an integer, or of two; by the type of a number, the members of a struct, or some items of a list."""
@@ -355,171 +347,3 @@ class StatementGenerator(PythonGenerator):
         if self.random.random() < 0.6:
             cases.append(Statement("case _:", self.block(1, depth - 1)))
         return [Statement(f"match {subject}:", cases)]
-
-    def items_loop(self, depth: int) -> list[Statement]:
-        """A loop over the items of vectors and lists, which is unrolled."""
-        names = [self.fresh("i") for _ in range(2)]
-        first, second = (self.vector(1, (extent,)) for extent in (self.random.choice((2, 3)), 3))
-        if " if " in first.text:  # only ranges are chosen at run time
-            first = self.fresh_vector(1, first.kind.shape)
-        one, other = (Variable(name, Kind(vector.dtype), writable=False) for name, vector in zip(names, (first, second), strict=True))
-        number = Variable(names[0], Kind(self.options["default_ip"]), writable=False, static=True)
-        forms = [
-            (f"for {names[0]} in {first.text}:", [one]),
-            (f"for {names[0]}, {names[1]} in zip({first.text}, {second.text}):", [one, other]),
-            (f"for {names[0]}, {names[1]} in enumerate({second.text}):", [number, other]),
-            (f"for {names[0]} in reversed(range(3)):", [number]),
-            (
-                f"for {names[0]}, {names[1]} in qd.static(qd.ndrange(2, (1, 3))):",
-                [number, Variable(names[1], number.kind, False, False, True)],
-            ),
-            (f"for {names[0]} in [{self.runtime(1).text}]:", []),
-        ]
-        header, variables = self.random.choice(forms)
-        self.loops.append("static")
-        body = self.block(self.random.choice((1, 2)), depth - 1, *variables)
-        self.loops.pop()
-        return [Statement(header, body)]
-
-    def container_loop(self, depth: int) -> list[Statement]:
-        """A loop over a container, or a part of one, that runs in order inside another loop."""
-        known = [c for c in self.containers if 0 < len(c.shape) < 3 and c.use in ("read", "own") and c.make != "numpy" and c.shape[0] < 17]
-        if not known or self.own_index is None:
-            return self.counted_loop(depth)
-        container = self.random.choice(known)
-        names = [self.fresh("i") for _ in container.shape]
-        part = (
-            f"[{', '.join(['1:3'] * len(names))}]" if not (container.offset or container.make == "view" or container.kind.is_struct) else ""
-        )
-        self.loops.append("sequential")
-        body = self.block(1, depth - 1, *(Variable(name, Kind("i32"), writable=False) for name in names))
-        self.loops.pop()
-        return [Statement(f"for {', '.join(names)} in {container.text}{part}:", body)]
-
-    def nested_ndrange(self, depth: int) -> list[Statement]:
-        """A product of ranges that runs in order, and its forms."""
-        names = [self.fresh("i"), self.fresh("i")]
-        serial = [Statement("qd.loop_config(serialize=True)")] if self.own_index is None else []
-        axes = self.random.choice(("", "", ", axes=(1, 0)"))
-        text = f"qd.ndrange({self.random.choice(('2', '(1, 3)', '(-1, 1)'))}, {self.random.choice(('3', '(0, 2)'))}{axes})"
-        grouped = self.random.random() < 0.3
-        variables = (
-            [Variable(names[0], Kind("i32", (2,)), writable=False)]
-            if grouped
-            else [Variable(name, Kind("i32"), writable=False) for name in names]
-        )
-        self.loops.append("sequential")
-        body = self.block(self.random.choice((1, 2)), depth - 1, *variables)
-        self.loops.pop()
-        head = f"for {names[0]} in qd.grouped({text}):" if grouped else f"for {', '.join(names)} in {text}:"
-        return [*serial, Statement(head, body)]
-
-    def unrolled_loop(self, depth: int) -> list[Statement]:
-        name = self.fresh("s")
-        self.loops.append("static")
-        kind = Kind(self.options["default_ip"])
-        body = self.block(self.random.choice((1, 2)), depth - 1, Variable(name, kind, writable=False, static=True))
-        self.loops.pop()
-        if self.random.random() < 0.3:
-            leave = [Statement(self.random.choice(("break", "continue")))] if self.random.random() < 0.4 else []
-            condition = Statement(f"if qd.static({name} % 2 == 0):", self.block(1, 0) + leave)
-            body.insert(self.random.randrange(len(body) + 1) if leave else len(body), condition)
-        items = self.random.choice(("range(2)", "range(3)", "(3, 1)", "[0, 5, 2]", "range(4, 0, -2)"))
-        return [Statement(f"for {name} in qd.static({items}):", body)]
-
-    def parallel_loop(self) -> list[Statement]:
-        """A loop at the top of the kernel; decides first what its iterations may do with each container and variable."""
-        driver = self.random.choice([container for container in self.containers if container.shape])
-        rank = len(driver.shape)
-        names = [self.fresh("i") for _ in range(rank)]
-        for container in self.containers:
-            same = (container.shape, container.offset) == (driver.shape, driver.offset)
-            integer = container.kind.dtype in INTEGERS  # of structs nothing is shared
-            container.use = self.random.choice(("own", "own", "read") if same else ("read", "atomic") if integer else ("read",))
-        self.separate_windows(driver)
-        starts = driver.offset or (0,) * rank
-        ranges = ", ".join(f"({start}, {start + extent})" for start, extent in zip(starts, driver.shape, strict=True))
-        sizes = ranges if driver.offset else ", ".join(map(str, driver.shape))
-        forms = {
-            "struct": f"for {', '.join(names)} in {driver.text}:",
-            "ndrange": f"for {', '.join(names)} in qd.ndrange({sizes}):",
-            "range": f"for {names[0]} in range({starts[0]}, {starts[0] + driver.shape[0]}):",
-            "grouped": f"for {names[0]} in qd.grouped({driver.text}):",
-            "grouped ndrange": f"for {names[0]} in qd.grouped(qd.ndrange({sizes})):",
-            "turned ndrange": f"for {', '.join(names)} in qd.ndrange({ranges}, axes=(1, 0)):",
-        }
-        if rank == 1 and not driver.offset and driver.make not in ("field", "view"):
-            forms["slice"] = f"for {names[0]} in {driver.text}[{self.random.choice(('1:', ':4', '2:9', '::2'))}]:"
-        twins = [c.text for c in self.containers if (c.shape, c.offset, c.use) == (driver.shape, (), "own") and c.make != "numpy"]
-        if len(twins) > 1:
-            forms["zip"] = f"for {', '.join(names)} in qd.zip({', '.join(twins[:2])}):"
-        left_out = {"range"} if rank == 2 else {"turned ndrange"} if rank == 1 else {"range", "turned ndrange"}
-        if driver.make == "numpy":
-            left_out |= {"struct", "grouped", "zip"}
-        form = self.random.choice([form for form in forms if form not in left_out])
-        grouped = form.startswith("grouped")
-        kind = Kind("i32", (rank,)) if grouped else Kind("i32")
-        variables = [Variable(name, kind, writable=False) for name in (names[:1] if grouped else names)]
-        total = Variable(self.fresh("t"), Kind(self.random.choice(("i32", "i64", "u32"))))
-        shared = [variable for scope in self.scopes for variable in scope]
-        for variable in shared:
-            variable.shared = True
-        self.own_index = variables[0].name if grouped else ", ".join(names)
-        self.loops.append("parallel")
-        outer_functions, self.local_functions = self.local_functions, [[]]  # they may read what is shared
-        body = self.block(self.random.choice((1, 2, 3)), 2, *variables)
-        self.scopes.append(variables)
-        body.append(self.reduction(total))
-        self.scopes.pop()
-        self.loops.pop()
-        self.local_functions = outer_functions
-        self.own_index = None
-        for variable in shared:
-            variable.shared = False
-        for container in self.containers:
-            container.use = "free"
-        self.scopes[-1].append(total)
-        loop = Statement(forms[form], body)
-        if self.random.random() < 0.1:  # a condition that can be read beforehand
-            loop = Statement(f"if {total.name} {self.random.choice(('==', '>', '<='))} 0:", [loop])
-        return [Statement(f"{total.name} = qd.{total.kind.dtype}(0)"), loop]
-
-    def separate_windows(self, driver: Container) -> None:
-        """In a parallel loop one memory is accessed by one name, or only read."""
-        for container in self.containers:
-            if not container.parent:
-                continue
-            family = [c for c in self.containers if container.parent in (c.name, c.parent)]
-            if driver in family:
-                keep = driver
-            elif all(c.use in ("own", "read") for c in family) and self.random.random() < 0.6:
-                keep = None
-            else:
-                keep = self.random.choice(family)
-            for member in family:
-                member.use = ("read" if member.use != "none" else "none") if keep is None else member.use if member is keep else "none"
-
-    def take_window(self) -> list[Statement]:
-        """A part of an array, under a name of its own."""
-        arrays = [c for c in self.containers if c.make in ("ndarray", "numpy", "torch") and self.is_line(c) and c.shape[0] > 4]
-        if not arrays:
-            return []
-        array, name, first = self.random.choice(arrays), self.fresh("v"), self.random.randrange(3)
-        count = self.random.randrange(2, array.shape[0] - first + 1)
-        window = Container(name, array.kind, (count,), "view", name, parent=array.name)
-        self.containers.append(window)
-        bounds = self.random.choice((f"[{first}:{first + count}]", f"[{first}:][:{count}]"))
-        return [Statement(f"{name} = {array.text}{bounds}")]
-
-    def reduction(self, total: Variable) -> Statement:
-        """What all iterations combine: into a variable, or into some element."""
-        atomics = [container for container in self.containers if container.use == "atomic"]
-        if atomics and self.random.random() < 0.6:
-            container = self.random.choice(atomics)
-            target, kind = self.whole_element(container)
-        else:
-            target, kind = total.name, total.kind
-        value = self.of_kind(kind, 2)
-        if kind.shape or self.random.random() < 0.5:
-            return Statement(f"{target} {self.random.choice(('+=', '-='))} {value}")
-        return Statement(f"qd.atomic_{self.random.choice(('add', 'max', 'min', 'xor'))}({target}, {value})")

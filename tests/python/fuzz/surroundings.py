@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from .callable_forms import PREAMBLE
 from .generator import FLOATS, INNER, STRUCT, Container, Function, Kind, Variable
+from .loops import LoopGenerator
 from .program import Program, Statement
-from .statements import StatementGenerator
 
 # Types that torch has, too.
 TORCH = ("i8", "i16", "i32", "i64", "u8", "f16", "f32", "f64")
 
 
-class ProgramGenerator(StatementGenerator):
+class ProgramGenerator(LoopGenerator):
     """Makes whole programs. One process in eight loads torch."""
 
     def make(self) -> Program:
@@ -39,6 +40,7 @@ class ProgramGenerator(StatementGenerator):
             lines = [f"    {name}: {self.annotation(member)}" for name, member in own.items()]
             self.program.types += ["@qd.dataclass", f"class {kind.dtype}:", *lines]
         self.program.types += ["    @qd.func", "    def grow(self, k):", "        self.a += k", "        return self.v.sum()"]
+        self.program.types += PREAMBLE
         self.program.types += ["@qd.func", "def item_of(v, k):", "    return v[k % v.size]"]
 
     def make_containers(self) -> None:

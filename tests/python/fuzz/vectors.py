@@ -26,6 +26,7 @@ class VectorGenerator(Generator):
             self.vector_unary,
             self.vector_cast,
             self.vector_choice,
+            self.vector_logic,
         ]
         forms += (
             [self.swizzled, self.sliced, self.matrix_times_vector, self.crossed] if len(shape) == 1 else [self.matrix_product, self.turned]
@@ -74,6 +75,16 @@ class VectorGenerator(Generator):
         if self.random.random() < 0.3 and not (made.dtype in FLOATS and dtype not in FLOATS):
             return Expression(f"{made.text}.cast(qd.{dtype})", Kind(dtype, shape))
         return self.to_dtype(made, dtype)
+
+    def vector_logic(self, depth: int, shape: tuple[int, ...]) -> Expression:
+        """`and`, `or` of integers, component by component; one side may be a number."""
+        operands = [
+            self.to_dtype(self.vector(depth, shape), self.random.choice(INTEGERS)).text for _ in range(self.random.choice((2, 2, 3)))
+        ]
+        if self.random.random() < 0.3:
+            operands[self.random.randrange(len(operands))] = self.scalar(depth, self.random.choice(INTEGERS)).text
+        text = f" {self.random.choice(('and', 'or'))} ".join(operands)
+        return self.to_dtype(Expression(f"({text})", Kind("u1", shape)), self.random.choice(INTEGERS))
 
     def vector_condition(self, depth: int, shape: tuple[int, ...]) -> Expression:
         """A vector of truths."""
