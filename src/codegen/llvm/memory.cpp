@@ -223,9 +223,13 @@ bool hasSmallOffsets(ir::TensorType type) {
 
 } // namespace
 
+// passes/host_numbers.cpp, which does not see the ABI, counts on it.
+static_assert(offsetof(QdTensorArgument, extents_and_strides) == 8 && sizeof(*QdTensorArgument::extents_and_strides) == 8);
+
 /// A number of the QdTensorArgument behind the pointer to the data.
 static llvm::Value *loadNumber(BodyEmitter &body, const Tensor &tensor, int64_t position) {
-  return body.loadInvariant(body.builder.getInt64Ty(), body.offsetBy(tensor.descriptor, (1 + position) * 8));
+  int64_t offset = offsetof(QdTensorArgument, extents_and_strides) + position * int64_t(sizeof(int64_t));
+  return body.loadInvariant(body.builder.getInt64Ty(), body.offsetBy(tensor.descriptor, offset));
 }
 
 llvm::Value *BodyEmitter::getExtent(const Tensor &tensor, int64_t axis) {
