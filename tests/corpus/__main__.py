@@ -41,8 +41,12 @@ def record_all() -> Kernels:
     kernels: Kernels = {}
     for area, module in AREAS.items():
         for program, function in find_programs(module).items():
-            for kernel, stages in record(function).items():
-                kernels[f"{area}.{program}.{kernel}"] = stages
+            try:
+                recorded = record(function)
+            except Exception as error:
+                error.add_note(f"while recording {area}.{program} of the corpus")
+                raise
+            kernels |= {f"{area}.{program}.{kernel}": stages for kernel, stages in recorded.items()}
     return dict(sorted(kernels.items()))
 
 

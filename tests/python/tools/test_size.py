@@ -1,0 +1,51 @@
+"""tools/size.py: budgets of folders."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "size.py"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("size", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_exceeds_its_budget_or_has_none_is_named(tool: ModuleType) -> None:
+    most = tool.BUDGETS["src/ir"]
+    assert tool.check(Counter({"src/ir": most, "tests/ir": 10**6})) == []
+    assert tool.check(Counter({"src/ir": most + 1, "src/new": 1})) == [
+        f"src/ir has {most + 1} lines of code; its budget in tools/size.py is {most}",
+        "src/new has no budget in tools/size.py",
+    ]
+
+
+def test_budgets_of_the_sources_add_up_to_the_whole(tool: ModuleType) -> None:
+    assert sum(most for folder, most in tool.BUDGETS.items() if folder.startswith("src")) == tool.MISSION["src"]
+
+
+def test_files_count_for_their_folder(tool: ModuleType) -> None:
+    names = (
+        "src/compile.cpp",
+        "src/codegen/llvm/body.cpp",
+        "python/quadrants/_kernel.py",
+        "python/quadrants/ad/_tape.py",
+        "tests/ir/a.mlir",
+    )
+    assert [tool.find_folder(name) for name in names] == ["src", "src/codegen", "python/quadrants", "python/quadrants/ad", "tests/ir"]
+
+
+def test_comments_and_docstrings_are_no_code(tool: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text('"""Two\nlines."""\n\n# a comment\nx = 1\ny = """\ntext\n"""\n')
+    assert tool.count_code(file) == 4
