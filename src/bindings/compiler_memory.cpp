@@ -8,10 +8,54 @@
 #include <cstdlib>
 #include <cstring>
 #include <malloc.h>
+#include <pthread.h>
+#include <utility>
 
 namespace pool = qd::support::emergency_pool;
 
+namespace {
+/// The destructor of a thread-local variable, called when its thread ends.
+struct Destructor {
+  void (*run)(void *);
+  void *object;
+  Destructor *next;
+};
+
+extern "C" void runDestructors(void *list);
+
+/// The thread's list.
+class DestructorKey {
+public:
+  DestructorKey() : isMade(pthread_key_create(&key, runDestructors) == 0) {}
+  void add(Destructor *destructor) {
+    destructor->next = static_cast<Destructor *>(pthread_getspecific(key));
+    if (!isMade || pthread_setspecific(key, destructor) != 0) free(destructor); // the variable keeps its memory
+  }
+
+private:
+  pthread_key_t key = 0;
+  bool isMade;
+} destructors;
+
+void runDestructors(void *list) {
+  for (auto *destructor = static_cast<Destructor *>(list); destructor;) {
+    destructor->run(destructor->object);
+    free(std::exchange(destructor, destructor->next));
+  }
+}
+} // namespace
+
 extern "C" {
+
+/// The C library's own ends the process where it has no memory for the note. In the thread that ends the process they are left out, as
+/// those of globals are.
+int __wrap___cxa_thread_atexit(void (*run)(void *), void *object, void *) {
+  if (auto *destructor = static_cast<Destructor *>(malloc(sizeof(Destructor)))) {
+    *destructor = {run, object, nullptr};
+    destructors.add(destructor);
+  }
+  return 0;
+}
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);

@@ -12,6 +12,7 @@
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "launch/watchdog.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
 
@@ -81,7 +82,12 @@ public:
       } catch (const std::bad_alloc &) {} // they wait for the end of the launch
       return;
     }
-    if (Clock::now() - lookedForSignals >= kSignalInterval) lookForSignals();
+    if (Clock::now() - lookedForSignals >= kSignalInterval) look();
+  }
+
+  void lookForSignals() noexcept override {
+    if (!thread) poll();
+    if (thread) look();
   }
 
   /// Runs the kernel on another thread: signals are handled on the main thread only, and serial code never polls.
@@ -112,7 +118,7 @@ public:
     std::unique_lock lock(mutex);
     while (!finished.wait_for(lock, kSignalInterval, [&] { return isDone.load(); })) {
       lock.unlock();
-      lookForSignals();
+      look();
       lock.lock();
     }
     lock.unlock();
@@ -120,7 +126,7 @@ public:
     if (problem) std::rethrow_exception(problem);
   }
 
-  void lookForSignals() {
+  void look() {
     if (wasInterrupted) return;
     comeBack();
     if (writePrinted(*run) && PyErr_CheckSignals() == 0) {
@@ -292,10 +298,11 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   lastLaunch = state.launches;
   if (state.memory) run.stream = currentStream;
   uint64_t begin = readTicks();
-  if (lastMicroseconds > kWatchedMicroseconds && gettid() == getpid()) {
+  if (lastMicroseconds > kWatchedMicroseconds && Watchdog::isMainThread()) {
     observer.runWatched(*code);
   } else {
     if (lastMicroseconds > kLongMicroseconds) observer.letOthersIn();
+    Watchdog watchdog(run);
     code->run(run);
   }
   uint64_t ticks = readTicks() - begin;
@@ -308,7 +315,7 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
 
 PyObject *Specialisation::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {
   if (artifact.hasPrint && !Observer::writePrinted(run)) return nullptr;
-  if (run.context.failed) raiseFailure(run);
+  if (run.isStopped()) raiseFailure(run);
   if (artifact.results.empty()) Py_RETURN_NONE;
   return buildResult(kernel, block);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sys/mman.h>
 #include <utility>
 #include <vector>
@@ -111,6 +112,9 @@ public:
   void arrive(BlockThread &thread, Team &team);
   Team &getGrid() { return grid; }
   void *getStack() const;
+  bool isBusy() const { return own != nullptr; }
+  /// For a thread of a block.
+  bool mustStop();
   /// The thread in another lane of the same group.
   BlockThread &getNeighbour(const BlockThread &thread, int lane);
   [[noreturn]] void enter();
@@ -133,6 +137,7 @@ private:
   int count = 0;
   uint64_t progress = 0; ///< counts arrivals and ends
   bool isGivenUp = false;
+  bool isAsking = false; ///< a thread has come back to `run` to ask whether it must stop
 };
 
 struct BlockThread {
@@ -260,7 +265,21 @@ void Runner::runTogether(int64_t first, int64_t end, int32_t blockSize, unsigned
   }
   isGivenUp = false;
   current = threads[0].get();
-  qd_switch_stack(&own, current->pointer);
+  for (;;) {
+    qd_switch_stack(&own, current->pointer);
+    if (!std::exchange(isAsking, false)) break;
+    Runner *self = std::exchange(running, nullptr);
+    KernelRun::from(context).mustStop();
+    running = self;
+  }
+  own = nullptr;
+}
+
+bool Runner::mustStop() {
+  // A handler of signals runs Python, for which the stack of a thread of a block is too small.
+  isAsking = true;
+  qd_switch_stack(&current->pointer, own);
+  return KernelRun::from(context).isStopped();
 }
 
 void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
@@ -277,7 +296,7 @@ void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, 
   std::unique_ptr<unsigned char, decltype(&free)> shared(bytes ? static_cast<unsigned char *>(aligned_alloc(64, bytes)) : nullptr, &free);
   if (bytes && !shared) throw std::bad_alloc();
   int64_t step = together ? atOnce : blockSize;
-  for (int64_t first = begin; first < end && !context->failed; first += step)
+  for (int64_t first = begin; first < end && !KernelRun::from(context).mustStop(); first += step)
     runTogether(first, std::min(first + step, end), blockSize, shared.get(), sharedBytes);
 }
 
@@ -286,12 +305,17 @@ void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, 
 void runBlocks(QdKernelContext *context, QdThreadFunction function, int64_t begin, int64_t end, int32_t blockSize, int64_t sharedBytes,
                int32_t together) {
   thread_local Runner runner;
-  Runner *outer = std::exchange(running, &runner);
+  Runner *outer = running;
   try {
-    runner.run(context, function, begin, end, blockSize, sharedBytes, together != 0);
+    // A handler of signals launches while blocks of this thread wait.
+    std::optional<Runner> nested;
+    running = runner.isBusy() ? &nested.emplace() : &runner;
+    running->run(context, function, begin, end, blockSize, sharedBytes, together != 0);
   } catch (const std::bad_alloc &) { KernelRun::from(context).failForMemory(); }
   running = outer;
 }
+
+int32_t mustStop(QdKernelContext *context) { return running ? running->mustStop() : KernelRun::from(context).mustStop(); }
 
 std::pair<void *, size_t> getBlockThreadStack() {
   if (!running) return {};

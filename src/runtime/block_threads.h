@@ -23,5 +23,7 @@ std::pair<void *, size_t> getBlockThreadStack();
 void synchronizeThreads(QdKernelContext *context, QdThread *thread, int32_t team);
 uint64_t shuffle(QdKernelContext *context, QdThread *thread, uint64_t value, int32_t lane);
 uint64_t ballot(QdKernelContext *context, QdThread *thread, int32_t vote);
+/// KernelRun::mustStop for code in blocks and elsewhere.
+int32_t mustStop(QdKernelContext *context);
 
 } // namespace qd::runtime

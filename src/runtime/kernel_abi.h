@@ -27,9 +27,12 @@ typedef void (*QdThreadFunction)(QdKernelContext *context, int64_t iteration, Qd
 
 enum { QD_SHUFFLE_AGAIN = 64 };
 
+/* What `failed` of a context holds. */
+enum { QD_STOP = 1, QD_LOOK = 2 };
+
 typedef struct QdRuntimeApi {
   /* Runs task over [0, iterations) in chunks of chunk_size, on at most max_threads threads (0: all), and returns when all are done.
-   * Stops handing out chunks once context->failed is set. */
+   * Stops handing out chunks once context->failed is QD_STOP. */
   void (*parallel_for)(QdKernelContext *context, QdTaskFunction task, int64_t iterations, int64_t chunk_size, int32_t max_threads);
   /* Records the first failed check. `values` are the operands of the site, each widened to 64 bits (floats as double). */
   void (*fail)(QdKernelContext *context, int32_t site, const uint64_t *values);
@@ -57,6 +60,9 @@ typedef struct QdRuntimeApi {
   int32_t (*thread_index)(QdKernelContext *context);
   /* How far down the stack of the calling thread may be used, with room left below for what the runtime does there. */
   uint64_t (*stack_limit)(QdKernelContext *context);
+  /* Asked by long loops while context->failed is not 0: whether to return at once. On QD_LOOK the thread that launched lets signals come
+   * through first. */
+  int32_t (*must_stop)(QdKernelContext *context);
 } QdRuntimeApi;
 
 struct QdKernelContext {
@@ -66,7 +72,7 @@ struct QdKernelContext {
   unsigned char *scratch;         /* values that cross tasks; zeroed, artifact.scratchBytes long, 64-byte aligned */
   uint64_t random_seed;           /* the option random_seed */
   uint64_t launch_index;          /* counts launches since init; with the seed it keys the random numbers */
-  volatile int32_t failed;        /* non-zero once a check failed; long loops look at it */
+  volatile int32_t failed;        /* QD_STOP once a check failed; QD_LOOK when another thread wants must_stop to be called */
   int32_t alone;                  /* non-zero while one thread does all that is done: updates need not be atomic */
   void *runtime;                  /* the runtime's own; compiled code never touches it */
 };

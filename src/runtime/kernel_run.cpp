@@ -61,6 +61,14 @@ void KernelRun::print(int32_t site, const uint64_t *values) noexcept {
   });
 }
 
+bool KernelRun::mustStop() noexcept {
+  // Threads of the pool do not launch.
+  if (int32_t asked = QD_LOOK; observer && getThreadNumber() == 0 &&
+                               __atomic_compare_exchange_n(&context.failed, &asked, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    observer->lookForSignals();
+  return isStopped();
+}
+
 void KernelRun::finishRound() noexcept {
   releaseTemporaries();
   claims.clear();

@@ -19,7 +19,9 @@ class RunObserver {
 public:
   virtual ~RunObserver() = default;
   /// Called on the launching thread every few milliseconds, and before it waits for another thread.
-  virtual void poll() = 0;
+  virtual void poll() noexcept = 0;
+  /// Called on the launching thread when another one asks for it (QD_LOOK): signals have waited for long.
+  virtual void lookForSignals() noexcept = 0;
 };
 
 /// Made on the launching thread's stack; costs nothing until something is reported.
@@ -47,7 +49,10 @@ public:
   /// A round of repeated tasks is over: what its iterations have claimed is free again, and its temporaries are released.
   void finishRound() noexcept;
   /// Makes the kernel stop soon without a failure of its own.
-  void cancel() { __atomic_store_n(&context.failed, 1, __ATOMIC_RELAXED); }
+  void cancel() { __atomic_store_n(&context.failed, QD_STOP, __ATOMIC_RELAXED); }
+  bool isStopped() const { return __atomic_load_n(&context.failed, __ATOMIC_RELAXED) & QD_STOP; }
+  /// Called by code that runs long, on any thread: whether it is to return at once.
+  bool mustStop() noexcept;
   /// What was printed since the last call: for each print its site and the values of the operands.
   std::vector<uint64_t> takePrinted();
 

@@ -5,6 +5,8 @@
 // who did. On a busy machine that wait is short: a thread that the system has not scheduled yet never joined.
 #include "runtime/thread_pool.h"
 
+#include "runtime/kernel_abi.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -47,7 +49,7 @@ static void pauseBriefly() {
 #endif
 }
 
-static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) != 0; }
+static bool isStopped(const ChunkedWork &work) { return __atomic_load_n(work.stop, __ATOMIC_RELAXED) & QD_STOP; }
 
 namespace {
 

@@ -10,7 +10,7 @@ struct ChunkedWork {
   void (*run)(void *data, int64_t chunk);
   void *data;
   int64_t chunks;
-  const volatile int32_t *stop; ///< no further chunk starts once this is non-zero
+  const volatile int32_t *stop; ///< no further chunk starts once this is QD_STOP
   void (*poll)(void *data);     ///< called by the caller now and then while it works or waits
 };
 

@@ -106,6 +106,7 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
 void finishRound(QdKernelContext *context) {
   KernelRun &run = KernelRun::from(context);
   run.finishRound();
+  (void)run.mustStop();
   thread_local std::chrono::steady_clock::time_point polled;
   if (auto now = std::chrono::steady_clock::now(); run.observer && now - polled > std::chrono::milliseconds(5)) {
     run.observer->poll();
@@ -127,7 +128,8 @@ const QdRuntimeApi kApi = {
     runtime::shuffle,
     runtime::ballot,
     [](QdKernelContext *) { return int32_t(runtime::getThreadNumber()); },
-    [](QdKernelContext *) { return runtime::getStackLimit(); }};
+    [](QdKernelContext *) { return runtime::getStackLimit(); },
+    runtime::mustStop};
 
 //--- Machine code ---
 

@@ -227,7 +227,15 @@ void BodyEmitter::leaveIfCancelled() {
 }
 
 void BodyEmitter::leaveIfFailed() {
-  emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leaveFailed, nullptr,
+  auto leave = [&] {
+    if (module.traits.hasGrids) return leaveFailed();
+    llvm::CallInst *stops = callRuntime(kMustStop, {});
+    // It changes nothing that the kernel computes with: what is loaded before a loop stays known in it.
+    stops->setMemoryEffects(llvm::MemoryEffects::inaccessibleMemOnly());
+    stops->addFnAttr(llvm::Attribute::Cold);
+    emitWhen(builder.CreateIsNotNull(stops), "stop", leaveFailed);
+  };
+  emitWhen(builder.CreateIsNotNull(getContextField(kFailed)), "failed", leave, nullptr,
            llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }
 

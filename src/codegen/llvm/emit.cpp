@@ -260,8 +260,8 @@ private:
     llvm::Value *api = loadMember(context, kContextOffsets[kApi], builder.getPtrTy());
     llvm::Value *routine = loadMember(api, kApiMembers[kFinishRound].offset, builder.getPtrTy());
     builder.CreateCall(llvm::FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false), routine, {context});
-    builder.CreateCondBr(builder.CreateIsNotNull(loadMember(context, kContextOffsets[kFailed], builder.getInt32Ty(), /*isVolatile=*/true)),
-                         exit, judge);
+    llvm::Value *failed = loadMember(context, kContextOffsets[kFailed], builder.getInt32Ty(), /*isVolatile=*/true);
+    builder.CreateCondBr(builder.CreateTrunc(failed, builder.getInt1Ty()), exit, judge); // QD_STOP is its lowest bit
     builder.SetInsertPoint(judge);
     llvm::Value *scratch = loadMember(context, kContextOffsets[kScratch], builder.getPtrTy());
     llvm::Value *slot = builder.CreateConstGEP1_64(builder.getInt8Ty(), scratch, getConditionSlot(repeat));

@@ -181,12 +181,70 @@ for _ in range(2):
 """
 
 
+def skip_blocks_under_sanitizers(name: str) -> None:
+    if name == "block" and "SANITIZED_BUILD" in os.environ:
+        pytest.skip("sanitizers say on stderr that the stacks of threads of blocks are none of theirs")
+
+
 @pytest.mark.parametrize("name", LONG_LOOPS)
 def test_long_loops_are_interrupted(name, tmp_path):
+    skip_blocks_under_sanitizers(name)
     (tmp_path / "program.py").write_text(LONG_LOOP.replace("{loop}", LONG_LOOPS[name]))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=environment, timeout=60)
     assert (done.stdout, done.stderr) == ("interrupted 5\n" * 2, "")
+
+
+@pytest.mark.parametrize("name", ["nested", "many short ones", "real func", "serial", "widened", "block"])
+def test_a_launch_that_is_long_for_the_first_time_is_interrupted(name, tmp_path):
+    skip_blocks_under_sanitizers(name)
+    program = LONG_LOOP.replace("{loop}", LONG_LOOPS[name])
+    long = "    try:\n"
+    assert long in program
+    # One thread: nobody waits for another one meanwhile.
+    program = program.replace('log_level="error"', 'log_level="error", cpu_max_num_threads=1')
+    program = program.replace(long, f"{long}        [run(np.zeros(100, np.int32), 2, 1) for _ in range(3)]\n")
+    (tmp_path / "program.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted 5\n" * 2, "")
+
+
+HANDLERS = """
+import signal
+import quadrants as qd
+qd.init(arch=qd.cpu, offline_cache=False, log_level="error", cpu_max_num_threads=1)
+
+@qd.kernel
+def count(m: qd.i32) -> qd.i32:
+    n = 0
+    while n != m:
+        n = (n + 1) % 1000
+    return n
+
+def note(*_):
+    handled.append(1)
+    if len(handled) == 3:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise InterruptedError
+
+handled = []
+for _ in range(3):
+    count(5)
+signal.signal(signal.SIGALRM, note)
+signal.setitimer(signal.ITIMER_REAL, 0.2, 0.1)
+try:
+    count(-1)
+except InterruptedError:
+    print(handled, count(7))
+"""
+
+
+def test_a_launch_goes_on_after_handlers_that_raise_nothing(tmp_path):
+    (tmp_path / "program.py").write_text(HANDLERS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.stdout, done.stderr) == ("[1, 1, 1] 7\n", "")
 
 
 def test_compiling_is_interrupted_at_the_next_statement():

@@ -1,0 +1,113 @@
+#include "launch/watchdog.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <linux/membarrier.h>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+namespace qd::launch {
+
+static constexpr auto kInterval = std::chrono::milliseconds(50);
+static constexpr uintptr_t kSeen = 1;
+
+constinit std::atomic<uintptr_t> Watchdog::current{0};
+constinit std::atomic<bool> Watchdog::isAwake{false}, Watchdog::isAsking{false};
+void *Watchdog::mainThread = isMainThread() ? __builtin_thread_pointer() : nullptr; // another thread may import the package
+
+bool Watchdog::isMainThread() {
+  bool isMain = gettid() == getpid();
+  if (isMain) mainThread = __builtin_thread_pointer();
+  return isMain;
+}
+
+/// Orders the memory accesses of all threads of the process; false where the system cannot.
+static bool orderThreads(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+static void orderThreads() { orderThreads(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
+
+struct Watchdog::Thread {
+  std::mutex mutex;
+  std::condition_variable woken;
+  bool isWoken = true;
+
+  static std::atomic<Thread *> started;
+
+  [[noreturn]] void run() {
+    for (int idle = 0;;) {
+      std::this_thread::sleep_for(kInterval);
+      uintptr_t seen = current.load(std::memory_order_relaxed);
+      if (!seen) {
+        if (++idle == 2) sleep();
+        idle %= 2;
+        continue;
+      }
+      idle = 0;
+      // Once the launch is over, the mark is too: the next one stores its address anew.
+      if (!(seen & kSeen))
+        current.compare_exchange_strong(seen, seen | kSeen);
+      else
+        ask(seen);
+    }
+  }
+
+private:
+  void sleep() {
+    std::unique_lock lock(mutex);
+    isWoken = false;
+    isAwake.store(false, std::memory_order_relaxed);
+    orderThreads();
+    // A launch that has not seen the flag change has stored its address before.
+    if (!current.load(std::memory_order_relaxed)) woken.wait(lock, [&] { return isWoken; });
+    isAwake.store(true, std::memory_order_relaxed);
+  }
+
+  static void ask(uintptr_t seen) {
+    isAsking.store(true, std::memory_order_relaxed);
+    orderThreads();
+    // From here on a launch that ends waits.
+    if (current.load(std::memory_order_acquire) == seen) {
+      int32_t nothing = 0;
+      auto *failed = reinterpret_cast<volatile int32_t *>(seen & ~kSeen);
+      __atomic_compare_exchange_n(failed, &nothing, int32_t(QD_LOOK), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+    isAsking.store(false, std::memory_order_release);
+  }
+};
+
+constinit std::atomic<Watchdog::Thread *> Watchdog::Thread::started{nullptr};
+
+void Watchdog::wake() noexcept {
+  if (Thread *known = Thread::started) {
+    std::lock_guard lock(known->mutex);
+    known->isWoken = true;
+    known->woken.notify_one();
+    return;
+  }
+  isAwake = true; // tried once: without the thread signals wait until the launch is over
+  if (!orderThreads(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) return;
+  // The child of a fork has one thread, which is its main thread.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    Thread::started = nullptr;
+    isAwake = isAsking = false;
+    current = 0;
+    mainThread = __builtin_thread_pointer();
+  });
+  auto *made = registered == 0 ? new (std::nothrow) Thread : nullptr;
+  if (!made) return;
+  // Signals are for threads that wait for them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([made] { made->run(); }).detach();
+    Thread::started = made;
+  } catch (const std::exception &) { delete made; }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+} // namespace qd::launch
