@@ -27,6 +27,7 @@ spoil(np.zeros(1000, np.int32), 0)
 spoil_in_order(np.zeros(1000, np.int32), 0)
 {crash}
 """
+pytestmark = pytest.mark.skipif("SANITIZED_BUILD" in os.environ, reason="sanitizers handle faults themselves")
 NOTE = "quadrants: segmentation fault in the kernel {}: most likely an index outside of an array. Run with qd.init(debug=True), "
 CRASHES = {
     "serial": ("spoil_in_order(np.zeros(9, np.int32), 2**44)", "spoil_in_order"),
