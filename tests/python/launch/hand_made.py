@@ -45,10 +45,11 @@ class Input:
 
 @dataclass
 class Task:
-    """One launch of a grid: `iterations` is a number, or (scalar type, offset in the argument block)."""
+    """One launch of a grid: `iterations` is a number, (scalar type, offset in the argument block), or a list of these and operators in
+    postfix order."""
 
     entry: str
-    iterations: int | tuple[str, int] | None
+    iterations: int | tuple[str, int] | list[Any] | None
     block_size: int = 128
     per_thread: int = 1
     most_blocks: int = 0
@@ -116,11 +117,16 @@ def _path(path: Path_) -> dict[str, Any]:
     return {"root": "Kernel" if root is None else "Argument", "argument": root or 0, "steps": found}
 
 
-def _host_number(number: int | tuple[str, int] | None) -> dict[str, Any]:
-    if number is None:
-        return {}
-    kind, scalar, value = ("Constant", "i64", number) if isinstance(number, int) else ("Argument", *number)
-    return {"steps": [{"kind": kind, "type": scalar.upper(), "value": value}]}
+def _step(step: int | str | tuple[str, int]) -> dict[str, Any]:
+    if isinstance(step, str):
+        return {"kind": step}
+    kind, scalar, value = ("Constant", "i64", step) if isinstance(step, int) else ("Argument", *step)
+    return {"kind": kind, "type": scalar.upper(), "value": value}
+
+
+def _host_number(number: int | tuple[str, int] | list[Any] | None) -> dict[str, Any]:
+    steps = number if isinstance(number, list) else [] if number is None else [number]
+    return {"steps": [_step(step) for step in steps]}
 
 
 def _input(item: Input) -> dict[str, Any]:

@@ -79,6 +79,39 @@ def launching(compiler: Any, driver: Any) -> Any:
     return driver
 
 
+# Postfix expressions of the argument, and what they are for it.
+A = ("i64", 0)
+EXPRESSIONS = {
+    "sum and product": ([A, 3, "Add", 2, "Mul"], 10, 26),
+    "difference": ([A, 4, "Sub"], 10, 6),
+    "quotients are rounded down": ([A, 4, "Div", 10, "Add"], -5, 8),
+    "the least quotient": ([A, -1, "Div", 1, "Min", 5, "Max"], -(2**63), 5),
+    "division by zero is zero": ([A, 0, "Div", 7, "Add"], 5, 7),
+    "minimum": ([A, 4, "Min"], 10, 4),
+    "maximum": ([A, 4, "Max"], -10, 4),
+    "the first 32 bits": ([("u32", 0), 1, "Add"], -1, 2**32),
+    "the first 8 bits": ([("i8", 0), 9, "Add"], 255, 8),
+}
+BLOCKS = """
+void blocks(const QdGpuLaunch *launch, unsigned blocks, unsigned threads, unsigned shared) {
+  *(int64_t *)launch->result = (int64_t)blocks * threads;
+}
+"""
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_grids_are_sized_by_expressions_of_the_arguments(compiler: Any, driver: Any, name: str) -> None:
+    @qd.kernel
+    def sized(number: qd.i64) -> qd.i64:
+        return number
+
+    steps, number, iterations = EXPRESSIONS[name]
+    width = 2**16 if iterations > 2**20 else 1
+    task = Task("blocks", steps, block_size=width)
+    compiler.attach(sized, HandMade(BLOCKS, NUMBER, results=[("i64", (), 0)], tasks=[task]))
+    assert sized(number) == iterations
+
+
 def count(driver: Any) -> tuple[int, int]:
     return driver.launches, driver.graph_launches
 
