@@ -32,6 +32,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
     python, first = sys.executable, ["--seed", str(seed)]
     return {
         "sanitizers": ["./dev", "sanitize"],
+        "threads": ["./dev", "sanitize", "--threads"],
         "programs": [python, "-m", "tests.python.fuzz", "--count", "20000", *first],
         "gradients": [python, "-m", "tests.python.autodiff.compare_programs", "--count", "1000", *first],
         "tapes": [python, "-m", "tests.python.autodiff.random_tapes", "--count", "5000", *first],
