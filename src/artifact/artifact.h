@@ -46,9 +46,11 @@ struct HostNumber {
   static constexpr size_t kDeepest = 16;
 
   bool isKnown() const { return !steps.empty(); }
-  /// Wraps like the code does; a quotient is rounded down, and 0 where the divisor is.
+  /// Sums wrap like those of the code, products end at the ends of the type; a quotient is rounded down, and 0 where the divisor is.
   int64_t evaluate(const uint8_t *arguments) const;
 };
+
+inline constexpr const char *kTooManyIterations = "a loop has at most 2**63 - 1 iterations, and these bounds give more";
 
 /// Which elements of a container code touches: along each axis the first index and the last, where the host can know them before a launch.
 struct Region {

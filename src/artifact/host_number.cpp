@@ -41,11 +41,17 @@ int64_t divideDown(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+int64_t multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
+}
+
 int64_t combine(HostNumber::Step::Kind kind, int64_t a, int64_t b) {
   switch (kind) {
   case HostNumber::Step::Kind::Add: return int64_t(uint64_t(a) + uint64_t(b));
   case HostNumber::Step::Kind::Sub: return int64_t(uint64_t(a) - uint64_t(b));
-  case HostNumber::Step::Kind::Mul: return int64_t(uint64_t(a) * uint64_t(b));
+  case HostNumber::Step::Kind::Mul: return multiply(a, b);
   case HostNumber::Step::Kind::Div: return divideDown(a, b);
   case HostNumber::Step::Kind::Min: return std::min(a, b);
   default: return std::max(a, b);

@@ -348,7 +348,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfRange(const Value &range, nb::handle 
     hasSteps |= step != 1;
     if (!step) requireStep(box.steps.back());
   }
-  if (rounds.getActiveBits() > 63) fail(error::kSyntax, "a loop has at most 2**63 - 1 iterations, and these bounds give more");
+  if (rounds.getActiveBits() > 63) fail(error::kSyntax, artifact::kTooManyIterations);
   if (!hasSteps) box.steps.clear();
   box.axes = range.aggregate->axes;
   box.isGrouped = range.aggregate->isGrouped;

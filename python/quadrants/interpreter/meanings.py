@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -163,7 +164,10 @@ def _ndrange(evaluator: Any, *dimensions: Any, axes: Any = None) -> TypedNdrange
             if not evaluator.dry:
                 raise QuadrantsAssertionError("range() arg 3 must not be zero")
             axis[2] = 1
-    return TypedNdrange(ends, axes)
+    made = TypedNdrange(ends, axes)
+    if not evaluator.dry and math.prod(made.dimensions) >= 2**63:
+        raise QuadrantsAssertionError("a loop has at most 2**63 - 1 iterations, and these bounds give more")
+    return made
 
 
 def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: Any = None) -> None:

@@ -96,7 +96,9 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
   const artifact::DeviceTask &plan = task.plan;
   int64_t blocks = task.residentBlocks;
   if (plan.iterations.isKnown()) {
-    int64_t iterations = plan.iterations.evaluate(arguments), inBlock = int64_t(plan.blockSize) * plan.perThread;
+    int64_t iterations = plan.iterations.evaluate(arguments);
+    if (iterations == INT64_MAX) throw Error(ErrorKind::Runtime, "kernel " + name + ": " + artifact::kTooManyIterations);
+    int64_t inBlock = int64_t(plan.blockSize) * plan.perThread;
     blocks = std::clamp<int64_t>(iterations <= 0 ? 1 : (iterations - 1) / inBlock + 1, 1, INT32_MAX);
   }
   if (plan.mostBlocks) blocks = std::min<int64_t>(blocks, plan.mostBlocks);

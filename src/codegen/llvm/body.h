@@ -112,6 +112,8 @@ public:
   /// `if (condition) body(); else otherwise();`
   void emitWhen(llvm::Value *condition, const llvm::Twine &name, llvm::function_ref<void()> body,
                 llvm::function_ref<void()> otherwise = nullptr, llvm::MDNode *weights = nullptr);
+  /// Ends the launch where `failing` holds, with the message of the site of `op`; `failing` is the same for all lanes.
+  void failWhen(llvm::Value *failing, const llvm::Twine &name, mlir::Operation *op);
   void leaveIfFailed();
   /// Looks whether the launch was given up; on targets with grids nothing tells.
   void leaveIfCancelled();

@@ -247,12 +247,7 @@ Components BodyEmitter::emitInlined(ir::CallOp op, ir::FuncOp callee, const Body
 /// A call within a recursion. The address of a local tells how deep the stack is.
 void BodyEmitter::leaveIfStackIsUsedUp(ir::CallOp op) {
   llvm::Value *address = builder.CreatePtrToInt(makeSlot(builder.getInt8Ty(), "stack"), builder.getInt64Ty());
-  auto fail = [&] {
-    callSite(kFail, module.getSite(op, inlinedCalls), {}, nullptr);
-    leaveFailed();
-  };
-  emitWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", fail, nullptr,
-           llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+  failWhen(builder.CreateICmpULT(address, stackLimit), "stack.used.up", op);
 }
 
 Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const BodyFacts &calleeFacts, ArrayRef<LaneKind> kinds) {

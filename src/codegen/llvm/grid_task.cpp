@@ -227,8 +227,11 @@ void GridTask::emitParallel() {
   }
   drawsRandom = setUpRandom(*body, loop.getBody());
   axes = getAxes(*body, loop);
+  // A check of its own would make every launch wait for it: the host refuses such a launch where it knows the bounds.
+  llvm::Value *tooMany = hasTooManyIterations(*body, loop, axes);
   alignRows();
   llvm::Value *count = countSteps();
+  if (tooMany) count = at.CreateSelect(tooMany, at.getInt64(INT64_MAX), count);
   // Threads without iterations still take part in what blocks do together.
   if (llvm::Value *stopped = hasStopped()) count = at.CreateSelect(stopped, at.getInt64(0), count);
   auto constant = dyn_cast<llvm::ConstantInt>(count);

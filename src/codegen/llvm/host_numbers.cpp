@@ -31,14 +31,18 @@ std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) { return findCo
 std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis) { return findConstant(findHostNumber(loop.getLower()[axis])); }
 
 HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns) {
-  HostNumber product = makeConstant(1);
+  HostNumber product = makeConstant(1), all = product;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
     HostNumber rounds = countRounds(loop, axis);
+    all = combine(Kind::Mul, all, rounds);
     unsigned group = axis == rowAxis ? rows : axis + 1 == loop.getRank() ? columns : 1;
     if (group > 1) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(group - 1)), makeConstant(group));
     product = combine(Kind::Mul, product, rounds);
   }
-  return limitDepth(std::move(product));
+  if (!mayHaveTooManyIterations(loop)) return limitDepth(std::move(product));
+  // The largest number where there are too many: products end there.
+  HostNumber most = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, most), most);
+  return limitDepth(combine(Kind::Max, product, tooMany));
 }
 
 HostNumber countBytes(ArrayRef<Value> tensors, ModuleEmitter &module) {

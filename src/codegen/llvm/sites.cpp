@@ -26,6 +26,11 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
         "a loop with a stack of its own";
     return entry->second;
   }
+  if (isa<ir::ForOp>(op)) {
+    site.kind = Kind::Assert;
+    site.pieces.emplace_back().text = artifact::kTooManyIterations;
+    return entry->second;
+  }
   site.kind = !print                ? Kind(assertion ? assertion.getKind() : uint32_t(Kind::Assert))
               : print.getToStderr() ? Kind::PrintError
                                     : Kind::Print;
@@ -99,6 +104,14 @@ void BodyEmitter::emitAssert(ir::AssertOp op) {
     if (!op.getReports()) leaveFailed();
   };
   emitWhen(isUniform ? failing : isAny(failing), "failed", fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+}
+
+void BodyEmitter::failWhen(llvm::Value *failing, const llvm::Twine &name, Operation *op) {
+  auto fail = [&] {
+    callSite(kFail, module.getSite(op, inlinedCalls), {}, nullptr);
+    leaveFailed();
+  };
+  emitWhen(failing, name, fail, nullptr, llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
 }
 
 void BodyEmitter::emitClaim(ir::ClaimOp op) {

@@ -106,7 +106,9 @@ void ParallelTask::emit() {
   // The loop's functions come first: they find out what crosses.
   llvm::Function *plain = nullptr, *copying = nullptr;
   llvm::Value *total = builder.getInt64(1);
-  for (const Axis &axis : getAxes(body, loop)) total = builder.CreateMul(total, axis.extent);
+  llvm::SmallVector<Axis, 4> axes = getAxes(body, loop);
+  if (llvm::Value *tooMany = hasTooManyIterations(body, loop, axes)) body.failWhen(tooMany, "too.many", loop);
+  for (const Axis &axis : axes) total = builder.CreateMul(total, axis.extent);
   if (module.isOfBlock(loop)) return emitBlocks(total);
   llvm::Value *worthwhile = builder.getFalse(), *copySlots = nullptr;
   if (llvm::any_of(reductions, [](const Reduction &reduction) { return reduction.isCopy(); })) copySlots = getCopySlots(total, worthwhile);
@@ -165,6 +167,46 @@ llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop) {
     axes.push_back(axis);
   }
   return axes;
+}
+
+/// No less than what a loop has iterations, as far as its bounds are known while compiling. The axes of one container have together no more
+/// than it has elements, all of which lie in memory.
+static double boundIterations(ir::ForOp loop) {
+  double most = 1;
+  Value container;
+  llvm::SmallDenseSet<uint32_t> extents;
+  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+    Value upper = loop.getUpper()[axis];
+    std::optional<int64_t> first = ir::findInteger(loop.getLower()[axis]), last = ir::findInteger(upper);
+    auto extent = upper.getDefiningOp<ir::ExtentOp>();
+    if (first && last) {
+      most *= std::abs(double(*last) - double(*first)) / std::max(1.0, std::abs(double(findStep(loop, axis).value_or(1))));
+    } else if (extent && first.value_or(-1) >= 0 && (!container || container == extent.getTensor()) &&
+               extents.insert(extent.getAxis()).second) {
+      most *= container ? 1 : 0x1p62;
+      container = extent.getTensor();
+    } else {
+      most *= std::ldexp(1, int(upper.getType().getIntOrFloatBitWidth()) - (first.value_or(-1) >= 0));
+    }
+  }
+  return most;
+}
+
+// An axis has fewer iterations than the power of two that bounds it.
+bool mayHaveTooManyIterations(ir::ForOp loop) { return boundIterations(loop) > 0x1p63; }
+
+llvm::Value *hasTooManyIterations(BodyEmitter &in, ir::ForOp loop, llvm::ArrayRef<Axis> axes) {
+  if (!mayHaveTooManyIterations(loop)) return nullptr;
+  llvm::IRBuilder<> &at = in.builder;
+  llvm::Value *total = at.getInt64(1), *overflows = at.getFalse(), *isEmpty = at.getFalse();
+  for (const Axis &axis : axes) {
+    llvm::Value *product = at.CreateBinaryIntrinsic(llvm::Intrinsic::umul_with_overflow, total, axis.extent);
+    total = at.CreateExtractValue(product, 0);
+    overflows = at.CreateOr(overflows, at.CreateExtractValue(product, 1));
+    isEmpty = at.CreateOr(isEmpty, at.CreateIsNull(axis.extent));
+  }
+  overflows = at.CreateOr(overflows, at.CreateICmpSLT(total, at.getInt64(0)));
+  return at.CreateAnd(overflows, at.CreateNot(isEmpty));
 }
 
 llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {

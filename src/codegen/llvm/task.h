@@ -53,6 +53,10 @@ struct Axis {
   mlir::Type type;
 };
 llvm::SmallVector<Axis, 4> getAxes(BodyEmitter &in, ir::ForOp loop);
+/// Whether a loop could have more than 2^63 - 1 iterations, as far as its bounds are known while compiling.
+bool mayHaveTooManyIterations(ir::ForOp loop);
+/// Whether a loop has more than 2^63 - 1 iterations, an i1; null where it cannot.
+llvm::Value *hasTooManyIterations(BodyEmitter &in, ir::ForOp loop, llvm::ArrayRef<Axis> axes);
 /// The step of an axis, where it is a constant.
 std::optional<int64_t> findStep(ir::ForOp loop, unsigned axis);
 

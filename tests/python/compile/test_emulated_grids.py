@@ -540,3 +540,20 @@ def test_inner_loops_that_have_ended_stay_ended() -> None:
     count = np.zeros(len(bounds), np.int32)
     visit(count, low, high)
     assert count.tolist() == [len(range(*pair)) + 1000 * len(range(*pair, 7)) for pair in bounds]
+
+
+def test_more_iterations_than_can_be_counted_are_refused_unless_an_axis_is_empty() -> None:
+    @qd.kernel
+    def visit(count: qd.types.ndarray(qd.i32, 1), low: qd.i64, high: qd.i64, more: qd.i64) -> None:
+        for _, _, _ in qd.ndrange((low, high), more, more):
+            count[0] += 1
+
+    count = qd.ndarray(qd.i32, 1)
+    visit(count, -1, 3, 2)
+    visit(count, 0, 2**40, 0)
+    visit(count, 0, 0, 2**40)
+    for low, high, more in ((0, 2**32, 2**16), (-5, 2**62, 3)):
+        with pytest.raises(qd.QuadrantsRuntimeError, match=r"visit: a loop has at most 2\*\*63 - 1 iterations"):
+            visit(count, low, high, more)
+    visit(count, 0, 2, 1)
+    assert count[0] == 18

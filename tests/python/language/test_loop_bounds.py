@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from language_support import INTEGERS, NUMPY, define
 
+import quadrants as qd
+
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 
 MOST_ROUNDS = 100
@@ -194,3 +196,23 @@ def visit(a: qd.u64, b: qd.u32, c: qd.i64, d: qd.i8, t: qd.types.ndarray(qd.i64,
         2 * most,
     ]
     assert t.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["qd.i32", "qd.i64"])
+def test_more_iterations_than_can_be_counted_are_refused_at_run_time_unless_an_axis_is_empty(dtype):
+    module = define(f"""
+@qd.kernel
+def visit(low: {dtype}, high: {dtype}, more: {dtype}) -> qd.i32:
+    count = 0
+    for i, j, k in qd.ndrange((low, high), more, more):
+        count += 1
+    return count
+""")
+    visit, top = module["visit"], 2**31 - 1
+    assert (visit(-1, 3, 2), visit(-5, -5, top), visit(5, 3, top), visit(-top, top, 0), visit(-top, top, -top)) == (16, 0, 0, 0, 0)
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"a loop has at most 2\*\*63 - 1 iterations, and these bounds give more"):
+        visit(-top, top, top)
+    assert visit(0, 2, 1) == 2
+    if dtype == "qd.i64":
+        with pytest.raises(qd.QuadrantsAssertionError, match="at most"):
+            visit(0, 2**32, 2**16)  # 2**64, which is 0 in 64 bits
