@@ -263,6 +263,7 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
       failCaptured(Reader::describe(base.path));
     if (base.is(Kind::Argument)) requirePlace(base);
+    if (base.is(Kind::Instance) && callSpecial(base, "__setitem__", {ofItsOwn(visit(index)), value})) return std::nullopt;
     if (isTile(base) && kindOf(index) == NodeKind::Slice) {
       loadTile(base, index, value);
       return std::nullopt;
@@ -409,6 +410,13 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       lookUpGlobal(name);
       failCaptured(toText(name));
     }
+    if (binding && binding->kind == Binding::Kind::Static && binding->value.is(Kind::Instance)) {
+      Value owner = binding->value, value = ofItsOwn(visit(getAttribute(at, names().value)));
+      std::optional<Value> result = callInPlace(kind, owner, value);
+      if (!result) failOperands(op ? llvm::StringRef(op->symbol) : "@", owner, value);
+      if (result->aggregate != owner.aggregate) assignName(target, *result);
+      return;
+    }
     if (binding && binding->kind == Binding::Kind::Static) {
       if (!binding->value.is(Kind::Sequence) || !op)
         fail(error::kSyntax, "Variable '" + toText(name) + "' cannot be assigned. Maybe it is not a Quadrants object?");
@@ -437,7 +445,9 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   Value place = isMember ? memberOf() : visit(target);
   if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
     Value value = visit(getAttribute(at, names().value));
-    return storeMember(owner, getAttribute(target, names().attr), binary(op->kind, place, value, op->symbol));
+    std::optional<Value> result = place.is(Kind::Instance) ? callInPlace(kind, place, ofItsOwn(value)) : std::nullopt;
+    if (result && result->aggregate == place.aggregate) return;
+    return storeMember(owner, getAttribute(target, names().attr), result ? *result : binary(op->kind, place, value, op->symbol));
   }
   if (place.isObject() || place.is(Kind::Argument)) return store(place, place);
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");

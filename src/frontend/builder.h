@@ -473,6 +473,18 @@ private:
   std::vector<std::pair<nb::object, Value>> bindFields(nb::handle type, Arguments &arguments);
   nb::object shellOf(const Value &instance); ///< an object of the class without members
 
+  //--- special_methods.cpp ---
+  /// The class of an object of the user's own, made here or in Python; null for anything else.
+  nb::object classOfUser(const Value &value);
+  /// A call of a method such as `__add__`; nothing where there is none, or it gives NotImplemented.
+  std::optional<Value> callSpecial(const Value &value, const std::string &name, std::vector<Value> operands);
+  /// A binary operator, of which one operand is such an object.
+  std::optional<Value> callOperator(NodeKind node, const Value &lhs, const Value &rhs);
+  /// `target op= value`: what the target becomes.
+  std::optional<Value> callInPlace(NodeKind node, const Value &target, const Value &value);
+  /// What decides whether an object that is made here is true.
+  std::optional<Value> truthOfInstance(const Value &value);
+
   //--- functions.cpp ---
   /// A function inside this one, with the variables that it reads; called as a method is.
   Value makeLocalFunc(nb::handle node);

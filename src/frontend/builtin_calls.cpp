@@ -444,6 +444,8 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     auto type = operand.isTyped() ? dyn_cast<VectorType>(operand.type) : VectorType();
     if (type) return makeObject(nb::int_(type.getDimSize(0)));
     if (operand.is(Kind::Sequence) || operand.is(Kind::Dictionary)) return makeObject(nb::int_(operand.aggregate->items.size()));
+    if (operand.is(Kind::Instance))
+      if (std::optional<Value> length = callSpecial(operand, "__len__", {})) return *length;
     if (operand.is(Kind::View) || isTensor(operand))
       return subscriptSequence(getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }

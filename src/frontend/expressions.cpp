@@ -33,7 +33,7 @@ Value FunctionBuilder::visitNode(nb::handle at) {
       auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
       return makeObject(checked(compute(session.python.ofPython(operand.object).ptr())));
     }
-    if (kind == NodeKind::UAdd) return load(operand);
+    if (kind == NodeKind::UAdd) return callSpecial(operand, "__pos__", {}).value_or(load(operand));
     return kind == NodeKind::USub ? negate(operand) : unary(ir::UnaryKind::bit_not, operand, "bit_not");
   }
   case NodeKind::Compare: return visitCompare(at);
@@ -327,6 +327,7 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
 Value FunctionBuilder::visitConditional(nb::handle at) {
   Value test = visit(getAttribute(at, names().test));
   nb::object first = getAttribute(at, names().body), second = getAttribute(at, names().orelse);
+  if (std::optional<Value> decisive = truthOfInstance(test)) test = *decisive;
   if (isConstant(test) || test.isStatic) return visit(isTrue(test) ? first : second);
   mlir::Value condition = emit(test);
   if (isa<VectorType>(condition.getType()))

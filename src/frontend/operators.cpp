@@ -164,11 +164,13 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
     for (Value &item : result.aggregate->items) item = ofItsOwn(item);
     return result;
   }
+  const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
   if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getRow(kind).result == BinaryResult::Compare)) {
-    const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
     nb::object left = session.python.ofPython(toPython(lhs)), right = session.python.ofPython(toPython(rhs));
     if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
   }
+  if (row != std::end(kOperators))
+    if (std::optional<Value> result = callOperator(row->node, lhs, rhs)) return *result;
   if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
   for (const Value *operand : {&lhs, &rhs})
     if (!canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
@@ -209,6 +211,11 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
 }
 
 Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringRef name) {
+  static constexpr std::pair<UnaryKind, llvm::StringLiteral> kSpecial[] = {
+      {UnaryKind::neg, "__neg__"}, {UnaryKind::bit_not, "__invert__"}, {UnaryKind::abs, "__abs__"}};
+  for (auto [known, method] : kSpecial)
+    if (known == kind)
+      if (std::optional<Value> result = callSpecial(operand, method.str(), {})) return *result;
   const auto &row = ir::getRow(kind);
   mlir::Value value = emit(operand);
   Type scalar = ir::getScalar(value.getType());
@@ -238,6 +245,7 @@ Value FunctionBuilder::negate(const Value &operand) {
 
 Value FunctionBuilder::logicalNot(const Value &operand) {
   if (isConstant(operand)) return makeObject(nb::bool_(!isTrue(operand)));
+  if (std::optional<Value> decisive = truthOfInstance(operand)) return logicalNot(*decisive);
   mlir::Value value = emit(operand);
   if (session.options.strictConditions && isFloat(value.getType()))
     fail(error::kType, "'logic_not' takes integral inputs only, however '" + ir::describe(value.getType()) + "' is provided");
@@ -245,6 +253,7 @@ Value FunctionBuilder::logicalNot(const Value &operand) {
 }
 
 Value FunctionBuilder::matmul(const Value &lhs, const Value &rhs) {
+  if (std::optional<Value> result = callOperator(NodeKind::MatMult, lhs, rhs)) return *result;
   mlir::Value left = emit(lhs), right = emit(rhs);
   if (!isa<VectorType>(left.getType()) || !isa<VectorType>(right.getType())) failOperands("@", makeComputed(left), makeComputed(right));
   Type scalar = promoteArithmetic(left.getType(), right.getType());
@@ -303,6 +312,8 @@ Value FunctionBuilder::fuseMultiplyAdd(const Value &x, const Value &y, const Val
 }
 
 mlir::Value FunctionBuilder::truth(const Value &value, llvm::StringRef construct) {
+  if (std::optional<Value> decisive = truthOfInstance(value))
+    return isConstant(*decisive) ? constant(isTrue(*decisive), session.types.u1) : truth(*decisive, construct);
   mlir::Value condition = emit(value);
   Type type = condition.getType();
   bool isStrict = session.options.strictConditions && isFloat(type);

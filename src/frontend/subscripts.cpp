@@ -96,6 +96,8 @@ Value FunctionBuilder::subscriptValues(const Value &base, const std::vector<Valu
     return subscriptVector(makeComputed(emitHostMatrix(base.object)), indices);
   Value key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
+  if (!base.isObject() || !isConstant(key))
+    if (std::optional<Value> item = callSpecial(base, "__getitem__", {ofItsOwn(key)})) return *item;
   if (base.isObject()) return subscriptObject(base, key);
   fail(error::kType, "'" + describe(base) + "' cannot be indexed");
 }

@@ -48,7 +48,6 @@ class Accesses:
         return not options.debug or self.dry > 0
 
     read = staticmethod(read)
-    truth = bool
     convert = staticmethod(hosts.convert)
     slice = staticmethod(builtins.slice)
     formatted = staticmethod(meanings.format_field)
@@ -151,6 +150,10 @@ class Accesses:
             return values.component(base, index, lenient=self.dry > 0)
         if isinstance(base, StructValue) and isinstance(index, str):
             return base.members[index]
+        if objects.has_own_operators(type(base)) and not (objects.is_known(self, base) and objects.is_known(self, index)):
+            item = objects.call_special(self, base, "__getitem__", index)
+            if item is not NotImplemented:
+                return item
         item = base[index]  # type: ignore[index]
         if isinstance(base, np.ndarray):
             return self.captured(item)

@@ -42,6 +42,9 @@ class Evaluator(Loops):
             made = PYTHON[name][1](left, right) if name in ("add", "mul") and not is_runtime(right) else None
             if isinstance(made, list):
                 return self.copies(made)
+        is_special = objects.has_own_operators(type(left)) or objects.has_own_operators(type(right))
+        if is_special and not (objects.is_known(self, left) and objects.is_known(self, right)):
+            return objects.call_operator(self, name, left, right)
         if name == "matmul":
             return meanings.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
@@ -50,9 +53,16 @@ class Evaluator(Loops):
 
     def unary(self, name: str, value: Any) -> Any:
         """A unary operator."""
+        if objects.has_own_operators(type(value)) and not objects.is_known(self, value):
+            return objects.call_unary(self, name, value)
         if not is_runtime(value):
             return _PYTHON_UNARY[name](value)
         return value if name == "pos" else values.unary(name, value)
+
+    def truth(self, value: Any) -> bool:
+        """What a condition says."""
+        is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
+        return bool(objects.truth_of(self, value) if is_special else value)
 
     def first_link(self, name: str, left: Any, right: Any) -> Any:
         """The first comparison of a chain."""
@@ -96,7 +106,7 @@ class Evaluator(Loops):
 
     def begin_choice(self, condition: Any) -> None:
         """The condition of a ternary; the arm that it does not choose is computed for its type only."""
-        skip = not bool(condition)
+        skip = not self.truth(condition)
         self.skipped.append((skip, not is_runtime(condition)))
         self.dry += skip
 
@@ -175,6 +185,8 @@ class Evaluator(Loops):
 
     def augment(self, op: str, target: Any, value: Any) -> Any:
         """`name op= value`."""
+        if objects.has_own_operators(type(target)):
+            return objects.call_in_place(self, op, target, value)
         if not is_runtime(target):
             return PYTHON[op][1](target, value)
         return self.assign(target, self._augmented(op, read(target), value, shared=False))
@@ -187,7 +199,9 @@ class Evaluator(Loops):
         """`base.name op= value`."""
         place = self.member(base, name)
         if id(base) in self.made and not is_runtime(place):
-            objects.set_member(self, base, name, self.binary(op, place, value))
+            is_special = objects.has_own_operators(type(place))
+            result = objects.call_in_place(self, op, place, value) if is_special else self.binary(op, place, value)
+            objects.set_member(self, base, name, result)
         else:
             self.augment_place(op, place, value)
 
@@ -216,7 +230,10 @@ class Evaluator(Loops):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
             base[index] = self.assign(known, value) if is_runtime(known) else value
             return
-        self.write(self.element(base, index), value)
+        if objects.has_own_operators(type(base)):
+            objects.call_special(self, base, "__setitem__", index, value)
+        else:
+            self.write(self.element(base, index), value)
 
     def store_member(self, value: Any, base: Any, name: str) -> None:
         """`base.name = value`; `v.xy = value`."""
@@ -302,6 +319,8 @@ class Evaluator(Loops):
             return objects.construct(self, function, arguments, keywords)
         if function in _ABOUT_OBJECTS:
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
+        if function in (abs, len) and objects.has_own_operators(type(arguments[0])) and not objects.is_known(self, arguments[0]):
+            return objects.call_special(self, arguments[0], f"__{function.__name__}__")
         meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:
             return meaning(self, *arguments, **keywords)

@@ -25,7 +25,7 @@ class Loops(Accesses):
 
     def loop_truth(self, value: Any) -> bool:
         """The condition of `while`."""
-        return bool(value) and not self.dry
+        return self.truth(value) and not self.dry
 
     def rounds(self, flag: Any) -> Iterator[None]:
         """The rounds of `while qd.graph.do_while(flag)`: one, and more while the flag is not zero after it."""

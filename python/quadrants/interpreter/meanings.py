@@ -200,7 +200,7 @@ def _reduction(name: str) -> Callable[..., Any]:
         if isinstance(items, Vec) and not start:
             return vector_attribute(evaluator, items, name)()
         items = [*start, *items]
-        if not any(map(is_runtime, items)):
+        if all(objects.is_known(evaluator, item) for item in items):
             return getattr(builtins, name)(items)
         if name == "sum" and len(items) > 1:
             return functools.reduce(functools.partial(evaluator.binary, "add"), items)

@@ -17,6 +17,16 @@ from .values import Vec, is_runtime, read
 
 _MISSING = dataclasses.MISSING
 
+# Methods of operators, of the left operand and of the right one.
+_ARITHMETIC = {"div": "truediv", "floor_div": "floordiv", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
+_ARITHMETIC |= {"shl": "lshift", "shr": "rshift"} | {name: name for name in ("add", "sub", "mul", "matmul", "mod", "pow")}
+_METHODS = {name: (f"__{word}__", f"__r{word}__") for name, word in _ARITHMETIC.items()}
+_METHODS |= {
+    name: (f"__{name}__", f"__{word}__")
+    for name, word in zip(("lt", "le", "gt", "ge", "eq", "ne"), ("gt", "ge", "lt", "le", "eq", "ne"), strict=True)
+}
+_UNARY_METHODS = {"neg": "__neg__", "pos": "__pos__", "bit_not": "__invert__", "abs": "__abs__"}
+
 
 def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
     """Whether Python's own code may compute with a value: nothing in it is of the run time, nor, unless `with_funcs`, a func."""
@@ -46,6 +56,12 @@ def is_class_of_user(value: Any) -> bool:
     if not isinstance(value, type) or value.__module__.partition(".")[0] == "quadrants":
         return False
     return value.__new__ is object.__new__ and bool(value.__flags__ & (1 << 9)) and type(value).__call__ is type.__call__
+
+
+@functools.cache
+def has_own_operators(cls: type) -> bool:
+    """Whether operators on objects of a class are methods of the user's."""
+    return is_class_of_user(cls)
 
 
 def is_named_tuple(value: Any) -> bool:
@@ -104,6 +120,54 @@ def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any,
     if isinstance(function, FunctionType):
         return call_plain(evaluator, function, (owner, *arguments), keywords)
     return evaluator.call(hosts.bind(function, owner), *arguments, **keywords)
+
+
+def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
+    """A call of a method such as `__add__`; NotImplemented where there is none."""
+    if not has_own_operators(type(value)):
+        return NotImplemented
+    found = inspect.getattr_static(type(value), name, None)
+    if not (isinstance(found, FunctionType) or hosts.is_func(found)):
+        return NotImplemented
+    return call_method(evaluator, found, value, tuple(map(read, operands)), {})
+
+
+def call_operator(evaluator: Any, name: str, left: Any, right: Any) -> Any:
+    """A binary operator of which one operand is an object of the user's; NotImplemented where its class has none."""
+    own, reflected = _METHODS[name]
+    both = [(left, own, right), (right, reflected, left)]
+    if type(right) is not type(left) and issubclass(type(right), type(left)):
+        both.reverse()
+    elif type(right) is type(left) and own == reflected:
+        both.pop()
+    for value, method, other in both:
+        if (result := call_special(evaluator, value, method, other)) is not NotImplemented:
+            return result
+    if name != "ne":
+        return NotImplemented
+    is_equal = call_operator(evaluator, "eq", left, right)
+    return is_equal if is_equal is NotImplemented else evaluator.unary("logical_not", is_equal)
+
+
+def call_in_place(evaluator: Any, name: str, target: Any, value: Any) -> Any:
+    """`target op= value`: what the target becomes."""
+    result = call_special(evaluator, target, f"__i{_METHODS[name][0][2:]}", value)
+    return evaluator.binary(name, target, value) if result is NotImplemented else result
+
+
+def call_unary(evaluator: Any, name: str, value: Any) -> Any:
+    """A unary operator on an object of the user's."""
+    if name == "logical_not":
+        return evaluator.unary(name, truth_of(evaluator, value))
+    return call_special(evaluator, value, _UNARY_METHODS[name])
+
+
+def truth_of(evaluator: Any, value: Any) -> Any:
+    """What decides whether an object of the user's is true."""
+    for method in ("__bool__", "__len__"):
+        if (result := call_special(evaluator, value, method)) is not NotImplemented:
+            return result
+    return True
 
 
 def call_plain(evaluator: Any, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

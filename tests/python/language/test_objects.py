@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import functools  # noqa: F401 - texts of kernels use it
+import operator  # noqa: F401
 import typing
 
 import numpy as np
@@ -251,6 +253,165 @@ def test_mistakes_with_objects_are_reported(body, kind, text):
     with pytest.raises(kind) as caught:
         scope["k"](1.0)
     assert text in str(caught.value)
+
+
+@qd.data_oriented
+class Dual:
+    """A number with its derivative; most of what Python's operators call."""
+
+    def __init__(self, v, d):
+        self.v, self.d = v, d
+
+    @qd.func
+    def __add__(self, other):
+        return Dual(self.v + other.v, self.d + other.d)
+
+    def __radd__(self, number):
+        return Dual(self.v + number, self.d)
+
+    def __iadd__(self, other):
+        self.v += other.v
+        self.d += other.d
+        return self
+
+    def __mul__(self, other):
+        if isinstance(other, Dual):
+            return Dual(self.v * other.v, self.v * other.d + self.d * other.v)
+        return NotImplemented
+
+    def __rmul__(self, number):
+        return Dual(self.v * number, self.d * number)
+
+    def __matmul__(self, other):
+        return self.v * other.v + self.d * other.d
+
+    def __pow__(self, k: qd.template()):
+        result = Dual(self.v, self.d)
+        for _ in qd.static(range(k - 1)):
+            result = result * self
+        return result
+
+    def __neg__(self):
+        return Dual(-self.v, -self.d)
+
+    def __pos__(self):
+        return Dual(self.v, 0.0)
+
+    def __invert__(self):
+        return Dual(self.d, self.v)
+
+    def __abs__(self):
+        return abs(self.v) + abs(self.d)
+
+    def __lt__(self, other):
+        return self.v < other.v
+
+    def __eq__(self, other):
+        return self.v == other.v and self.d == other.d
+
+    def __getitem__(self, k):
+        return self.v if k == 0 else self.d
+
+    def __setitem__(self, k: qd.template(), value):
+        if qd.static(k == 0):
+            self.v = value
+        else:
+            self.d = value
+
+    def __len__(self):
+        return 2
+
+    def __bool__(self):
+        return self.v > 0
+
+
+class Heavier(Dual):
+    """Its reflected method comes first."""
+
+    def __radd__(self, other):
+        return Dual(100.0 + other.v, self.d)
+
+
+class Silent:
+    """Nothing but members, and no methods that Python calls."""
+
+    def __init__(self, v):
+        self.v = v
+
+
+UNIT = Dual(3.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("(a + b).v * 10 + (a + b).d", 52),
+        ("(1.0 + a).v", 3),
+        ("(a * b).d", 5),
+        ("(2.0 * a).v + (t * a).d", 6),
+        ("a @ b", 7),
+        ("(a**3).d", 12),
+        ("(-a).v + (+a).d + (~a).v", -1),
+        ("abs(-a)", 3),
+        ("1.0 if a < b else 2.0", 1),
+        ("1.0 if a > b else 2.0", 2),
+        ("1.0 if a == a + Dual(t - t, t - t) else 2.0", 1),
+        ("1.0 if a != b else 2.0", 1),
+        ("a[0] + 10 * a[1]", 12),
+        ("a[qd.cast(t, qd.i32) - 2]", 2),
+        ("len(a)", 2),
+        ("1.0 if a else 2.0", 1),
+        ("1.0 if not a else 2.0", 2),
+        ("(a + Heavier(t, 7.0)).v", 102),
+        ("(a + UNIT).v + (UNIT * a).d", 10),
+        ("UNIT[qd.cast(t, qd.i32)]", 1),
+        ("operator.mul(a, b).v", 6),
+        ("sum([a, b, a]).v", 7),
+        ("functools.reduce(operator.add, [a, b, b]).v", 8),
+    ],
+)
+def test_operators_on_objects_call_the_methods_of_their_class(expression, expected):
+    source = f"@qd.kernel\ndef k(t: qd.f32) -> qd.f32:\n    a, b = Dual(t, 1.0), Dual(t + 1.0, 1.0)\n    return {expression}\n"
+    assert define(source, **globals())["k"](2.0) == expected
+
+
+def test_objects_are_changed_in_place_by_their_own_methods():
+    @qd.kernel
+    def k(x: qd.types.ndarray(qd.f32, 1)):
+        for i in x:
+            a, b = Dual(x[i], qd.f32(1.0)), Dual(2.0 * x[i], qd.f32(3.0))
+            same = a
+            a += b
+            if a:
+                a += b  # there is still one object
+            a[0] = a[0] + 1.0
+            b *= a
+            b[1] = x[i]
+            x[i] = same.v * 100 + b.d + (0 if b.v > 0 else 1000)
+
+    x = np.array([1, 2, -1], np.float32)
+    k(x)
+    assert x.tolist() == [601, 1102, -201]
+
+
+@pytest.mark.parametrize(
+    "expression, symbol",
+    [
+        ("a + a", r"\+"),
+        ("a < a", "<"),
+        ("a == a", "=="),
+        ("a @ a", None),
+        ("-a", None),
+        ("a[0]", None),
+        ("t + a", r"\+"),
+        ("Dual(t, t) * 2.0", r"\*"),
+    ],
+)
+def test_operators_that_a_class_does_not_have_are_refused(expression, symbol):
+    source = f"@qd.kernel\ndef k(t: qd.f32) -> qd.f32:\n    a = Silent(t)\n    {expression}\n    return t\n"
+    text = rf"unsupported operand type\(s\) for '{symbol}'" if symbol else "Silent'>"
+    with pytest.raises(qd.QuadrantsTypeError, match=text):
+        define(source, **globals())["k"](2.0)
 
 
 Pair = collections.namedtuple("Pair", ["pos", "mass"])

@@ -1,0 +1,95 @@
+// special_methods.cpp: operators of the user's own classes, `__add__` and the like
+//
+// Which method an operator calls is Python's rule: that of the left operand, then the reflected one of the right, the other way round where
+// the class of the right one is derived from that of the left. The methods are compiled as others are.
+#include "frontend/builder.h"
+
+using namespace mlir;
+
+namespace qd::frontend {
+
+using Kind = Value::Kind;
+using artifact::PathStep;
+
+nb::object FunctionBuilder::classOfUser(const Value &value) {
+  if (value.is(Kind::Instance)) return value.object;
+  if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers, texts
+  auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
+  return isClassOfUser(type) ? type : nb::object();
+}
+
+std::optional<Value> FunctionBuilder::callSpecial(const Value &value, const std::string &name, std::vector<Value> operands) {
+  nb::object type = classOfUser(value);
+  if (!type) return std::nullopt;
+  nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
+  if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
+    return std::nullopt;
+  Value method = makeMethod(value, found);
+  const PathNode *own = value.is(Kind::Instance) ? value.path : session.reader.getStep(value.path, PathStep::Kind::Attribute, "__class__");
+  method.path = session.reader.getStep(own, PathStep::Kind::Attribute, name);
+  session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+  Arguments arguments;
+  arguments.positional = std::move(operands);
+  Value result = callMethod(method, arguments, node);
+  return result.isObject() && result.object.ptr() == Py_NotImplemented ? std::nullopt : std::optional(result);
+}
+
+namespace {
+struct SpecialName {
+  NodeKind node;
+  llvm::StringLiteral name, reflected;
+};
+} // namespace
+
+static const SpecialName kSpecialNames[] = {
+    {NodeKind::Add, "__add__", "__radd__"},
+    {NodeKind::Sub, "__sub__", "__rsub__"},
+    {NodeKind::Mult, "__mul__", "__rmul__"},
+    {NodeKind::MatMult, "__matmul__", "__rmatmul__"},
+    {NodeKind::Div, "__truediv__", "__rtruediv__"},
+    {NodeKind::FloorDiv, "__floordiv__", "__rfloordiv__"},
+    {NodeKind::Mod, "__mod__", "__rmod__"},
+    {NodeKind::Pow, "__pow__", "__rpow__"},
+    {NodeKind::LShift, "__lshift__", "__rlshift__"},
+    {NodeKind::RShift, "__rshift__", "__rrshift__"},
+    {NodeKind::BitAnd, "__and__", "__rand__"},
+    {NodeKind::BitOr, "__or__", "__ror__"},
+    {NodeKind::BitXor, "__xor__", "__rxor__"},
+    {NodeKind::Lt, "__lt__", "__gt__"},
+    {NodeKind::LtE, "__le__", "__ge__"},
+    {NodeKind::Gt, "__gt__", "__lt__"},
+    {NodeKind::GtE, "__ge__", "__le__"},
+    {NodeKind::Eq, "__eq__", "__eq__"},
+    {NodeKind::NotEq, "__ne__", "__ne__"},
+};
+
+std::optional<Value> FunctionBuilder::callOperator(NodeKind node, const Value &lhs, const Value &rhs) {
+  nb::object left = classOfUser(lhs), right = classOfUser(rhs);
+  if (!left && !right) return std::nullopt;
+  const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (row == std::end(kSpecialNames)) return std::nullopt;
+  auto callLeft = [&] { return callSpecial(lhs, row->name.str(), {ofItsOwn(rhs)}); };
+  auto callRight = [&] { return callSpecial(rhs, row->reflected.str(), {ofItsOwn(lhs)}); };
+  bool isDerived = left && right && !left.is(right) && PyObject_IsSubclass(right.ptr(), left.ptr()) == 1;
+  std::optional<Value> result = isDerived ? callRight() : callLeft();
+  if (!result && !(left && left.is(right) && row->name == row->reflected)) result = isDerived ? callLeft() : callRight();
+  if (result || node != NodeKind::NotEq) return result;
+  std::optional<Value> isEqual = callOperator(NodeKind::Eq, lhs, rhs);
+  return isEqual ? std::optional(logicalNot(*isEqual)) : std::nullopt;
+}
+
+std::optional<Value> FunctionBuilder::callInPlace(NodeKind node, const Value &target, const Value &value) {
+  const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
+  if (row == std::end(kSpecialNames)) return std::nullopt;
+  std::optional<Value> result = callSpecial(target, ("__i" + row->name.drop_front(2)).str(), {value});
+  return result ? result : callOperator(node, target, value);
+}
+
+std::optional<Value> FunctionBuilder::truthOfInstance(const Value &value) {
+  if (!value.is(Kind::Instance)) return std::nullopt;
+  if (std::optional<Value> own = callSpecial(value, "__bool__", {})) return own;
+  std::optional<Value> length = callSpecial(value, "__len__", {});
+  return length ? length : makeObject(nb::bool_(true));
+}
+
+} // namespace qd::frontend
