@@ -36,6 +36,20 @@ class Made:
         return self.b
     def plain(self, k):
         return self.b + k
+    def __add__(self, other):
+        return Made(self.a + other.b, self.b)
+    def __rmul__(self, number):
+        return Made(number * self.a, self.b)
+    @qd.func
+    def __lt__(self, other):
+        return self.a < other.b
+    def __getitem__(self, k):
+        return self.a if k == 0 else self.b
+    def __bool__(self):
+        return self.a != self.b
+    def __ixor__(self, k):
+        self.a = k
+        return self
 @qd.func
 def later(made):
     if made.a == made.b:
@@ -62,6 +76,7 @@ class CallableGenerator(VectorGenerator):
         number = Kind(self.promote(x.dtype, number_of))
         pair = f"({x.text}, {y.text})"
         product = Kind(self.promote(common.dtype, x.dtype))
+        either = Kind(self.promote(x.dtype, y.dtype, numeric=False))
         text, kind = self.random.choice(
             [
                 (f"fs[0]{pair}", x.kind),
@@ -79,6 +94,11 @@ class CallableGenerator(VectorGenerator):
                 (f"qd.func(fs[1]){pair}", common),
                 (f"Made{pair}.plain({x.text})", common),
                 (f"later(Made{pair})", Kind(self.promote(x.dtype, self.promote(x.dtype, self.promote(y.dtype, number_of)), numeric=False))),
+                (f"(Made{pair} + Made{pair}).a", common),
+                (f"({y.text} * Made{pair}).a", common),
+                (f"(Made{pair} < make{pair})", Kind("u1")),
+                (f"Made{pair}[{self.of_kind(Kind('i32'), 0)} & 1]", either),
+                (f"({x.text} if Made{pair} else {y.text})", either),
                 (f"make{pair}.b", x.kind),
                 (f"make{pair}.a", y.kind),
                 (f"Both{pair}.{self.random.choice(('first', 'first'))}", x.kind),
@@ -100,6 +120,8 @@ class CallableGenerator(VectorGenerator):
             x, y = y, x
         out = [Statement(f"{name} = Made({x.text}, {y.text})" if roll >= 0.5 else f"{name} = make({y.text}, {x.text})")]
         self.scopes[-1] += [Variable(f"{name}.a", x.kind), Variable(f"{name}.b", y.kind)]
+        if self.random.random() < 0.2:
+            out.append(Statement(f"{name} ^= {self.of_kind(x.kind, 1)}"))
         if self.random.random() < 0.4:
             amount, result = self.of_kind(x.kind, 1), self.fresh("y")
             out.append(Statement(f"{result} = {name}.shift({amount})"))
