@@ -144,6 +144,7 @@ public:
   int task = 0;
   llvm::Value *thread = nullptr;     ///< QdThread, where threads of a block run on the processor
   llvm::Value *stackLimit = nullptr; ///< i64, in functions that call themselves on the processor: addresses that they stay above
+  bool isRare = false;               ///< iterations are emitted once more, for the few at the ends of a run
   bool isInBlock = false;            ///< the function is that of one thread of a block
   llvm::Value *blockSize = nullptr, *blockIndex = nullptr, *blockCount = nullptr; ///< i32; on the processor
   uint32_t branch = 0;                                                            ///< of a grid's task: see artifact::DeviceTask
@@ -162,6 +163,9 @@ private:
     llvm::Value *live = nullptr; ///< slot of the mask of lanes that are still in the scope, when lanes leave it one by one
   };
 
+  /// Where a nest of loops is emitted twice (loops.cpp).
+  enum class NestVersion { None, Short, Long } nestVersion = NestVersion::None;
+
   /// Whether `map` has the value, if need be from the enclosing task.
   template <typename T> bool isKnown(llvm::DenseMap<mlir::Value, T> &map, mlir::Value value);
 
@@ -172,9 +176,11 @@ private:
   // loops.cpp, control.cpp
   void emitIf(ir::IfOp op);
   void emitFor(ir::ForOp op);
+  void emitNest(ir::ForOp op);
+  llvm::Value *findLongNest(ir::ForOp op);
+  bool hoist(mlir::Value value, ir::ForOp nest);
+  llvm::Value *isLongAxis(ir::ForOp op, unsigned axis, double most);
   unsigned chooseUnrolling(ir::ForOp op);
-  /// Rounds of an axis between two looks whether the launch was given up; 0: it is over soon.
-  unsigned choosePollInterval(ir::ForOp op, unsigned axis);
   void emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done);
   void emitWhile(ir::WhileOp op);
   void emitDeparture(mlir::Operation *op, Scope::Kind target);

@@ -5,7 +5,6 @@
 // because it needs to know the iteration, and what works with the threads of its block, because it needs to know those; so is what takes
 // places in memory or containers, whose addresses are known best where they come from.
 #include "codegen/llvm/body.h"
-#include "codegen/llvm/work.h"
 
 #include "llvm/IR/MDBuilder.h"
 
@@ -50,25 +49,17 @@ int64_t ModuleEmitter::getSize(Operation *op) {
   return size;
 }
 
-/// No more rounds than this; nothing where that is not known.
-static std::optional<double> getMostRounds(ir::ForOp loop) {
-  double rounds = 1;
-  for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
-    unsigned bits = loop.getLower()[axis].getType().getIntOrFloatBitWidth();
-    if (lower && upper)
-      rounds *= std::abs(double(*upper) - double(*lower));
-    else if (bits <= 16)
-      rounds *= std::exp2(bits);
-    else
-      return std::nullopt;
-  }
-  return rounds;
+/// No more rounds of an axis than this; nothing where that is not known.
+static std::optional<double> getMostRounds(ir::ForOp loop, unsigned axis) {
+  std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
+  if (lower && upper) return std::abs(double(*upper) - double(*lower));
+  unsigned bits = loop.getLower()[axis].getType().getIntOrFloatBitWidth();
+  return bits <= 16 ? std::optional(std::exp2(bits)) : std::nullopt;
 }
 
-bool ModuleEmitter::isLong(ir::ForOp loop) {
-  std::optional<double> rounds = getMostRounds(loop);
-  return !rounds || *rounds * getWork(loop.getBody()) > kWorkBetweenPolls;
+Polling ModuleEmitter::getPolling(ir::ForOp loop, unsigned axis) {
+  bool isInnermost = axis + 1 == loop.getRank();
+  return choosePolling(getMostRounds(loop, axis), isInnermost ? getWork(loop.getBody()) : getPolling(loop, axis + 1).workUnobserved);
 }
 
 double ModuleEmitter::getWork(Region &region) {
@@ -79,12 +70,10 @@ double ModuleEmitter::getWork(Region &region) {
   for (Operation &op : region.getOps()) {
     ir::FuncOp callee = lookup(&op);
     work += callee ? getWork(callee.getBody()) : double(getSize(&op));
-    auto loop = dyn_cast<ir::ForOp>(op);
-    if (loop && isLong(loop)) {
-      work += kWorkBetweenPolls;
-      continue;
-    }
-    for (Region &inner : op.getRegions()) work += (loop ? *getMostRounds(loop) : 1) * getWork(inner);
+    if (auto loop = dyn_cast<ir::ForOp>(op))
+      work += getPolling(loop, 0).workUnobserved;
+    else
+      for (Region &inner : op.getRegions()) work += getWork(inner);
   }
   return works[&region] = work;
 }

@@ -1,16 +1,17 @@
 // loops.cpp: `for` loops inside a task
 //
-// An index that all lanes share, or that goes from lane to lane in one step, is one scalar; a varying one is a vector. Where a scalar index
-// could come to its end in one lane and go on to wrap around for the sake of the others, rounds are counted and compared with the number
-// that each lane has. Where that takes a division by what is no constant, a lane that is at its end keeps its index instead.
+// An index that all lanes share, or that goes from lane to lane in one step, is one scalar; a varying one is a vector. Where an index could
+// come to its end in one lane and go on to wrap around for the sake of the others, it is not compared with the end: rounds are counted and
+// compared with the number that each lane has, or, where the step is not 1, the way that each lane has left gets shorter by the step.
 //
 // A loop that may be long looks now and then whether the launch was given up. One with a uniform end runs in strips and looks between
-// them, so that the loop that LLVM sees has one exit and nothing in the way of its stores; others look in each round.
+// them, so that the loop that LLVM sees has one exit and nothing in the way of its stores; others look in each round. Small nests have a
+// version that never looks, for when they are short.
 #include "codegen/llvm/body.h"
-#include "codegen/llvm/work.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <cmath>
 
@@ -24,19 +25,104 @@ constexpr int64_t kUnrolledSize = 64;
 constexpr int64_t kUnrolledTotal = 768;
 constexpr unsigned kMostUnrolledRounds = 16;
 
-constexpr double kMostRoundsBetweenPolls = 1 << 16;
+/// Nests no larger than this are emitted twice.
+constexpr double kVersionedSize = 64;
 
 void BodyEmitter::emitFor(ir::ForOp op) {
   llvm::Value *before = mask;
   function->addFnAttr(kHasInnerLoops);
+  if (llvm::Value *isLong = findLongNest(op)) {
+    auto emitVersion = [&](NestVersion version) {
+      llvm::SaveAndRestore nest(nestVersion, version);
+      mask = before;
+      emitNest(op);
+    };
+    emitWhen(
+        isLong, "nest.long", [&] { emitVersion(NestVersion::Long); }, [&] { emitVersion(NestVersion::Short); },
+        llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+  } else {
+    emitNest(op);
+  }
+  narrowAfter(op, before);
+}
+
+void BodyEmitter::emitNest(ir::ForOp op) {
   llvm::BasicBlock *exit = makeBlock("for.end");
   scopes.push_back({Scope::Kind::Loop, exit});
   if (isDivergent(op)) scopes.back().live = makeLive("live.loop");
   emitForAxis(op, 0, exit);
   scopes.pop_back();
   moveTo(exit);
-  narrowAfter(op, before);
 }
+
+//--- Short and long nests ---
+
+/// Whether a number that the nest computes is there before it, computed at once if need be.
+bool BodyEmitter::hoist(Value value, ir::ForOp nest) {
+  if (!nest->getRegion(0).isAncestor(value.getParentRegion())) return true;
+  Operation *op = value.getDefiningOp();
+  if (auto binary = dyn_cast_or_null<ir::BinaryOp>(op)) {
+    using enum ir::BinaryKind;
+    if (!llvm::is_contained({add, sub, mul, min, max}, binary.getBinaryKind())) return false;
+  } else if (auto unary = dyn_cast_or_null<ir::UnaryOp>(op)) {
+    if (unary.getUnaryKind() != ir::UnaryKind::neg) return false;
+  } else if (!isa_and_nonnull<ir::ConstantOp, ir::ArgumentOp, ir::ExtentOp, ir::CastOp>(op)) {
+    return false;
+  }
+  if (!llvm::all_of(op->getOperands(), [&](Value operand) { return hoist(operand, nest); })) return false;
+  emitOp(op);
+  return true;
+}
+
+/// Whether some lane has more than `most` rounds before it.
+llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
+  Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
+  Type type = op.getLower()[axis].getType();
+  std::optional<int64_t> step = op.getStep().empty() ? 1 : ir::findInteger(op.getStep()[axis]);
+  bool isScalar = lower.kind.isUniform() && upper.kind.isUniform();
+  auto asKind = [&](const Component &component) { return isScalar ? component.value : toVector(component); };
+  llvm::Value *begin = asKind(lower), *end = asKind(upper);
+  if (type.isSignedInteger() && *step < 0) std::swap(begin, end);
+  uint64_t length = uint64_t(most * std::abs(double(*step)));
+  llvm::Value *distance = builder.CreateSub(emitBinary(ir::BinaryKind::max, type, type, begin, end), begin); // none where there is no round
+  llvm::Value *isLong = builder.CreateICmpUGT(distance, llvm::ConstantInt::get(distance->getType(), length));
+  return isScalar ? isLong : isAny(builder.CreateAnd(getMask(), isLong));
+}
+
+/// Small nests of loops are emitted twice where their ends are known before they begin: a short one never looks whether the launch was
+/// given up, and is as fast as if there were no such thing. Null where there is one version.
+llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
+  if (module.traits.hasGrids || isRare || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && lanes > 1))
+    return nullptr;
+  llvm::SmallVector<std::pair<ir::ForOp, unsigned>, 4> axes;
+  double work = double(std::max<int64_t>(module.getSize(op.getBody()), 1));
+  if (work > kVersionedSize) return nullptr;
+  bool isKnown = !module.containsDeep(op.getBody(), llvm::IsaPred<ir::WhileOp, ir::CallOp>);
+  op->walk<WalkOrder::PreOrder>([&](ir::ForOp loop) {
+    for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
+      std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
+      std::optional<int64_t> step = loop.getStep().empty() ? 1 : ir::findInteger(loop.getStep()[axis]);
+      unsigned bits = loop.getLower()[axis].getType().getIntOrFloatBitWidth();
+      if (lower && upper) {
+        work *= std::max(std::abs(double(*upper) - double(*lower)), 1.0);
+      } else {
+        isKnown &= bits >= 32 && step && *step != 0 && std::abs(double(*step)) <= 64;
+        axes.push_back({loop, axis});
+      }
+    }
+  });
+  if (!isKnown || axes.empty()) return nullptr;
+  double most = std::floor(std::pow(module.getPolling(op, 0).workUnobserved / work, 1.0 / double(axes.size())));
+  if (most < kFreeRounds) return nullptr;
+  auto isThere = [&](Value end) { return hoist(end, op); };
+  for (auto [loop, axis] : axes)
+    if (!isThere(loop.getLower()[axis]) || !isThere(loop.getUpper()[axis])) return nullptr;
+  llvm::Value *isLong = builder.getFalse();
+  for (auto [loop, axis] : axes) isLong = builder.CreateOr(isLong, isLongAxis(loop, axis, most));
+  return isLong;
+}
+
+//--- Loops ---
 
 void BodyEmitter::setUnrolling(llvm::Instruction *back, unsigned rounds) {
   auto name = [&](llvm::StringRef text) { return llvm::MDString::get(module.ctx, text); };
@@ -61,24 +147,14 @@ unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
   return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMostUnrolledRounds);
 }
 
-unsigned BodyEmitter::choosePollInterval(ir::ForOp op, unsigned axis) {
-  if (module.traits.hasGrids || !module.isLong(op)) return 0;
-  // An axis within this one looks by itself when it is long.
-  double work = module.getWork(op.getBody());
-  for (unsigned inner = axis + 1; inner < op.getRank(); ++inner) {
-    std::optional<int64_t> first = ir::findInteger(op.getLower()[inner]), last = ir::findInteger(op.getUpper()[inner]);
-    work = std::min(first && last ? work * std::abs(double(*last) - double(*first)) : kWorkBetweenPolls, kWorkBetweenPolls);
-  }
-  double most = std::min(kMostRoundsBetweenPolls, std::exp2(op.getLower()[axis].getType().getIntOrFloatBitWidth() - 1) - 1);
-  return unsigned(std::clamp(kWorkBetweenPolls / std::max(work, 1.0), 1.0, most));
-}
-
-/// How far a strip reaches: a number of rounds of a constant step. Null where the type has no such number.
-static llvm::Constant *getStripLength(llvm::Type *type, const llvm::ConstantInt *step, bool isUnsigned, unsigned rounds) {
+/// How far a strip reaches: a number of rounds of a constant step, or as many as the type can count. Null where that is not one.
+static llvm::ConstantInt *getStripLength(const llvm::ConstantInt *step, bool isUnsigned, double rounds) {
   if (!step || step->isZero()) return nullptr;
-  unsigned bits = type->getIntegerBitWidth(), wide = bits + 34;
-  llvm::APInt length = (isUnsigned ? step->getValue().zext(wide) : step->getValue().sext(wide).abs()) * rounds;
-  return length.isSignedIntN(bits) ? llvm::ConstantInt::get(type, length.trunc(bits)) : nullptr;
+  const llvm::APInt &value = step->getValue();
+  llvm::APInt length = isUnsigned ? value : value.abs(), most = llvm::APInt::getSignedMaxValue(value.getBitWidth()).udiv(length);
+  if (most.isZero()) return nullptr;
+  llvm::APInt count = most.ugt(uint64_t(rounds)) ? llvm::APInt(value.getBitWidth(), uint64_t(rounds)) : most;
+  return llvm::ConstantInt::get(step->getContext(), count * length);
 }
 
 class AxisLoop {
@@ -94,19 +170,21 @@ public:
     isUnsigned = type.isUnsignedInteger();
     isDown = constantStep && !isUnsigned && constantStep->isNegative();
     isUnitStep = constantStep && (constantStep->isOne() || (isDown && constantStep->isMinusOne()));
-    countsRounds = !uniformTest && !kind.isUniform() && constantStep && !constantStep->isZero();
-    keepsIndex = !uniformTest && kind.isVarying() && !countsRounds;
+    countsRounds = !uniformTest && isUnitStep && !kind.isUniform();
+    countsDown = !uniformTest && !isUnitStep;
   }
 
   void emit() {
+    header = in.makeBlock("for");
     slot = in.makeSlot(in.widen(llvmType, kind), "index");
     builder.CreateStore(asKind(lower), slot);
-    if (countsRounds) beginCount();
-    unsigned pollInterval = in.choosePollInterval(op, axis);
-    if (uniformTest && pollInterval > 1)
-      if (llvm::Constant *length = getStripLength(llvmType, constantStep, isUnsigned, pollInterval)) beginStrip(length);
-    polls = pollInterval > 0 && !strip;
-    header = in.makeBlock("for"), latch = in.makeBlock("for.next");
+    if (countsRounds || countsDown) beginCount();
+    const Polling polling =
+        in.module.traits.hasGrids || in.nestVersion == BodyEmitter::NestVersion::Short ? Polling() : in.module.getPolling(op, axis);
+    if (uniformTest && polling.roundsBetween > 1)
+      if ((stripLength = getStripLength(constantStep, isUnsigned, polling.roundsBetween))) beginStrips(polling);
+    polls = polling.roundsBetween > 0 && !stripLength;
+    latch = in.makeBlock("for.next");
     in.continueAt(header);
     beginRound();
     if (axis + 1 == op.getRank())
@@ -153,94 +231,110 @@ private:
 
   /// With a longer step the next index may not be representable: then the loop ends at its bound.
   llvm::Value *advance(llvm::Value *at, llvm::Value *end, llvm::Value *by) {
+    if (isUnitStep) return builder.CreateAdd(at, by, "", false, /*HasNSW=*/!isUnsigned);
     llvm::Value *next = builder.CreateAdd(at, by);
-    if (isUnitStep) return next;
     auto [distance, length] = measure(at, end, by);
     return builder.CreateSelect(builder.CreateICmpULE(distance, length), end, next);
   }
 
-  void beginStrip(llvm::Constant *length) {
-    in.continueAt(strip = in.makeBlock("strip"));
-    llvm::Value *at = builder.CreateLoad(llvmType, slot);
-    llvm::BasicBlock *begin = in.makeBlock("strip.begin");
-    builder.CreateCondBr(goesOnAt(at, upper.value), begin, done);
-    in.moveTo(begin);
-    llvm::AllocaInst *stopSlot = in.makeSlot(llvmType, "stop");
-    builder.CreateStore(upper.value, stopSlot);
-    auto cut = [&] {
-      in.leaveIfCancelled();
-      builder.CreateStore(isDown ? builder.CreateSub(at, length) : builder.CreateAdd(at, length), stopSlot);
-    };
-    // Most loops are over in one.
-    llvm::Value *isLonger = builder.CreateICmpUGT(measure(at, upper.value, step.value).first, length);
-    in.emitWhen(isLonger, "strip.cut", cut, nullptr, llvm::MDBuilder(in.module.ctx).createUnlikelyBranchWeights());
-    stop = builder.CreateLoad(llvmType, stopSlot);
+  llvm::Value *isLonger(llvm::Value *at, llvm::Value *length) {
+    return builder.CreateICmpUGT(measure(at, upper.value, step.value).first, length);
   }
 
-  /// How many rounds each lane has.
+  /// Most loops are over in the first strip. The others come by a block of their own each time.
+  void beginStrips(const Polling &polling) {
+    llvm::BasicBlock *begin = in.makeBlock("strip");
+    builder.CreateCondBr(goesOnAt(lower.value, upper.value), begin, done);
+    in.moveTo(begin);
+    stopSlot = in.makeSlot(llvmType, "stop"), nextStrip = in.makeBlock("strip.next");
+    builder.CreateStore(upper.value, stopSlot);
+    llvm::Value *free = getStripLength(constantStep, isUnsigned, polling.freeRounds);
+    builder.CreateCondBr(isLonger(lower.value, free), nextStrip, header, rarely());
+    in.moveTo(nextStrip);
+    in.leaveIfCancelled();
+    llvm::Value *at = builder.CreateLoad(llvmType, slot);
+    llvm::Value *end = isDown ? builder.CreateSub(at, stripLength) : builder.CreateAdd(at, stripLength);
+    builder.CreateStore(builder.CreateSelect(isLonger(at, stripLength), end, upper.value), stopSlot);
+  }
+
+  llvm::MDNode *rarely() { return llvm::MDBuilder(in.module.ctx).createUnlikelyBranchWeights(); }
+
+  /// The way that each lane has to its end, which with steps of 1 is the number of its rounds.
   void beginCount() {
     llvm::Value *first = in.toVector(lower), *end = in.toVector(upper), *by = in.toVector(step);
     auto [distance, length] = measure(first, end, by);
-    llvm::Constant *none = llvm::Constant::getNullValue(distance->getType()), *one = llvm::ConstantInt::get(distance->getType(), 1);
-    if (!isUnitStep) distance = builder.CreateAdd(builder.CreateUDiv(builder.CreateSub(distance, one), length), one);
-    count = builder.CreateSelect(test(first, end, by), distance, none);
-    roundSlot = in.makeSlot(in.widen(llvmType), "round");
-    builder.CreateStore(none, roundSlot);
+    llvm::Constant *none = llvm::Constant::getNullValue(distance->getType());
+    // As a maximum, for LLVM would test twice in each round what is selected by a test.
+    llvm::Value *last = in.emitBinary(ir::BinaryKind::max, type, type, first, end);
+    count = constantStep ? builder.CreateSub(last, isDown ? end : first) : builder.CreateSelect(test(first, end, by), distance, none);
+    stepLength = length;
+    countSlot = in.makeSlot(in.widen(llvmType), countsDown ? "rest" : "round");
+    builder.CreateStore(countsDown ? count : none, countSlot);
+  }
+
+  /// Lanes that are not at their end in this round.
+  llvm::Value *findUnfinished() {
+    if (!countsRounds && !countsDown) return test(in.toVector(index), in.toVector(upper), in.toVector(step));
+    counted = builder.CreateLoad(in.widen(llvmType), countSlot);
+    return countsDown ? builder.CreateIsNotNull(counted) : builder.CreateICmpULT(counted, count);
+  }
+
+  void continueCount() {
+    llvm::Value *next = countsDown ? builder.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, counted, stepLength)
+                                   : builder.CreateAdd(counted, llvm::ConstantInt::get(counted->getType(), 1));
+    builder.CreateStore(next, countSlot);
   }
 
   void beginRound() {
     index = {builder.CreateLoad(in.widen(llvmType, kind), slot), kind};
     llvm::BasicBlock *body = in.makeBlock("for.body");
     llvm::Value *goesOn = nullptr;
-    if (strip) {
+    if (stripLength) {
       narrowToLive(); // a strip begins before its end
     } else if (uniformTest) {
       goesOn = goesOnAt(index.value, upper.value);
     } else {
       narrowToLive();
-      if (countsRounds) round = builder.CreateLoad(in.widen(llvmType), roundSlot);
-      unfinished = countsRounds ? builder.CreateICmpULT(round, count) : test(in.toVector(index), in.toVector(upper), in.toVector(step));
-      in.mask = builder.CreateAnd(in.getMask(), unfinished);
+      in.mask = builder.CreateAnd(in.getMask(), findUnfinished());
       goesOn = in.isAny(in.mask);
     }
-    strip ? (void)builder.CreateBr(body) : (void)builder.CreateCondBr(goesOn, body, done);
+    stripLength ? (void)builder.CreateBr(body) : (void)builder.CreateCondBr(goesOn, body, done);
     in.moveTo(body);
     in.setValue(op.getBody().getArgument(axis), {index});
   }
 
   void endRound() {
-    if (countsRounds) builder.CreateStore(builder.CreateAdd(round, llvm::ConstantInt::get(round->getType(), 1)), roundSlot);
-    llvm::Value *next, *isOver = nullptr;
-    if (uniformTest) {
-      next = advance(index.value, upper.value, step.value);
-    } else if (keepsIndex) {
-      next = builder.CreateSelect(unfinished, advance(index.value, in.toVector(upper), in.toVector(step)), index.value);
-    } else if (countsRounds || isUnitStep) {
-      next = builder.CreateAdd(index.value, asKind(step));
-    } else {
-      // What is behind the last number is behind all ends.
-      auto add = isUnsigned ? llvm::Intrinsic::uadd_with_overflow : llvm::Intrinsic::sadd_with_overflow;
-      llvm::Value *sum = builder.CreateBinaryIntrinsic(add, index.value, step.value);
-      next = builder.CreateExtractValue(sum, 0), isOver = builder.CreateExtractValue(sum, 1);
-    }
+    if (countsRounds || countsDown) continueCount();
+    // An index that all lanes share is before the end of one of them.
+    bool isInRange = isUnitStep && kind.isUniform() && !isUnsigned;
+    llvm::Value *next = uniformTest ? advance(index.value, upper.value, step.value)
+                                    : builder.CreateAdd(index.value, asKind(step), "", false, /*HasNSW=*/isInRange);
     builder.CreateStore(next, slot);
     // After the body, so that what it begins with is sure to run, and may leave the loop.
     if (polls) in.leaveIfCancelled();
-    llvm::Instruction *back = strip    ? builder.CreateCondBr(goesOnAt(next, stop), header, strip)
-                              : isOver ? builder.CreateCondBr(isOver, done, header)
-                                       : builder.CreateBr(header);
+    llvm::BasicBlock *ended = stripLength ? in.makeBlock("strip.end") : nullptr;
+    llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? in.chooseUnrolling(op) : 0) {
       in.setUnrolling(back, rounds);
       in.module.wantsRegisters = true;
     }
+    if (!ended) return;
+    in.moveTo(ended);
+    builder.CreateCondBr(goesOnAt(next, upper.value), nextStrip, done, rarely());
+  }
+
+  llvm::Instruction *endRoundOfStrip(llvm::Value *next, llvm::BasicBlock *ended) {
+    // It ends at `stop` exactly, since `advance` does.
+    llvm::Value *goesOn = builder.CreateICmpNE(next, builder.CreateLoad(llvmType, stopSlot));
+    narrowToLive();
+    return builder.CreateCondBr(live ? builder.CreateAnd(goesOn, in.isAny(in.mask)) : goesOn, header, ended);
   }
 
   BodyEmitter &in;
   llvm::IRBuilder<> &builder;
   ir::ForOp op;
   unsigned axis;
-  llvm::BasicBlock *done, *header = nullptr, *latch = nullptr;
-  llvm::BasicBlock *strip = nullptr; ///< where a strip begins; null: the loop has none
+  llvm::BasicBlock *done, *header = nullptr, *latch = nullptr, *nextStrip = nullptr;
   Type type;
   llvm::Type *llvmType;
   llvm::Value *live, *before; ///< slot of the lanes that have not left the loop; the mask around it
@@ -248,11 +342,12 @@ private:
   LaneKind kind = LaneKind::uniform(); ///< of the index
   llvm::ConstantInt *constantStep = nullptr;
   bool uniformTest = false, isUnsigned = false, isDown = false, isUnitStep = false, polls = false;
-  bool countsRounds = false, keepsIndex = false;     ///< what lanes do that end at different times (see above)
-  llvm::Value *slot = nullptr, *roundSlot = nullptr; ///< of the index, and of the number of the round
-  llvm::Value *round = nullptr, *count = nullptr;    ///< the number of the round, and how many each lane has
-  llvm::Value *unfinished = nullptr;                 ///< lanes that are not at their end in this round
-  llvm::Value *stop = nullptr;                       ///< end of the strip
+  bool countsRounds = false, countsDown = false;     ///< what lanes do that end at different times (see above)
+  llvm::Value *slot = nullptr, *countSlot = nullptr; ///< of the index, and of the number of the round or the ways that are left
+  llvm::Value *counted = nullptr, *count = nullptr;  ///< what is in that slot in this round; the rounds, or the whole way, of each lane
+  llvm::Value *stepLength = nullptr;                 ///< of each lane
+  llvm::ConstantInt *stripLength = nullptr;          ///< null: the loop has no strips
+  llvm::AllocaInst *stopSlot = nullptr;              ///< end of the strip
 };
 
 void BodyEmitter::emitForAxis(ir::ForOp op, unsigned axis, llvm::BasicBlock *done) { AxisLoop(*this, op, axis, done).emit(); }

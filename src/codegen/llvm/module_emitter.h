@@ -6,6 +6,7 @@
 #include "codegen/llvm/pieces.h"
 #include "codegen/llvm/source_lines.h"
 #include "codegen/llvm/uniformity.h"
+#include "codegen/llvm/work.h"
 #include "ir/dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -55,10 +56,9 @@ public:
   int64_t getSize(mlir::Region &region);
   /// The same for one operation without its regions.
   int64_t getSize(mlir::Operation *op);
-  /// Operations that one run of a region takes, roughly, or takes between two looks whether the launch was given up (work.h).
+  /// Operations that one run of a region takes, roughly, or takes before it first looks whether the launch was given up (work.h).
   double getWork(mlir::Region &region);
-  /// Whether a loop may take more than kWorkBetweenPolls, and looks.
-  bool isLong(ir::ForOp loop);
+  Polling getPolling(ir::ForOp loop, unsigned axis);
   /// Whether the region, or a function called from it, holds an operation that `matches`.
   bool containsDeep(mlir::Region &region, llvm::function_ref<bool(mlir::Operation *)> matches);
 

@@ -13,7 +13,6 @@
 // What the loop needs from the task is computed again where that is free (constants, arguments, addresses); the rest crosses through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/task.h"
-#include "codegen/llvm/work.h"
 #include "passes/source_places.h"
 
 #include "llvm/IR/Constants.h"
@@ -369,12 +368,15 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
       llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
+    in.isRare = count && plan.separateTail;
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
+    in.isRare = false;
     in.mask = nullptr;
   };
   llvm::Value *ahead = countAhead(in, axes, column, length);
   if (ahead) in.emitWhen(at.CreateIsNotNull(ahead), "head", [&] { emitVector(at.getInt64(0), ahead); });
   at.CreateStore(ahead ? ahead : at.getInt64(0), slot);
+  const bool polls = module.getWork(loop.getBody()) * double(plan.grain * kChunksOfStrip / plan.lanes) > kWorkOfChunk;
   // `count` vectors in each round; the last one of a masked loop may be cut short.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
@@ -389,7 +391,7 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     }
     useSums(in, 0);
     at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
-    if (module.getWork(loop.getBody()) >= kWorkBetweenPolls) in.leaveIfCancelled();
+    if (polls) in.leaveIfCancelled();
     in.branchTo(header);
     in.moveTo(done);
   };

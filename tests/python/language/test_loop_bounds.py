@@ -216,3 +216,61 @@ def visit(low: {dtype}, high: {dtype}, more: {dtype}) -> qd.i32:
     if dtype == "qd.i64":
         with pytest.raises(qd.QuadrantsAssertionError, match="at most"):
             visit(0, 2**32, 2**16)  # 2**64, which is 0 in 64 bits
+
+
+# Where loops begin to look whether the launch was given up, of one loop and of two, and beyond.
+LENGTHS = [0, 1, 2, 15, 16, 17, 31, 33, 90, 129, 400, 1025, 70000]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_short_and_long_nests_have_all_rounds(length, request):
+    if "python" in request.node.name and length > 100:
+        pytest.skip("the interpreter takes long")
+    kernels = define("""
+@qd.kernel
+def visit(out: qd.types.ndarray(dtype=qd.i64, ndim=2), rows: qd.i32, n: qd.i32):
+    for i in range(out.shape[0]):
+        up = qd.i64(0)
+        for a in range(-rows, rows + 1):
+            for b in range(n * 2 - n):
+                up += a * 3 + b
+        down = qd.i64(0)
+        for b in range(n, 0, -3):
+            down += b * 2 + i
+        axes = qd.i64(0)
+        for a, b in qd.ndrange((1, rows), (-2, n - 2)):
+            axes = axes * 3 + a * 7 + b
+        own = qd.i64(0)
+        for b in range(i, n + i):
+            if b == n:
+                break
+            own += b
+        out[i, 0] += up
+        out[i, 1] += down
+        out[i, 2] += axes
+        out[i, 3] += own
+
+@qd.kernel
+def visit_in_order(out: qd.types.ndarray(dtype=qd.i64, ndim=2), rows: qd.i32, n: qd.i32):
+    qd.loop_config(serialize=True)
+    for b in range(n):
+        for a in range(rows):
+            out[0, 0] = out[0, 0] * 3 + a * 7 + b
+""")
+    rows, out = 3, np.zeros((21, 4), np.int64)
+    kernels["visit"](out, rows, length)
+    wrap = 2**64
+    axes = 0
+    for a, b in itertools.product(range(1, rows), range(-2, length - 2)):
+        axes = (axes * 3 + a * 7 + b) % wrap
+    for i in range(len(out)):
+        up = sum(3 * a * length + length * (length - 1) // 2 for a in range(-rows, rows + 1))
+        down = sum(2 * b + i for b in range(length, 0, -3))
+        own = sum(range(i, length if i <= length else length + i))
+        assert [value % wrap for value in out[i].tolist()] == [up % wrap, down % wrap, axes, own]
+    out[:] = 0
+    kernels["visit_in_order"](out, rows, length)
+    in_order = 0
+    for b, a in itertools.product(range(length), range(rows)):
+        in_order = (in_order * 3 + a * 7 + b) % wrap
+    assert int(out[0, 0]) % wrap == in_order
