@@ -165,7 +165,14 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     bool isScalar = object.tensor.layout.element.rank == 0;
     uint64_t converted;
     if (!object.tensor.data) requireAlive(self);
-    (void)findElement(object, key); // a wrong index is told before a wrong value
+    unsigned char *address = findElement(object, key); // a wrong index is told before a wrong value
+    runtime::DeviceMemory *memory = object.tensor.buffer->getMemory();
+    bool runsNothing = !isWriteWatched() && (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value));
+    if (isScalar && runsNothing && !memory) {
+      writeScalar(object.tensor.layout.element.scalar, address, value);
+      object.tensor.buffer->noteWrite();
+      return 0;
+    }
     if (isScalar) writeScalar(object.tensor.layout.element.scalar, &converted, value);
     if (!object.tensor.data) requireAlive(self);
     noteHostWrite(self, !isWriteWatched() || PyLong_CheckExact(keyObject) ? keyObject : makeKey(key).get());
@@ -174,9 +181,9 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
       return 0;
     }
     if (!object.tensor.data) requireAlive(self); // a watcher of writes has run
-    unsigned char *address = findElement(object, key);
+    address = findElement(object, key), memory = object.tensor.buffer->getMemory();
     size_t bytes = getByteSize(object.tensor.layout.element.scalar);
-    if (runtime::DeviceMemory *memory = object.tensor.buffer->getMemory())
+    if (memory)
       writeMemory(*memory, address, &converted, bytes);
     else
       memcpy(address, &converted, bytes);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 namespace qd::launch {
@@ -30,7 +31,8 @@ struct Specialisation::Frame {
     std::shared_ptr<Specialisation> code;
     std::vector<Ref> objects;
     std::vector<runtime::BufferRef> buffers;
-  } held;
+  };
+  std::optional<Held> held;
 
   unsigned char *get(unsigned char *inPlace, size_t capacity, size_t bytes) {
     if (bytes <= capacity) return inPlace;

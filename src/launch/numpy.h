@@ -16,10 +16,14 @@
 namespace qd::launch {
 
 /// The type of the elements as arrays; NumPy knows no bf16, whose elements are two bytes without a meaning to it. A new reference.
-inline PyArray_Descr *makeNumpyType(support::ScalarType type) {
+inline int getNumpyNumber(support::ScalarType type) {
   constexpr int kTypes[support::kScalarTypeCount] = {NPY_BOOL,   NPY_INT8,   NPY_INT16, NPY_INT32,   NPY_INT64,   NPY_UINT8, NPY_UINT16,
                                                      NPY_UINT32, NPY_UINT64, NPY_HALF,  NPY_FLOAT32, NPY_FLOAT64, NPY_VOID};
-  PyArray_Descr *descr = PyArray_DescrNewFromType(kTypes[size_t(type)]);
+  return kTypes[size_t(type)];
+}
+
+inline PyArray_Descr *makeNumpyType(support::ScalarType type) {
+  PyArray_Descr *descr = PyArray_DescrNewFromType(getNumpyNumber(type));
   if (descr && type == support::ScalarType::BF16) PyDataType_SET_ELSIZE(descr, 2);
   return descr;
 }

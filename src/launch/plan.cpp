@@ -10,7 +10,9 @@
 #include "support/half.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace qd::launch {
@@ -52,8 +54,10 @@ int Plan::traverse(visitproc visit, void *arg) const {
 class Plan::PythonCode {
 public:
   PythonCode(Plan &plan, PlanFrame &frame) : plan(plan), frame(frame) {
-    bool isFirst = !std::exchange(frame.ranPython, true);
-    if (!isFirst || frame.slots == plan.captured.data()) return;
+    if (std::exchange(frame.ranPython, true)) return;
+    const State &state = getState();
+    frame.state = &state, frame.epoch = state.epoch, frame.launches = state.launches;
+    if (frame.slots == plan.captured.data()) return;
     for (const Step &step : plan.steps)
       if (PyObject *object = step.kind == StepKind::Captured ? plan.captured[step.slot] : nullptr)
         frame.owned[frame.ownedCount++] = Py_NewRef(frame.slots[step.slot] = object);
@@ -233,13 +237,12 @@ Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
     if (!isCurrent && !refreshCaptures()) return Fit::No;
   }
   refusal.reset();
-  const State &state = getState();
-  const uint64_t epoch = state.epoch, launches = state.launches;
   if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   if (Fit fit = walk(steps, arguments, frame); fit != Fit::Yes) return fit;
   if (frame.ranPython) [[unlikely]] {
-    if (&getState() != &state || state.epoch != epoch || !isAsRead(frame)) return Fit::No;
-    hasMoved |= state.launches != launches; // it may have launched this kernel
+    const State &state = getState();
+    if (&state != frame.state || state.epoch != frame.epoch || !isAsRead(frame)) return Fit::No;
+    hasMoved |= state.launches != frame.launches; // it may have launched this kernel
   }
   if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
   hasMoved = false;
@@ -392,6 +395,29 @@ static bool holdsSame(PyArrayObject *given, PyArrayObject *converted) {
   return PyObject_IsTrue(all.get()) == 1;
 }
 
+template <typename To, typename From> static bool narrow(unsigned char *address, PyArrayObject *array) {
+  auto *from = static_cast<const From *>(PyArray_DATA(array));
+  for (npy_intp i = 0; i < PyArray_SIZE(array); ++i) {
+    To value = To(from[i]);
+    bool isTold = std::is_integral_v<To> ? From(value) != from[i] : std::isinf(double(value)) && !std::isinf(double(from[i]));
+    if (isTold) return false;
+    memcpy(address + size_t(i) * sizeof value, &value, sizeof value);
+  }
+  return true;
+}
+
+/// Copies components of the same type, and those of host vectors, which are 64 bits wide, without NumPy; false where NumPy has to do it,
+/// or has something to tell.
+static bool copyComponents(support::ScalarType type, PyArrayObject *array, unsigned char *address) {
+  if (type == support::ScalarType::BF16 || !PyArray_ISCARRAY_RO(array)) return false;
+  if (PyArray_TYPE(array) == getNumpyNumber(type)) {
+    memcpy(address, PyArray_DATA(array), size_t(PyArray_NBYTES(array)));
+    return true;
+  }
+  if (type == support::ScalarType::F32 && PyArray_TYPE(array) == NPY_FLOAT64) return narrow<float, double>(address, array);
+  return type == support::ScalarType::I32 && PyArray_TYPE(array) == NPY_INT64 && narrow<int32_t, int64_t>(address, array);
+}
+
 /// A vector or matrix from a host vector, an array or nested sequences.
 static bool readComponents(const layout::ValueType &type, PyObject *object, unsigned char *address, bool *isOutOfRange = nullptr) {
   Ref inner = PyArray_Check(object) ? Ref() : findAttribute(object, "_array");
@@ -408,8 +434,9 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   if (!fits || PyArray_DESCR(array)->type_num == NPY_OBJECT ||
       (support::isInteger(type.scalar) && !PyArray_ISINTEGER(array) && !PyArray_ISBOOL(array)))
     return false;
-  npy_intp shape[2] = {type.rows, type.columns};
+  if (copyComponents(type.scalar, array, address)) return true;
   bool isNarrow = type.scalar == support::ScalarType::BF16;
+  npy_intp shape[2] = {type.rows, type.columns};
   std::vector<float> wide(isNarrow ? size_t(type.componentCount()) : 0);
   Ref target =
       Ref::adopt(PyArray_NewFromDescr(&PyArray_Type, makeNumpyType(isNarrow ? support::ScalarType::F32 : type.scalar), type.rank, shape,

@@ -22,6 +22,7 @@
 namespace qd::launch {
 
 class JoinedLaunch;
+struct State;
 
 /// The memory that one launch walks the plan with, on its caller's stack.
 struct PlanFrame {
@@ -35,6 +36,8 @@ struct PlanFrame {
   JoinedLaunch *joined = nullptr;    ///< where gradients that are written are noted
   bool isTrial = false;              ///< nothing is going to be launched: containers stay as they are
   bool ranPython = false;            ///< code of the user may have run in the course of the walk: what was read before is looked at again
+  const State *state = nullptr;      ///< the program before it did, and
+  uint64_t epoch = 0, launches = 0;  ///< how far it was
 
   ~PlanFrame() {
     while (ownedCount) Py_DECREF(owned[--ownedCount]);

@@ -16,14 +16,14 @@ static constexpr auto kOrder = std::memory_order_seq_cst;
 static constexpr auto kOrder = std::memory_order_relaxed;
 #endif
 
-static thread_local char identity;
-static std::atomic<const void *> launcher{nullptr}; ///< the `identity` of the thread that all launches came from
+static std::atomic<const void *> launcher{nullptr}; ///< the address of `watched` in the thread that all launches came from
 static std::atomic<bool> areMany{false};
 static std::atomic<int> running{0}; ///< sole launches; changed by the launcher only
 // In a forked child no other thread goes on.
 static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
 
-static thread_local const std::atomic<bool> *watched = nullptr;
+// Every launch asks, and what is allocated late takes a call.
+static constinit thread_local const std::atomic<bool> *watched __attribute__((tls_model("initial-exec"))) = nullptr;
 
 static void waitWithoutGil() {
   PyThreadState *thread = PyEval_SaveThread();
@@ -31,25 +31,26 @@ static void waitWithoutGil() {
   takeBackGil(thread);
 }
 
-void SoleLaunch::enter() {
-  if (areMany.load(kOrder)) return;
-  const void *nobody = nullptr;
-  if (launcher.load(kOrder) == &identity || launcher.compare_exchange_strong(nobody, &identity)) {
-    running.store(running.load(std::memory_order_relaxed) + 1, kOrder);
-    sole = !areMany.load(kOrder);
-    if (!sole) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
-    return;
-  }
-  (void)registered;
-  areMany.store(true, kOrder);
-}
-
 static bool isWatching() { return watched && !watched->load(); }
 
 /// Sole launches of another thread. Those of this one are further up its stack, and end after what it launches now.
-static bool areOthersSole() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &identity; }
+static bool areOthersSole() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &watched; }
 
-bool SoleLaunch::mustWait() const { return isWatching() || (!sole && areOthersSole()); }
+bool SoleLaunch::enter() {
+  if (areMany.load(kOrder)) return false;
+  const void *nobody = nullptr;
+  if (launcher.load(kOrder) == &watched || launcher.compare_exchange_strong(nobody, &watched)) {
+    running.store(running.load(std::memory_order_relaxed) + 1, kOrder);
+    if (!areMany.load(kOrder)) return true;
+    running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
+    return false;
+  }
+  (void)registered;
+  areMany.store(true, kOrder);
+  return false;
+}
+
+SoleLaunch::SoleLaunch() : sole(enter()), waits(isWatching() || (!sole && areOthersSole())) {}
 
 void SoleLaunch::wait() {
   while (isWatching()) {

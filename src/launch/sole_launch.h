@@ -11,14 +11,14 @@ namespace qd::launch {
 /// Lives as long as a launch, and is made and ended with the GIL held.
 class SoleLaunch {
 public:
-  SoleLaunch() { enter(); }
+  SoleLaunch();
   ~SoleLaunch();
   SoleLaunch(const SoleLaunch &) = delete;
   SoleLaunch &operator=(const SoleLaunch &) = delete;
 
   /// Whether others come first: the first launch of a second thread waits for those that run, and one that a handler of signals makes waits
   /// for the one that its thread watches.
-  bool mustWait() const;
+  bool mustWait() const { return waits; }
   /// Waits for them without the GIL: other Python code runs meanwhile. Throws PythonError when a signal ends the wait.
   void wait();
 
@@ -26,8 +26,8 @@ public:
   bool isSole() const { return sole; }
 
 private:
-  void enter();
-  bool sole = false;
+  static bool enter();
+  bool sole, waits;
 };
 
 /// While it lives, this thread watches a launch that runs on a thread of its own, and that is over once `isDone` is true.

@@ -172,16 +172,17 @@ private:
 
 /// Keeps what the launch works on, once for each.
 void Specialisation::hold(Frame &frame) {
-  if (frame.held.code) return;
+  if (frame.held) return;
   const std::vector<uint16_t> &slots = plan->getTensorSlots();
-  frame.held.objects.reserve(slots.size());
-  frame.held.buffers.reserve(slots.size());
+  Frame::Held held{shared_from_this(), {}, {}};
+  held.objects.reserve(slots.size());
+  held.buffers.reserve(slots.size());
   for (uint16_t slot : slots) {
     PyObject *object = frame.plan.slots[slot];
-    frame.held.objects.push_back(Ref::borrow(object));
-    if (isTensor(object)) frame.held.buffers.push_back(getTensor(object).buffer);
+    held.objects.push_back(Ref::borrow(object));
+    if (isTensor(object)) held.buffers.push_back(getTensor(object).buffer);
   }
-  frame.held.code = shared_from_this(); // last: all is held
+  frame.held = std::move(held);
 }
 
 std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
@@ -199,7 +200,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
   return made;
 }
 
-inline void Specialisation::place(Frame &frame) {
+[[gnu::always_inline]] inline void Specialisation::place(Frame &frame) {
   size_t slots = plan->getSlotCount();
   unsigned char *memory =
       frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
@@ -238,10 +239,13 @@ bool Specialisation::fitsBound(const Binding &binding) {
   return readBound(binding, frame) != Fit::No;
 }
 
-inline Fit Specialisation::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  // Kernels of adjoints write to gradients alone.
-  bool isAdjoint = kernel.mode == support::AutodiffMode::Reverse || kernel.mode == support::AutodiffMode::Replay;
-  if (hasSavedMemory && !isAdjoint) [[unlikely]]
+/// Kernels of adjoints write to gradients alone.
+static bool isOfAdjoint(support::AutodiffMode mode) {
+  return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
+}
+
+[[gnu::always_inline]] inline Fit Specialisation::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(plan->listAccesses(frame.plan));
   if (Journal::isAnyEntered() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runNoted(kernel, frame, result);

@@ -84,9 +84,9 @@ class Tape:
         self._journal.enter()
         self._outer = _runtime.set_watcher(self._watch)
         self._outer_writes = _runtime.set_write_watcher(self._note_write)
-        outer = getattr(self._outer, "__self__", None)
-        outer_tape = outer if isinstance(outer, Tape) else None
-        self._has_tangents = outer_tape._has_tangents if outer_tape else self._outer is not None
+        if self._outer is not None:
+            outer = getattr(self._outer, "__self__", None)
+            self._has_tangents = outer._has_tangents if isinstance(outer, Tape) else True
         self._is_interpreted = self.validation or self._has_tangents or _options.get("arch") == "python"
         is_own = self._checked is not None and hasattr(self._checked.container, "has_grad")
         self._may_join = is_own and self.clear_gradients and not (self.grad_check or self._is_interpreted or self._outer)
@@ -235,11 +235,15 @@ class Tape:
         self._recorded.clear()
         self._memory = None
 
+    def _find_restored(self) -> Memories | None:
+        """What memory is now, where gradients put it back to what it was after a call."""
+        restored = [row for row in self._recorded if isinstance(row, Replaced) and row.memories is not None]
+        return Memories(tuple(value for row in restored for value in row.arguments)) if restored else None
+
     def _run_backward(self) -> None:
         """The gradients of the calls, from the last to the first, each on memory as its call left it; then memory is what it was before."""
         write_watcher = _runtime.set_write_watcher(None)
-        restored = [row for row in self._recorded if isinstance(row, Replaced) and row.memories is not None]
-        after = Memories(tuple(value for row in restored for value in row.arguments)) if restored else None
+        after = self._find_restored() if self._is_interpreted else None
         try:
             for recorded in reversed(self._recorded):
                 if not self._is_interpreted:
