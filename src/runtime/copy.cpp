@@ -15,8 +15,9 @@ static constexpr size_t kMuch = size_t(4) << 20;
 // Small enough that all threads get some; of much memory whole huge pages, as two threads that touch one fresh page wait for each other.
 static constexpr size_t kPieces = 16, kLeastPiece = 256 << 10, kMostPiece = size_t(4) << 20;
 
-/// memcpy that leaves nothing in the caches. A processor without such stores decides for itself.
-static void copyPastCaches(char *to, const char *from, size_t bytes) {
+void copyPastCaches(void *target, const void *source, size_t bytes) {
+  auto *to = static_cast<char *>(target);
+  auto *from = static_cast<const char *>(source);
 #if defined(__x86_64__)
   constexpr size_t kLine = 64, kStore = sizeof(__m128i);
   size_t begin = std::min(bytes, size_t(-uintptr_t(to) % kLine)), end = begin + (bytes - begin) / kLine * kLine;

@@ -9,6 +9,9 @@ namespace qd::runtime {
 /// written need not be read first, a third of the traffic.
 void copyMemory(void *to, const void *from, size_t bytes);
 
+/// memcpy on this thread that leaves nothing in the caches. A processor without such stores decides for itself.
+void copyPastCaches(void *to, const void *from, size_t bytes);
+
 /// Zeros, into the caches: what is cleared is about to be used. From some hundred kilobytes on all threads take part.
 void clearMemory(void *to, size_t bytes);
 

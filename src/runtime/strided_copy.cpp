@@ -1,6 +1,7 @@
 #include "runtime/strided_copy.h"
 
 #include "runtime/copy.h"
+#include "runtime/interleave.h"
 #include "runtime/thread_pool.h"
 
 #include <algorithm>
@@ -16,6 +17,8 @@ namespace qd::runtime {
 // From `kMuch` on threads are worth waking, from `kHuge` on the caches cannot keep what is written; a piece is what one thread does at
 // once.
 static constexpr size_t kMuch = 512 << 10, kHuge = size_t(32) << 20, kPiece = 256 << 10;
+// Two threads that touch one fresh huge page wait for each other.
+static constexpr size_t kHugePiece = size_t(4) << 20;
 static constexpr size_t kLine = 64, kPattern = 4096;
 // Where one array is near along one axis and the other along another, both stay in the nearest cache for a tile of this many elements.
 static constexpr int64_t kTileEdge = 32, kTileElements = 2048;
@@ -79,6 +82,14 @@ void copyItems(unsigned char *to, const unsigned char *from, const Box &box, con
 
 /// Two axes of which each is the near one of one array, tile by tile.
 void copyTiles(unsigned char *to, const unsigned char *from, const Box &box, const CopiedAxis &source, const CopiedAxis &target) {
+  auto size = int64_t(box.size);
+  if (source.from == size && target.to == size) {
+    bool isPastCaches = box.bytes >= kHuge;
+    if (canInterleave(target.extent, box.size) && source.to == size * target.extent && target.from % size == 0)
+      return interleave(to, from, box.size, target.extent, target.from, source.extent, isPastCaches);
+    if (canInterleave(source.extent, box.size) && target.from == size * source.extent && source.to % size == 0)
+      return deinterleave(to, from, box.size, source.extent, source.to, target.extent, isPastCaches);
+  }
   bool isTargetShort = target.extent < kTileEdge, isSourceShort = source.extent < kTileEdge;
   int64_t targetStep = isTargetShort ? target.extent : isSourceShort ? kTileElements / source.extent : kTileEdge;
   int64_t sourceStep = isTargetShort ? kTileElements / target.extent : isSourceShort ? source.extent : kTileEdge;
@@ -153,7 +164,8 @@ void copyStrided(void *to, const void *from, size_t size, std::vector<CopiedAxis
     size_t cut;
     int64_t rows;
   } shared{std::move(box), size_t(longest - axes.begin()), 0};
-  shared.rows = std::max<int64_t>(1, int64_t(kPiece * size_t(longest->extent) / shared.box.bytes));
+  const size_t piece = shared.box.bytes < kHuge ? kPiece : kHugePiece;
+  shared.rows = std::max<int64_t>(1, int64_t(piece * size_t(longest->extent) / shared.box.bytes));
   ChunkedWork work{};
   work.chunks = (longest->extent + shared.rows - 1) / shared.rows;
   shared.box.axes = std::move(axes);
