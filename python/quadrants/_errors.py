@@ -93,6 +93,10 @@ class GradientError(QuadrantsCompilationError, OverwrittenError):
     """A kernel whose gradient cannot be computed, found while the gradient is compiled."""
 
 
+class LostValueError(GradientError):
+    """The same, found while the gradient runs."""
+
+
 _CLASSES = {value.__name__: value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, Exception)}
 PACKAGE = os.path.dirname(__file__)
 """Folder of this package: its own lines explain nothing to a user."""
@@ -226,6 +230,11 @@ def runtime_error(site: tuple[Any, bytes], frames: Sequence[Frame], has_call_sta
     message = format_site(*site) + (call_stack(frames) if has_call_stack else "")
     kind = RecursionError if is_recursion else QuadrantsAssertionError
     return _with_place(kind(_format(message, frames)), frames)
+
+
+def lost_value_error(site: tuple[Any, bytes], frames: Sequence[Frame]) -> Exception:
+    """The exception for a gradient that met an element that is overwritten after it was read."""
+    return compile_error(LostValueError.__name__, format_site(*site), frames)
 
 
 def call_stack(frames: Sequence[Frame]) -> str:

@@ -114,7 +114,7 @@ struct SourcePlace {
 
 /// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
 struct Site {
-  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View, Recursion };
+  enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View, Recursion, Gradient };
   struct Piece {
     std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;

@@ -271,10 +271,11 @@ NB_MODULE(_runtime, m) {
   m.def(
       "specialise_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
-        launch::specialiseBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
+        return launch::specialiseBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
       },
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
-      "Make the version of a kernel that `launch_bound` would launch, if there is none.");
+      "Make the version of a kernel that `launch_bound` would launch, if there is none; whether it checks, when it runs, that what it "
+      "reads was not overwritten.");
   m.def(
       "note_saved", [](nb::handle tensor) { launch::noteSaved(tensor.ptr()); }, "tensor"_a,
       "From now on launches that write to the memory of this tensor of torch raise its version.");

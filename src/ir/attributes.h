@@ -33,6 +33,10 @@ inline constexpr llvm::StringLiteral kTrail = "qd.trail";
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kLost = "qd.lost";
 
+/// Of a qd.load whose element may be overwritten afterwards: the number of the check that finds out. Of a qd.store and a qd.assert that are
+/// part of the check: that number. They have no effect without the load.
+inline constexpr llvm::StringLiteral kGuarded = "qd.guarded", kGuards = "qd.guards";
+
 /// Of a qd.load: when the kernel begins, memory holds what is read here.
 inline constexpr llvm::StringLiteral kKnownBefore = "qd.known_before";
 /// Of a qd.kernel: offsets of the containers that it reads as they were before the kernel that it is derived from.

@@ -102,19 +102,25 @@ Ref launchBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, 
                            "' has changed since. Compute gradients before it changes, or pass it as an argument");
 }
 
-void specialiseBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
+static bool checksReads(const Specialisation &version) {
+  const std::vector<artifact::Site> &sites = version.artifact.sites;
+  return std::any_of(sites.begin(), sites.end(), [](const artifact::Site &site) { return site.kind == artifact::Site::Kind::Gradient; });
+}
+
+bool specialiseBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
   KernelObject &kernel = *reinterpret_cast<KernelObject *>(object);
   const Binding &binding = requireCurrent(bindingObject);
   binding.version->hasGradient = true; // or why not is told when it runs
   synchronizeEpoch(kernel);
-  if (kernel.specialisations->findBound(binding)) return;
+  if (auto found = kernel.specialisations->findBound(binding)) return checksReads(*found);
   Ref prepared;
   prepareBound(kernel, arguments, keywords, prepared);
   synchronizeEpoch(kernel);
-  if (kernel.specialisations->findBound(binding)) return;
+  if (auto found = kernel.specialisations->findBound(binding)) return checksReads(*found);
   std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
   synchronizeEpoch(kernel);
   kernel.specialisations->add(made);
+  return checksReads(*made);
 }
 
 } // namespace qd::launch

@@ -23,7 +23,7 @@ void addBindingType(PyObject *module);
 /// Launches a kernel of the function that was called, as `call` says, on what that call was called with. Throws Error (Runtime) where
 /// no version fits: something that its code depends on has changed since.
 Ref launchBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
-/// Makes a version that fits, if there is none.
-void specialiseBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
+/// Makes a version that fits, if there is none. Whether it checks that what it reads was not overwritten.
+bool specialiseBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
 
 } // namespace qd::launch

@@ -117,9 +117,10 @@ bool Specialisations::launchBound(KernelObject &kernel, const Binding &binding, 
   return false;
 }
 
-bool Specialisations::findBound(const Binding &binding) const {
+std::shared_ptr<Specialisation> Specialisations::findBound(const Binding &binding) const {
   std::vector<std::shared_ptr<Specialisation>> versions = list; // a look may run Python code
-  return std::any_of(versions.begin(), versions.end(), [&](const auto &version) { return version->fitsBound(binding); });
+  auto found = std::find_if(versions.begin(), versions.end(), [&](const auto &version) { return version->fitsBound(binding); });
+  return found == versions.end() ? nullptr : *found;
 }
 
 bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {

@@ -26,8 +26,8 @@ public:
   bool launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
   /// The same on what a call of another kernel of the same function was called with.
   bool launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
-  /// Whether one would launch.
-  bool findBound(const Binding &binding) const;
+  /// One that would launch; null for none.
+  std::shared_ptr<Specialisation> findBound(const Binding &binding) const;
   /// Throws if the last call fits no version for a reason that no other one would mend.
   void raiseRefusal() const;
   auto begin() const { return list.begin(); }

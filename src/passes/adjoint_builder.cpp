@@ -249,7 +249,10 @@ void AdjointBuilder::emitForwardRegion(Region &source, Region &target, Run &run,
 
 void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<PrintOp, AssertOp>([](Operation *) {})
+      .Case([](PrintOp) {})
+      .Case([&](AssertOp) {
+        if (op->hasAttr(kGuards)) copyWithoutRegions(op, run);
+      })
       .Case([&](StoreOp store) {
         if (!isOfContainer(store.getRef())) copyWithoutRegions(op, run);
       })

@@ -30,8 +30,9 @@ struct AssertText {
     return *this << right;
   }
 
-  void addAssert(mlir::OpBuilder &at, mlir::Location loc, mlir::Value condition, artifact::Site::Kind kind, bool reports = false) const {
-    ir::AssertOp::create(at, loc, condition, uint32_t(kind), at.getArrayAttr(pieces), values, reports);
+  ir::AssertOp addAssert(mlir::OpBuilder &at, mlir::Location loc, mlir::Value condition, artifact::Site::Kind kind,
+                         bool reports = false) const {
+    return ir::AssertOp::create(at, loc, condition, uint32_t(kind), at.getArrayAttr(pieces), values, reports);
   }
 };
 

@@ -65,7 +65,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   static bool isSum(AtomicOp atomic) { return llvm::is_contained({AtomicKind::add, AtomicKind::sub}, atomic.getAtomicKind()); }
 
-  /// Keeps what is overwritten as variables are kept, if that gives the derivative all that it needs; first of few elements, then of more.
+  /// Keeps what is overwritten as variables are kept, if that gives the derivative all that it needs; first of few elements, then of more,
+  /// then with checks, which a kernel that runs forward, too, does not get.
   static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> lost) {
     DenseSet<uint32_t> promoted;
     auto add = [&](ArrayRef<uint32_t> more) {
@@ -75,11 +76,14 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     };
     add(lost);
     bool isTaken = false;
-    for (Promotion promotion : {Promotion::Variables, Promotion::Rows})
+    for (Promotion promotion : {Promotion::Variables, Promotion::Rows, Promotion::Checked}) {
+      if (promotion == Promotion::Checked && isJoined(original)) break;
       for (bool goesOn = true; goesOn;) {
         OwningOpRef<ModuleOp> copy = original.clone();
         for (KernelOp kernel : copy->getOps<KernelOp>())
           if (isReverse(kernel)) promoteElements(*copy, kernel, promoted, promotion);
+        // What nobody uses has an adjoint of zero, and would be read for that.
+        removeDead(*copy);
         Attempt attempt = derive(*copy);
         if (attempt.isDerived && !hasLost(*copy)) {
           module.getBodyRegion().takeBody(copy->getBodyRegion());
@@ -88,7 +92,15 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
         if (attempt.lost.empty()) return isTaken;
         goesOn = add(attempt.lost);
       }
+    }
     return isTaken;
+  }
+
+  static bool isJoined(ModuleOp module) {
+    return llvm::any_of(module.getOps<KernelOp>(), [](KernelOp kernel) {
+      auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
+      return mode && mode.getValue() == "joined";
+    });
   }
 
   static bool hasLost(ModuleOp module) {

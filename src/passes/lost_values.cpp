@@ -170,7 +170,8 @@ public:
         if (isKnownBefore) load.op->setAttr(kKnownBefore, UnitAttr::get(kernel.getContext()));
         for (const Access &write : writes[container])
           if (isOverwritten(load, write)) markOverwritten(load.op, names[container]);
-        if (mayBeLost(load, writes[container])) load.op->setAttr(kMayBeLost, UnitAttr::get(kernel.getContext()));
+        if (!load.op->hasAttr(kGuarded) && mayBeLost(load, writes[container]))
+          load.op->setAttr(kMayBeLost, UnitAttr::get(kernel.getContext()));
       }
   }
 
@@ -284,10 +285,12 @@ private:
     return std::nullopt;
   }
 
-  /// Whether an iteration has stored what the load finds, and may overwrite it afterwards.
+  /// Whether an iteration may overwrite what the load finds: something that it has stored, or, outside of serial loops, anything.
   bool mayBeLost(const Access &load, ArrayRef<Access> stores) {
-    return isa<LoadOp>(load.op) && llvm::any_of(stores, [&](const Access &store) { return mayFollow(load, store); }) &&
-           llvm::any_of(stores, [&](const Access &store) { return mayFollow(store, load); });
+    if (!isa<LoadOp>(load.op)) return false;
+    bool isStored = llvm::any_of(stores, [&](const Access &store) { return mayFollow(store, load); });
+    return llvm::any_of(
+        stores, [&](const Access &store) { return mayFollow(load, store) && (isStored || Relation(load, store, elements).loops.empty()); });
   }
 
   /// Whether a load and a later write, in loops of their own, meet for sure: each index is the same, or both pass the same numbers.
@@ -332,12 +335,15 @@ LogicalResult refuseRaces(KernelOp kernel, const Activity &activity) {
             "iterations cannot be differentiated; make the loop serial with qd.loop_config(serialize=True)";
 }
 
+std::string describeOverwritten(StringRef container) {
+  return ("element of '" + container + "' is read here and overwritten later in the kernel: its value is not known any more when " +
+          "gradients are computed; write to another container, or in another kernel")
+      .str();
+}
+
 void markOverwritten(Operation *access, StringRef container) {
-  std::string text =
-      ("element of '" + container + "' is read here and overwritten later in the kernel: its value is not known any more when " +
-       "gradients are computed; write to another container, or in another kernel")
-          .str();
-  access->setAttr(kLost, StringAttr::get(access->getContext(), text));
+  if (access->hasAttr(kGuarded)) return;
+  access->setAttr(kLost, StringAttr::get(access->getContext(), describeOverwritten(container)));
 }
 
 void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(kernel->getParentOfType<ModuleOp>(), activity).run(kernel); }
@@ -414,13 +420,14 @@ void chooseBefore(ModuleOp module) {
       uint32_t offset = container.getOffset();
       loads[offset].push_back(load);
       if (!load->hasAttr(kKnownBefore)) impossible.insert(offset);
-      if (load->hasAttr(kLost) && load->hasAttr(kKnownBefore)) wanted.insert(offset);
+      if ((load->hasAttr(kLost) || load->hasAttr(kMayBeLost)) && load->hasAttr(kKnownBefore)) wanted.insert(offset);
     });
     SmallVector<int32_t> chosen;
     for (auto &[offset, ops] : loads) {
       if (!wanted.contains(offset) || impossible.contains(offset)) continue;
       chosen.push_back(int32_t(offset));
-      for (Operation *load : ops) load->removeAttr(kLost);
+      for (Operation *load : ops)
+        for (StringRef mark : {kLost, kMayBeLost}) load->removeAttr(mark);
     }
     if (!chosen.empty()) kernel->setAttr(kReadsBefore, DenseI32ArrayAttr::get(kernel.getContext(), chosen));
   }

@@ -5,7 +5,7 @@
 
 namespace qd::passes {
 
-/// Attribute of a load of what the same iteration has stored: it may be overwritten afterwards, depending on indices.
+/// Attribute of a load of what the same iteration may overwrite afterwards, depending on indices.
 inline constexpr llvm::StringLiteral kMayBeLost = "qd.may_be_lost";
 
 /// Marks loads of elements that the kernel overwrites afterwards (kLost): derived kernels run when it is over.
@@ -14,7 +14,9 @@ void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 /// Fails, with an error, where an iteration of a parallel loop reads what another one writes, told by indices: o[i] = o[i - 1].
 mlir::LogicalResult refuseRaces(ir::KernelOp kernel, const Activity &activity);
 
-/// Marks one that is known to be one of them (kLost).
+/// What is said of such a load.
+std::string describeOverwritten(llvm::StringRef container);
+/// Marks one that is known to be one of them (kLost), unless it is checked when it runs.
 void markOverwritten(mlir::Operation *access, llvm::StringRef container);
 
 /// Before it is derived, of a kernel that replays a call of a tape: products and loads become what is known before the call or computed by

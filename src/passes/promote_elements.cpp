@@ -11,16 +11,22 @@
 // an array, whose slots are found by comparing addresses (a few of them) or by index (a row: the axes whose index differs, if their extents
 // are known and small). A flag for each slot says whether it was written: only then it is what a load finds, and goes back to the
 // container.
+//
+// Where all else fails, a load that may find what was there before the segment, and that may be overwritten, is noted when it runs, and
+// later stores look whether they are to that element. An assertion tells at the end. All of this stays for those loads that turn out to be
+// needed (remove_dead.cpp).
 #include "passes/promote_elements.h"
 
 #include "ir/attributes.h"
 #include "passes/accesses.h"
 #include "passes/adjoint_builder.h"
+#include "passes/assert_text.h"
 #include "passes/inline_calls.h"
 #include "passes/lost_values.h"
 #include "passes/segment_accesses.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace qd::ir;
@@ -36,8 +42,10 @@ constexpr int64_t kRowBytes = 4096;
 /// What stands for the elements of a group.
 class Storage {
 public:
-  Storage(SegmentAccesses &accesses, const Coverage &coverage, ArrayRef<unsigned> group, ArrayRef<unsigned> rowAxes)
-      : accesses(accesses), coverage(coverage), group(group), rowAxes(rowAxes), builder(accesses.all.front().op->getContext()) {
+  /// `checkCount`: how many checks the module has; null where loads that may be lost are not checked but refused.
+  Storage(SegmentAccesses &accesses, const Coverage &coverage, ArrayRef<unsigned> group, ArrayRef<unsigned> rowAxes, int64_t *checkCount)
+      : accesses(accesses), coverage(coverage), group(group), rowAxes(rowAxes), checkCount(checkCount),
+        builder(accesses.all.front().op->getContext()) {
     for (Access &access : accesses.all)
       if (llvm::is_contained(group, access.address)) members.push_back(&access);
     element = members.front()->element;
@@ -61,6 +69,7 @@ public:
     Operation *end = findStatement(members.back()->op);
     builder.setInsertionPointAfter(end);
     writeBack(Code(builder, end->getLoc()));
+    checkLoads();
   }
 
   void erase() {
@@ -120,6 +129,7 @@ private:
         kept.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
       }
     }
+    declareChecks(code);
   }
 
   ElementOp findElementOf(unsigned address) const {
@@ -191,12 +201,17 @@ private:
 
   //--- Accesses
 
-  void markLost(Operation *load) { markOverwritten(load, element.getTensor().getDefiningOp<TensorArgumentOp>().getName()); }
+  StringRef getName() { return element.getTensor().getDefiningOp<TensorArgumentOp>().getName(); }
+
+  void keepIndices(Code code, const Access &access) {
+    for (auto [kept, index] : llvm::zip(indices[isRow() ? group.front() : access.address], access.element.getIndices()))
+      if (kept) code.store(index, kept);
+  }
 
   void rewriteStore(Code code, const Access &access) {
     Value slot = findSlot(code, access), value = cast<StoreOp>(access.op).getValue(), yes = makeTrue(code, builder.getI1Type());
-    for (auto [kept, index] : llvm::zip(indices[isRow() ? group.front() : access.address], access.element.getIndices()))
-      if (kept) code.store(index, kept);
+    noteOverwritten(code, access, slot);
+    keepIndices(code, access);
     if (taken) code.store(yes, code.component(taken, slot));
     if (ValueRange component = access.getComponent(); !component.empty()) {
       code.store(value, getCell(code, values, slot, component));
@@ -216,35 +231,102 @@ private:
     auto load = cast<LoadOp>(access.op);
     if (access.isBefore) {
       Operation *first = builder.clone(*load);
-      if (access.isLost) markLost(first);
+      noteRead(code, access, first, isRow() && isChecked(access) ? findSlot(code, access) : Value());
       return load.replaceAllUsesWith(first->getResult(0));
     }
     Value slot = findSlot(code, access);
     ValueRange component = access.getComponent();
-    auto readBefore = [&](Value flag, Value cell, Value place) {
-      if (access.isKnown) return;
+    auto read = [&](Value flag, Value cell, Value place) -> Value {
+      if (access.isKnown) return code.load(cell);
+      Value into = cell;
+      if (access.isLost) {
+        // Not into the cell: whether what is lost is needed is told by this load alone.
+        into = code.local(cast<RefType>(cell.getType()).getPointee());
+        code.store(code.load(cell), into);
+      }
       code.when(UnaryOp::create(builder, code.loc, UnaryKind::logical_not, code.load(flag)), [&] {
         Value before = code.load(place);
-        if (access.isLost) markLost(before.getDefiningOp());
-        code.store(before, cell);
+        noteRead(code, access, before.getDefiningOp(), slot);
+        code.store(before, into);
       });
+      return code.load(into);
     };
-    if (isWhole(access)) {
-      readBefore(flags, values, access.element);
-      return load.replaceAllUsesWith(code.load(values));
-    }
+    if (isWhole(access)) return load.replaceAllUsesWith(read(flags, values, access.element));
     if (!component.empty()) {
       Value flag = hasParts ? getCell(code, flags, slot, component) : flags, cell = getCell(code, values, slot, component);
-      readBefore(flag, cell, access.getPlace());
-      return load.replaceAllUsesWith(code.load(cell));
+      return load.replaceAllUsesWith(read(flag, cell, access.getPlace()));
     }
     SmallVector<Value> parts;
     for (auto &at : listComponents(code)) {
       Value cell = getCell(code, values, slot, at);
-      readBefore(getCell(code, flags, slot, at), cell, at.empty() ? Value(access.element) : code.component(access.element, at));
-      parts.push_back(code.load(cell));
+      Value place = at.empty() ? Value(access.element) : code.component(access.element, at);
+      parts.push_back(read(getCell(code, flags, slot, at), cell, place));
     }
     load.replaceAllUsesWith(isa<VectorType>(type) ? Value(VectorOp::create(builder, code.loc, type, parts)) : parts[0]);
+  }
+
+  //--- Checks
+
+  /// Whether a load, which may be lost, is checked: it need not be that it runs, finds what was there before and is overwritten. Indices
+  /// and bounds that are lost would be used before the check.
+  bool isChecked(const Access &load) const {
+    if (!checkCount || load.isStore() || !load.isLost || !isFloatScalar(getScalar(type))) return false;
+    bool isConditional = false;
+    for (Operation *op = load.op; op->getBlock() != accesses.block; op = op->getParentOp()) isConditional |= isa<IfOp>(op->getParentOp());
+    return load.isAfter || !load.isSurelyLost || isConditional;
+  }
+
+  void declareChecks(Code code) {
+    if (llvm::none_of(members, [&](const Access *access) { return isChecked(*access); })) return;
+    lastLost = makeLocal(code, code.type());
+    for (const Access *access : members) {
+      if (!isChecked(*access)) continue;
+      checked.push_back(access);
+      Value &number = lastRead[isRow() ? group.front() : access->address];
+      if (!number) number = makeLocal(code, isRow() ? VectorType::get({countSlots()}, code.type()) : code.type());
+    }
+    firstCheck = *checkCount;
+    *checkCount += int64_t(checked.size());
+  }
+
+  /// Notes that the load finds what was there before.
+  void noteRead(Code code, const Access &access, Operation *load, Value slot) {
+    if (!access.isLost) return;
+    if (!isChecked(access)) return markOverwritten(load, getName());
+    int64_t number = llvm::find(checked, &access) - checked.begin();
+    Value place = lastRead.lookup(isRow() ? group.front() : access.address);
+    load->setAttr(kGuarded, builder.getI64IntegerAttr(firstCheck + number));
+    auto note = StoreOp::create(builder, code.loc, code.integer(number + 1), isRow() ? code.component(place, slot) : place);
+    note->setAttr(kGuards, builder.getI64IntegerAttr(firstCheck + number));
+    if (taken) keepIndices(code, access);
+  }
+
+  /// Notes which load has found what the store overwrites.
+  void noteOverwritten(Code code, const Access &store, Value slot) {
+    for (auto &[address, place] : lastRead) {
+      Value number = code.load(isRow() ? code.component(place, slot) : place);
+      if (!isRow() && address != store.address) {
+        if (accesses.elements.isAnotherElement(accesses.addresses[address], accesses.addresses[store.address])) continue;
+        Value isSame = makeTrue(code, builder.getI1Type());
+        for (auto [kept, index] : llvm::zip(indices[address], store.element.getIndices()))
+          isSame =
+              code.binary(BinaryKind::bit_and, isSame, code.binary(BinaryKind::eq, code.cast(code.load(kept), index.getType()), index));
+        number = code.select(isSame, number, code.integer(0));
+      }
+      code.store(code.binary(BinaryKind::max, code.load(lastLost), number), lastLost);
+    }
+  }
+
+  void checkLoads() {
+    for (auto [number, load] : llvm::enumerate(checked)) {
+      Code code(builder, load->op->getLoc());
+      AssertText text(builder.getContext());
+      text << describeOverwritten(getName());
+      Value isGood = code.binary(BinaryKind::ne, code.load(lastLost), code.integer(int64_t(number) + 1));
+      Operation *made = text.addAssert(builder, code.loc, isGood, artifact::Site::Kind::Gradient);
+      made->setAttr(kAlways, builder.getUnitAttr());
+      made->setAttr(kGuards, builder.getI64IntegerAttr(firstCheck + int64_t(number)));
+    }
   }
 
   //--- At the end
@@ -291,6 +373,11 @@ private:
   SegmentAccesses &accesses;
   const Coverage &coverage;
   ArrayRef<unsigned> group, rowAxes;
+  int64_t *checkCount;
+  SmallVector<const Access *> checked;
+  llvm::MapVector<unsigned, Value> lastRead; ///< by address, or of the row: which of `checked`, from 1, has found what was there before
+  Value lastLost;                            ///< which of them has found what was overwritten then
+  int64_t firstCheck = 0;                    ///< number of the first of them in the module
   OpBuilder builder;
   SmallVector<Access *> members;
   ElementOp element;
@@ -303,8 +390,8 @@ private:
 
 class Promoter {
 public:
-  Promoter(ModuleOp module, uint32_t container, Promotion promotion)
-      : elements(module), functions(module), container(container), promotion(promotion) {}
+  Promoter(ModuleOp module, uint32_t container, Promotion promotion, int64_t &checkCount)
+      : elements(module), functions(module), container(container), promotion(promotion), checkCount(checkCount) {}
 
   void run(Block &block) {
     Segment segment;
@@ -331,7 +418,7 @@ private:
   void promote(const Segment &segment) {
     SegmentAccesses accesses(segment, container, elements, functions);
     if (accesses.all.empty()) return;
-    if (!accesses.hasOthers && (promoteAddresses(accesses) || (promotion == Promotion::Rows && promoteRow(accesses)))) return;
+    if (!accesses.hasOthers && (promoteAddresses(accesses) || (promotion != Promotion::Variables && promoteRow(accesses)))) return;
     for (Operation *op : segment)
       for (Region &region : op->getRegions()) {
         if (region.empty() || (isa<WhileOp>(op) && region.getRegionNumber() == 0)) continue;
@@ -363,7 +450,7 @@ private:
     Coverage coverage(accesses, {});
     SmallVector<std::unique_ptr<Storage>> storages;
     for (const auto &group : groups) {
-      auto storage = std::make_unique<Storage>(accesses, coverage, group, ArrayRef<unsigned>());
+      auto storage = std::make_unique<Storage>(accesses, coverage, group, ArrayRef<unsigned>(), getCheckCount());
       if (storage->isWorthIt()) storages.push_back(std::move(storage));
     }
     for (auto &storage : storages) storage->rewrite();
@@ -393,7 +480,7 @@ private:
     }
     if (axes.empty()) return false;
     Coverage coverage(accesses, axes);
-    Storage storage(accesses, coverage, all, axes);
+    Storage storage(accesses, coverage, all, axes, getCheckCount());
     if (!storage.isWorthIt()) return true;
     storage.rewrite();
     storage.erase();
@@ -402,8 +489,11 @@ private:
 
   SameElements elements;
   FunctionAccesses functions;
+  int64_t *getCheckCount() { return promotion == Promotion::Checked ? &checkCount : nullptr; }
+
   uint32_t container;
   Promotion promotion;
+  int64_t &checkCount;
 };
 
 } // namespace
@@ -413,7 +503,8 @@ void promoteElements(ModuleOp module, KernelOp kernel, const DenseSet<uint32_t> 
   demoteOwnUpdates(module, &containers);
   SmallVector<uint32_t> ordered(containers.begin(), containers.end());
   llvm::sort(ordered);
-  for (uint32_t container : ordered) Promoter(module, container, promotion).run(kernel.getBody().front());
+  int64_t checkCount = 0;
+  for (uint32_t container : ordered) Promoter(module, container, promotion, checkCount).run(kernel.getBody().front());
 }
 
 } // namespace qd::passes

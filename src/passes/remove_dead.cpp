@@ -5,6 +5,7 @@
 // operation of the function uses the parameter, a returned value when some live operation uses what a call gives.
 #include "passes/remove_dead.h"
 
+#include "ir/attributes.h"
 #include "ir/dialect.h"
 #include "passes/activity.h"
 #include "passes/derivatives.h"
@@ -20,7 +21,10 @@ class Marker {
 public:
   explicit Marker(ModuleOp module) : module(module) {
     for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
-    module.walk([&](CallOp call) { calls[lookup(call)].push_back(call); });
+    module.walk([&](Operation *op) {
+      if (auto call = dyn_cast<CallOp>(op)) calls[lookup(call)].push_back(call);
+      if (auto number = op->getAttrOfType<IntegerAttr>(kGuards)) guards[number.getInt()].push_back(op);
+    });
   }
 
   void run() {
@@ -43,7 +47,7 @@ public:
 
 private:
   bool isEffect(Operation *op) {
-    if (isa<ReturnOp, PrintOp, AssertOp>(op)) return true;
+    if (isa<ReturnOp, PrintOp, AssertOp>(op)) return !op->hasAttr(kGuards);
     if (isa<StoreOp, AtomicOp, CompareExchangeOp>(op)) return !isLocal(getPlace(op));
     auto call = dyn_cast<CallOp>(op);
     return call && (hasEffects(lookup(call)) ||
@@ -108,9 +112,20 @@ private:
       for (Value operand : op->getOperands()) use(operand);
     }
     if (auto load = dyn_cast<LoadOp>(op)) markWriters(findOrigin(load.getRef()));
+    if (auto number = op->getAttrOfType<IntegerAttr>(kGuarded)) markGuards(op, guards.lookup(number.getInt()));
     if (auto atomic = dyn_cast<AtomicOp>(op)) markWriters(findOrigin(atomic.getRef()));
     for (Region &region : op->getRegions())
       for (Block &block : region) markExits(op, block);
+  }
+
+  /// Of the copies of a check those that stand in blocks around the load, which were copied with it; all if no assertion does.
+  void markGuards(Operation *load, ArrayRef<Operation *> parts) {
+    DenseSet<Block *> around;
+    for (Operation *op = load; op; op = op->getParentOp()) around.insert(op->getBlock());
+    auto isOwn = [&](Operation *part) { return around.contains(part->getBlock()); };
+    bool isKnown = llvm::any_of(parts, [&](Operation *part) { return isa<AssertOp>(part) && isOwn(part); });
+    for (Operation *part : parts)
+      if (!isKnown || isOwn(part)) mark(part);
   }
 
   bool isUsed(Operation *function, unsigned number) { return !function || used.contains({function, number}); }
@@ -152,14 +167,15 @@ private:
       Value place = places.pop_back_val();
       for (Operation *user : place.getUsers()) {
         if (isa<ComponentOp>(user)) places.push_back(user->getResult(0));
-        if (isa<StoreOp, AtomicOp, CompareExchangeOp, CallOp>(user)) mark(user);
+        if (isa<StoreOp, AtomicOp, CompareExchangeOp, CallOp>(user) && !user->hasAttr(kGuards)) mark(user);
       }
     }
   }
 
   ModuleOp module;
   llvm::StringMap<FuncOp> functions;
-  DenseMap<Operation *, SmallVector<CallOp>> calls; ///< of each function
+  DenseMap<Operation *, SmallVector<CallOp>> calls;   ///< of each function
+  DenseMap<int64_t, SmallVector<Operation *>> guards; ///< parts of checks, live where the load with their number is
   DenseMap<Operation *, bool> effects;
   DenseSet<Operation *> live;
   DenseSet<std::pair<Operation *, unsigned>> used; ///< function and number of a parameter, or ~number of a result

@@ -212,7 +212,9 @@ void Coverage::judge(Access &load) {
     if ((isFixed && accesses.elements.isAnotherElement(one, other)) || (!isAgain && areExclusive(load.op, store.op))) continue;
     bool comesFirst = comesBefore(store.op, load.op);
     load.isBefore &= !isAgain && !comesFirst;
+    load.isAfter |= comesFirst;
     load.isLost |= isAgain || !comesFirst;
+    load.isSurelyLost |= (isAgain || !comesFirst) && load.address == store.address;
   }
 }
 

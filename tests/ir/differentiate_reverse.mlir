@@ -251,3 +251,54 @@ qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivati
     qd.yield
   }
 }
+
+// -----
+
+// Where indices decide whether an iteration overwrites what it has read, the read is noted, and compared with what is written later.
+// CHECK-LABEL: qd.kernel @checked
+// CHECK: qd.load %{{.*}} {qd.guarded = 0 : i64} : !qd.ref<f32>
+// CHECK: qd.store %{{.*}}, %[[NOTE:.*]] {qd.guards = 0 : i64}
+// CHECK: qd.load %[[NOTE]]
+// CHECK: qd.binary eq
+// CHECK: qd.assert %{{.*}} ["element of 'x' is read here and overwritten later {{.*}} {qd.always, qd.guards = 0 : i64}
+// CHECK-NOT: qd.assert
+qd.kernel @checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %order = qd.tensor_argument field "order" at 8 position 1 : !qd.tensor<si32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %place = qd.element %order[%i] : !qd.tensor<si32, [4], [4], 4>, si32 -> !qd.ref<si32>
+    %j = qd.load %place : !qd.ref<si32>
+    %from = qd.element %x[%j] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %w = qd.binary mul %v, %v : f32, f32 -> f32
+    %to = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %w, %to : !qd.ref<f32>
+    qd.yield
+  }
+}
+
+// -----
+
+// Not so if the derivative does without the value.
+// CHECK-LABEL: qd.kernel @not_checked
+// CHECK-NOT: qd.assert
+qd.kernel @not_checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "reverse"} {
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %order = qd.tensor_argument field "order" at 8 position 1 : !qd.tensor<si32, [4], [4], 4>
+  %zero = qd.constant 0 : si32
+  %four = qd.constant 4 : si32
+  qd.for parallel (%zero) to (%four) : (si32) to (si32) {
+  ^bb0(%i: si32):
+    %place = qd.element %order[%i] : !qd.tensor<si32, [4], [4], 4>, si32 -> !qd.ref<si32>
+    %j = qd.load %place : !qd.ref<si32>
+    %from = qd.element %x[%j] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    %v = qd.load %from : !qd.ref<f32>
+    %w = qd.binary add %v, %v : f32, f32 -> f32
+    %to = qd.element %x[%i] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
+    qd.store %w, %to : !qd.ref<f32>
+    qd.yield
+  }
+}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _runtime
-from .._errors import OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
+from .._errors import LostValueError, OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
 from .._matrix import Matrix
 from . import _keep
 
@@ -73,12 +73,14 @@ class Recorded:
         needs_overwritten = vars(self.function).get("_needs_overwritten")
         for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
             try:
-                _runtime.specialise_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
-                vars(self.function)["_needs_overwritten"] = name == "_replayed"
-                return
+                is_checked = _runtime.specialise_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
             except (OverwrittenError, QuadrantsCompilationError):
                 continue
             except Exception:
+                return
+            vars(self.function)["_needs_overwritten"] = name == "_replayed"
+            # What was overwritten is kept: nothing has to be checked.
+            if not is_checked:
                 return
 
     def again(self) -> None:
@@ -92,6 +94,8 @@ class Recorded:
             return
         try:
             self._launch(self.function.grad)
+        except LostValueError:  # some of the gradients are there
+            raise
         except (OverwrittenError, QuadrantsCompilationError) as problem:
             self._replay_instead(journal, problem)
 
