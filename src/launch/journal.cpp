@@ -29,7 +29,8 @@ static constexpr size_t kMostBoxes = 64;
 namespace {
 
 /// Threads take turns with the journals: what a journal does may call Python, where the GIL goes from hand to hand. A thread that waits
-/// does so without the GIL, and may enter again what it has entered.
+/// does so without the GIL, and may enter again what it has entered. `owner` and `depth` are looked at and changed with the GIL held, and
+/// nothing between a look and a change lets go of it: they are no atomics. The modules do not run without a GIL.
 class Turn {
 public:
   Turn() {
