@@ -106,6 +106,23 @@ def gathered(source: F64, order: qd.types.ndarray(dtype=qd.i32), target: F64):
 
 
 @qd.kernel
+def folded(source: F64, order: qd.types.ndarray(dtype=qd.i32), target: F64):
+    for i in range(N):
+        if order[i] == i:  # which only the run time knows
+            a = target[order[i]]
+            target[i] = 0.5 * a * a * source[i]
+
+
+@qd.kernel
+def refolded(source: F64, order: qd.types.ndarray(dtype=qd.i32), target: F64):
+    for i in range(N):
+        if order[i] == i:
+            target[order[i]] = source[i] * target[i]
+            a = target[i]
+            target[order[i]] = 0.5 * a * a + source[i]
+
+
+@qd.kernel
 def paired(pair: Pair):
     for i in range(N):
         pair.b[i] = pair.a[i] * pair.scale + pair.b[i] * pair.b[i]
@@ -256,6 +273,19 @@ class Run:
         gathered(self.buffers[source].real, self.order, self.buffers[target].real)
         self.set(self.buffers[target], self.buffers[source].value[self.torch.tensor(self.order, dtype=self.torch.int64)] * 0.7)
 
+    def fold(self, kernel: Any, source: int, target: int, compute: Callable[[Any, Any], Any]) -> None:
+        """A kernel that overwrites, where `order` says so, what it has read."""
+        first, second = self.buffers[source], self.buffers[target]
+        kernel(first.real, self.order, second.real)
+        is_chosen = self.torch.tensor(self.order == np.arange(N))
+        self.set(second, self.torch.where(is_chosen, compute(first.value, second.value), second.value))
+
+    def do_folded(self, source: int, target: int) -> None:
+        self.fold(folded, source, target, lambda x, y: 0.5 * y * y * x)
+
+    def do_refolded(self, source: int, target: int) -> None:
+        self.fold(refolded, source, target, lambda x, y: 0.5 * (x * y) ** 2 + x)
+
     def do_paired(self) -> None:
         paired(self.pair)
         self.set(self.of("second"), self.of("first").value * self.pair.scale + self.of("second").value ** 2)
@@ -340,6 +370,8 @@ def write_program(seed: int, arch: str) -> list[Step]:
         lambda: ("captured",),
         lambda: ("weighted", *(lambda pair: (pair[0], chosen.choice(arrays[:2]), pair[1]))(distinct(2, with_gradient))),
         lambda: ("gathered", *distinct(2, with_gradient)),
+        lambda: ("folded", *distinct(2, with_gradient)),
+        lambda: ("refolded", *distinct(2, with_gradient)),
         lambda: ("paired",),
         lambda: ("added", chosen.choice(with_gradient)),
     ]
