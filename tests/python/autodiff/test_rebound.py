@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,31 @@ from quadrants import _options
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 
+Kernel = Callable[[], None]
 F64 = qd.types.ndarray(dtype=qd.f64)
 SOURCE = SINK = SCALE = TOTAL = None
 EIGHTH_POWER = 8 * 1.1**7  # the derivative of x^8 at 1.1
+
+
+class Swaps:
+    """x^8 in calls between which two buffers are swapped: `begin` copies x, `step` squares, `end` adds to the loss."""
+
+    def __init__(self, begin: Kernel, step: Kernel, swap: Kernel, end: Kernel) -> None:
+        self.begin, self.step, self.swap, self.end = begin, step, swap, end
+
+    def run(self) -> None:
+        self.begin()
+        for _ in range(3):
+            self.step()
+            self.swap()
+        self.end()
+
+    def check(self, x: Any, loss: Any) -> None:
+        for _ in range(3):  # the last call of the second tape runs together with its gradient
+            with qd.ad.Tape(loss):
+                self.run()
+            np.testing.assert_allclose(x.grad[0], EIGHTH_POWER)
+            self.swap()
 
 
 def test_swapped_members_of_an_object():
@@ -40,16 +63,11 @@ def test_swapped_members_of_an_object():
             for i in self.start:
                 self.loss[None] += self.source[i]
 
+        def swap(self):
+            self.source, self.sink = self.sink, self.source
+
     buffers = Buffers()
-    for _ in range(3):  # the last call of the second tape runs together with its gradient
-        with qd.ad.Tape(buffers.loss):
-            buffers.begin()
-            for _ in range(3):
-                buffers.step()
-                buffers.source, buffers.sink = buffers.sink, buffers.source
-            buffers.end()
-        np.testing.assert_allclose(buffers.start.grad[0], EIGHTH_POWER)
-        buffers.source, buffers.sink = buffers.sink, buffers.source
+    Swaps(buffers.begin, buffers.step, buffers.swap, buffers.end).check(buffers.start, buffers.loss)
 
 
 def test_swapped_members_of_a_dataclass_argument():
@@ -77,13 +95,10 @@ def test_swapped_members_of_a_dataclass_argument():
         for i in range(1):
             loss[None] += buffers.source[i]
 
-    with qd.ad.Tape(loss):
-        begin(x, buffers)
-        for _ in range(3):
-            step(buffers)
-            buffers.source, buffers.sink = buffers.sink, buffers.source
-        end(buffers)
-    np.testing.assert_allclose(x.grad[0], EIGHTH_POWER)
+    def swap() -> None:
+        buffers.source, buffers.sink = buffers.sink, buffers.source
+
+    Swaps(lambda: begin(x, buffers), lambda: step(buffers), swap, lambda: end(buffers)).check(x, loss)
 
 
 def test_swapped_globals():
@@ -105,13 +120,11 @@ def test_swapped_globals():
         for i in SOURCE:
             TOTAL[None] += SOURCE[i]
 
-    with qd.ad.Tape(TOTAL):
-        begin()
-        for _ in range(3):
-            step()
-            SOURCE, SINK = SINK, SOURCE
-        end()
-    np.testing.assert_allclose(x.grad[0], EIGHTH_POWER)
+    def swap() -> None:
+        global SOURCE, SINK
+        SOURCE, SINK = SINK, SOURCE
+
+    Swaps(begin, step, swap, end).check(x, TOTAL)
 
 
 def test_swapped_variables_of_a_closure():
@@ -132,13 +145,16 @@ def test_swapped_variables_of_a_closure():
         for i in source:
             loss[None] += source[i]
 
-    with qd.ad.Tape(loss):
-        begin()
-        for _ in range(3):
-            step()
-            source, sink = sink, source
-        end()
+    def swap() -> None:
+        nonlocal source, sink
+        source, sink = sink, source
+
+    swaps = Swaps(begin, step, swap, end)
+    swaps.check(x, loss)
+    with qd.ad.FwdMode(loss, x, [1.0]), qd.ad.Tape(loss):
+        swaps.run()
     np.testing.assert_allclose(x.grad[0], EIGHTH_POWER)
+    np.testing.assert_allclose(x.grad.dual[0], 56 * 1.1**6)
 
 
 def test_array_that_is_rebound_for_each_call():
@@ -372,39 +388,3 @@ def test_differences_are_taken_of_what_was_called():
         source, sink = sink, source
         end()
     np.testing.assert_allclose(x.grad[0], 4 * 1.1**3)
-
-
-def test_second_derivative():
-    x, source, sink, loss = numbers([1.1]), numbers([0.0]), numbers([0.0]), scalar_loss()
-    for container in (x, source, sink):
-        assert container.has_dual()
-
-    def make() -> Any:
-        return qd.field(qd.f64, shape=1, needs_grad=True, needs_dual=True)
-
-    x, source, sink = make(), make(), make()
-    x.fill(1.1)
-
-    @qd.kernel
-    def begin():
-        for i in source:
-            source[i] = x[i]
-
-    @qd.kernel
-    def step():
-        for i in source:
-            sink[i] = source[i] * source[i]
-
-    @qd.kernel
-    def end():
-        for i in source:
-            loss[None] += source[i]
-
-    with qd.ad.FwdMode(loss, x, [1.0]), qd.ad.Tape(loss):
-        begin()
-        for _ in range(3):
-            step()
-            source, sink = sink, source
-        end()
-    np.testing.assert_allclose(x.grad[0], EIGHTH_POWER)
-    np.testing.assert_allclose(x.grad.dual[0], 56 * 1.1**6)
