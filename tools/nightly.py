@@ -37,7 +37,7 @@ def list_commands(seed: int) -> dict[str, list[str]]:
         "gradients": [python, "-m", "tests.python.autodiff.compare_programs", "--count", "1000", *first],
         "tapes": [python, "-m", "tests.python.autodiff.random_tapes", "--count", "5000", *first],
         "loops": [python, "-m", "tests.python.language.random_loops", "--count", "2000", *first],
-        "allocations": [python, "-m", "tests.python.host.allocation_failures", "--stride", "10"],
+        "allocations": [python, "-m", "tests.python.host.allocation_failures", "--every", "10"],
     }
 
 
