@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,8 @@ class Containers:
         self.count.from_numpy(np.array([1, 2, 3], np.int32))
 
 
-def check_both(make: Callable[[Containers], Any]) -> None:
+def check_both(of: Containers, kernel: Any) -> None:
     """Compares `kernel.grad()` and a tape with differences."""
-    of = Containers()
-    kernel = make(of)
 
     def run() -> None:
         of.reset()
@@ -53,245 +50,223 @@ def check_both(make: Callable[[Containers], Any]) -> None:
 
 
 def test_a_function_that_writes_an_element_and_returns_it():
-    def make(of: Containers) -> Any:
-        x, y, loss = of.x, of.y, of.loss
+    of = Containers()
+    x, y, loss = of.x, of.y, of.loss
 
-        @qd.func
-        def put(f: qd.template(), i: int, value: float):
-            f[i, 1] = value
-            return f[i, 1]
+    @qd.func
+    def put(f: qd.template(), i: int, value: float):
+        f[i, 1] = value
+        return f[i, 1]
 
-        @qd.func
-        def put_twice(f: qd.template(), i: int, value: float):
-            old = put(f, i, value)
-            return put(f, i, old * x[i])
+    @qd.func
+    def put_twice(f: qd.template(), i: int, value: float):
+        old = put(f, i, value)
+        return put(f, i, old * x[i])
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                a = put_twice(y, i, x[i] * x[i])
-                b = put(y, i, a * x[i])
-                loss[None] += b * a
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            a = put_twice(y, i, x[i] * x[i])
+            b = put(y, i, a * x[i])
+            loss[None] += b * a
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_an_element_that_is_passed_by_reference():
-    def make(of: Containers) -> Any:
-        x, y, loss = of.x, of.y, of.loss
+    of = Containers()
+    x, y, loss = of.x, of.y, of.loss
 
-        @qd.func
-        def scale(place: qd.template(), factor: float):
-            place = place * factor
-            return place
+    @qd.func
+    def scale(place: qd.template(), factor: float):
+        place = place * factor
+        return place
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                y[i, 0] = x[i]
-                a = scale(y[i, 0], x[i])
-                loss[None] += a * scale(y[i, 0], a)
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            y[i, 0] = x[i]
+            a = scale(y[i, 0], x[i])
+            loss[None] += a * scale(y[i, 0], a)
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_the_variables_of_loops_are_elements():
-    def make(of: Containers) -> Any:
-        x, y, v, count, loss = of.x, of.y, of.v, of.count, of.loss
+    of = Containers()
+    x, y, v, count, loss = of.x, of.y, of.v, of.count, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                y[i, 0] = x[i]
-                y[i, 1] = 0.5 * x[i]
-                v[i, 2] = qd.Vector([x[i], 0.3])
-                t = 0
-                while t < count[i] * 3:
-                    a = y[i, 0]
-                    y[i, 0] = qd.sin(y[i, 1]) * 1.1 + 0.1
-                    v[i, 2] = v[i, 2] * a
-                    v[i, 2][1] += y[i, 0]
-                    y[i, 1] = a * 0.9 + v[i, 2][0]
-                    t += 1
-                for j in range(count[i] * 40):  # more than states are kept
-                    y[i, 0] = qd.sin(y[i, 0]) * 1.1 + 0.1
-                loss[None] += y[i, 0] * y[i, 1] + v[i, 2].norm_sqr()
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            y[i, 0] = x[i]
+            y[i, 1] = 0.5 * x[i]
+            v[i, 2] = qd.Vector([x[i], 0.3])
+            t = 0
+            while t < count[i] * 3:
+                a = y[i, 0]
+                y[i, 0] = qd.sin(y[i, 1]) * 1.1 + 0.1
+                v[i, 2] = v[i, 2] * a
+                v[i, 2][1] += y[i, 0]
+                y[i, 1] = a * 0.9 + v[i, 2][0]
+                t += 1
+            for j in range(count[i] * 40):  # more than states are kept
+                y[i, 0] = qd.sin(y[i, 0]) * 1.1 + 0.1
+            loss[None] += y[i, 0] * y[i, 1] + v[i, 2].norm_sqr()
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_each_iteration_of_an_inner_loop_has_an_element():
-    def make(of: Containers) -> Any:
-        x, y, count, loss = of.x, of.y, of.count, of.loss
+    of = Containers()
+    x, y, count, loss = of.x, of.y, of.count, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                for j in range(count[i]):
-                    y[i, j] = x[i] * (j + 1)
-                    a = y[i, j]
-                    y[i, j] = a * a * x[i]
-                    loss[None] += y[i, j] * a
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            for j in range(count[i]):
+                y[i, j] = x[i] * (j + 1)
+                a = y[i, j]
+                y[i, j] = a * a * x[i]
+                loss[None] += y[i, j] * a
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_loops_pass_over_a_row_again_and_again(is_dynamic: bool):
-    def make(of: Containers) -> Any:
-        x, y, count, loss = of.x, of.y, of.count, of.loss
+    of = Containers()
+    x, y, count, loss = of.x, of.y, of.count, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                end = count[i] if qd.static(is_dynamic) else 4
-                for j in range(end):
-                    y[i, j] = x[i] * (j + 1)
-                for j in range(end):
-                    a = y[i, j]
-                    y[i, j] = a * a
-                for j in range(end):
-                    loss[None] += y[i, j] * y[i, j]
-                for j in range(end):
-                    y[i, j] = 0.0
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            end = count[i] if qd.static(is_dynamic) else 4
+            for j in range(end):
+                y[i, j] = x[i] * (j + 1)
+            for j in range(end):
+                a = y[i, j]
+                y[i, j] = a * a
+            for j in range(end):
+                loss[None] += y[i, j] * y[i, j]
+            for j in range(end):
+                y[i, j] = 0.0
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_indices_of_the_run_time_choose_among_a_row():
-    def make(of: Containers) -> Any:
-        x, y, count, loss = of.x, of.y, of.count, of.loss
+    of = Containers()
+    x, y, count, loss = of.x, of.y, of.count, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                for j in qd.static(range(4)):
-                    y[i, j] = x[i] * (j + 1)
-                for j in range(10):
-                    a = y[i, j % 4]
-                    y[i, (j + count[i]) % 4] = a * 0.5 * y[i, (j + 1) % 4]
-                for j in range(4):
-                    loss[None] += y[i, j] * y[i, j]
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            for j in qd.static(range(4)):
+                y[i, j] = x[i] * (j + 1)
+            for j in range(10):
+                a = y[i, j % 4]
+                y[i, (j + count[i]) % 4] = a * 0.5 * y[i, (j + 1) % 4]
+            for j in range(4):
+                loss[None] += y[i, j] * y[i, j]
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_two_indices_are_the_same_at_run_time():
-    def make(of: Containers) -> Any:
-        x, y, order, loss = of.x, of.y, of.order, of.loss
+    of = Containers()
+    x, y, order, loss = of.x, of.y, of.order, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                j = i
-                if order[i] < 10:
-                    j = order[i]
-                y[j, 0] = x[i] * x[i]
-                y[order[i], 0] = y[j, 0] * x[i]
-                a = y[j, 0]
-                y[i, 0] = a * a
-                loss[None] += y[j, 0] * a
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            j = i
+            if order[i] < 10:
+                j = order[i]
+            y[j, 0] = x[i] * x[i]
+            y[order[i], 0] = y[j, 0] * x[i]
+            a = y[j, 0]
+            y[i, 0] = a * a
+            loss[None] += y[j, 0] * a
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_elements_decide_branches():
-    def make(of: Containers) -> Any:
-        x, y, count, loss = of.x, of.y, of.count, of.loss
+    of = Containers()
+    x, y, count, loss = of.x, of.y, of.count, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                count[i] = i
-                if count[i] > 1:
-                    y[i, 0] = x[i] * x[i]
-                else:
-                    y[i, 0] = x[i]
-                a = y[i, 0]
-                if a > 1.3:
-                    y[i, 0] = a * a
-                for j in range(5):
-                    if count[i] % 2 == 0 and y[i, 0] < 3.0:
-                        y[i, 0] = y[i, 0] * x[i]
-                    count[i] += 1
-                loss[None] += y[i, 0] * a
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            count[i] = i
+            if count[i] > 1:
+                y[i, 0] = x[i] * x[i]
+            else:
+                y[i, 0] = x[i]
+            a = y[i, 0]
+            if a > 1.3:
+                y[i, 0] = a * a
+            for j in range(5):
+                if count[i] % 2 == 0 and y[i, 0] < 3.0:
+                    y[i, 0] = y[i, 0] * x[i]
+                count[i] += 1
+            loss[None] += y[i, 0] * a
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_matrices_and_members():
-    def make(of: Containers) -> Any:
-        x, m, s, loss = of.x, of.m, of.s, of.loss
+    of = Containers()
+    x, m, s, loss = of.x, of.m, of.s, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                m[i] = qd.Matrix([[x[i], 1.0], [0.5, x[i]]])
-                s[i].a, s[i].b = x[i], 2.0 * x[i]
-                for j in range(3):
-                    m[i] = m[i] @ m[i]
-                    m[i][0, 1] = 0.3 * m[i][1, 1] * s[i].a
-                    s[i].a = s[i].b * s[i].a
-                    s[i].b = qd.sin(s[i].b)
-                loss[None] += m[i].trace() * s[i].a
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            m[i] = qd.Matrix([[x[i], 1.0], [0.5, x[i]]])
+            s[i].a, s[i].b = x[i], 2.0 * x[i]
+            for j in range(3):
+                m[i] = m[i] @ m[i]
+                m[i][0, 1] = 0.3 * m[i][1, 1] * s[i].a
+                s[i].a = s[i].b * s[i].a
+                s[i].b = qd.sin(s[i].b)
+            loss[None] += m[i].trace() * s[i].a
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_statements_outside_of_loops():
-    def make(of: Containers) -> Any:
-        x, y, loss = of.x, of.y, of.loss
+    of = Containers()
+    x, y, loss = of.x, of.y, of.loss
 
-        @qd.kernel
-        def kernel():
-            y[0, 0] = x[0] * x[1]
-            y[0, 0] = y[0, 0] * y[0, 0]
-            for i in range(3):
-                loss[None] += y[0, 0] * x[i]
-            y[1, 0] = x[2]
-            y[1, 0] = y[1, 0] * y[1, 0]
-            y[1, 0] *= x[1]
-            loss[None] += y[1, 0] * y[1, 0]
+    @qd.kernel
+    def kernel():
+        y[0, 0] = x[0] * x[1]
+        y[0, 0] = y[0, 0] * y[0, 0]
+        for i in range(3):
+            loss[None] += y[0, 0] * x[i]
+        y[1, 0] = x[2]
+        y[1, 0] = y[1, 0] * y[1, 0]
+        y[1, 0] *= x[1]
+        loss[None] += y[1, 0] * y[1, 0]
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_products_of_elements_that_one_iteration_updates():
-    def make(of: Containers) -> Any:
-        x, y, loss = of.x, of.y, of.loss
+    of = Containers()
+    x, y, loss = of.x, of.y, of.loss
 
-        @qd.kernel
-        def kernel():
-            for i in range(3):
-                y[i, 0] = x[i]
-                for j in range(3):
-                    y[i, 0] *= qd.cos(x[i])
-                y[i, 0] += x[i]
-                loss[None] += y[i, 0] * y[i, 0]
+    @qd.kernel
+    def kernel():
+        for i in range(3):
+            y[i, 0] = x[i]
+            for j in range(3):
+                y[i, 0] *= qd.cos(x[i])
+            y[i, 0] += x[i]
+            loss[None] += y[i, 0] * y[i, 0]
 
-        return kernel
-
-    check_both(make)
+    check_both(of, kernel)
 
 
 def test_arrays_of_unknown_extents():
