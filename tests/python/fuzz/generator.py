@@ -2,7 +2,7 @@
 
 What is kept out, because the language leaves it open: the sign of zero of `max` and `min`, bits of a NaN, transcendental functions, float
 sums across parallel iterations. In a parallel loop an iteration writes elements of its own index only; what iterations share is changed by
-commutative integer atomics whose results nobody reads.
+commutative integer atomics whose results nobody reads, or is a variable from outside of the loop that they reduce, however that is written.
 """
 
 from __future__ import annotations

@@ -145,13 +145,42 @@ class LoopGenerator(StatementGenerator):
     def parallel_loop(self) -> list[Statement]:
         """A loop at the top of the kernel; decides first what its iterations may do with each container and variable."""
         driver = self.random.choice([container for container in self.containers if container.shape])
-        rank = len(driver.shape)
-        names = [self.fresh("i") for _ in range(rank)]
         for container in self.containers:
             same = (container.shape, container.offset) == (driver.shape, driver.offset)
             integer = container.kind.dtype in INTEGERS  # of structs nothing is shared
             container.use = self.random.choice(("own", "own", "read") if same else ("read", "atomic") if integer else ("read",))
         self.separate_windows(driver)
+        header, variables, own_index = self.parallel_header(driver)
+        total = Variable(self.fresh("t"), Kind(self.random.choice(("i32", "i64", "u32"))))
+        shared = [variable for scope in self.scopes for variable in scope]
+        for variable in shared:
+            variable.shared = True
+        self.own_index = own_index
+        self.loops.append("parallel")
+        outer_functions, self.local_functions = self.local_functions, [[]]  # they may read what is shared
+        body = self.block(self.random.choice((1, 2, 3)), 2, *variables)
+        self.scopes.append(variables)
+        body += self.reduction(total)
+        self.scopes.pop()
+        self.loops.pop()
+        self.local_functions = outer_functions
+        self.own_index = None
+        for variable in shared:
+            variable.shared = False
+        for container in self.containers:
+            container.use = "free"
+        self.scopes[-1].append(total)
+        loop = Statement(header, body)
+        if self.random.random() < 0.1:  # a condition that can be read beforehand
+            loop = Statement(f"if {total.name} {self.random.choice(('==', '>', '<='))} 0:", [loop])
+        return [Statement(f"{total.name} = qd.{total.kind.dtype}(0)"), loop]
+
+    def parallel_header(self, driver: Container) -> tuple[str, list[Variable], str]:
+        """A header with an iteration for each element of a container, its variables, and the index of the element."""
+        rank = len(driver.shape)
+        names = [self.fresh("i") for _ in range(rank)]
+        if rank == 1 and not driver.offset and self.random.random() < 0.2:
+            return self.counter_header(names[0], driver.shape[0])
         starts = driver.offset or (0,) * rank
         ranges = ", ".join(f"({start}, {start + extent})" for start, extent in zip(starts, driver.shape, strict=True))
         sizes = ranges if driver.offset else ", ".join(map(str, driver.shape))
@@ -172,32 +201,22 @@ class LoopGenerator(StatementGenerator):
         if driver.make == "numpy":
             left_out |= {"struct", "grouped", "zip"}
         form = self.random.choice([form for form in forms if form not in left_out])
-        grouped = form.startswith("grouped")
-        kind = Kind("i32", (rank,)) if grouped else Kind("i32")
-        variables = [Variable(name, kind, writable=False) for name in (names[:1] if grouped else names)]
-        total = Variable(self.fresh("t"), Kind(self.random.choice(("i32", "i64", "u32"))))
-        shared = [variable for scope in self.scopes for variable in scope]
-        for variable in shared:
-            variable.shared = True
-        self.own_index = variables[0].name if grouped else ", ".join(names)
-        self.loops.append("parallel")
-        outer_functions, self.local_functions = self.local_functions, [[]]  # they may read what is shared
-        body = self.block(self.random.choice((1, 2, 3)), 2, *variables)
-        self.scopes.append(variables)
-        body += self.reduction(total)
-        self.scopes.pop()
-        self.loops.pop()
-        self.local_functions = outer_functions
-        self.own_index = None
-        for variable in shared:
-            variable.shared = False
-        for container in self.containers:
-            container.use = "free"
-        self.scopes[-1].append(total)
-        loop = Statement(forms[form], body)
-        if self.random.random() < 0.1:  # a condition that can be read beforehand
-            loop = Statement(f"if {total.name} {self.random.choice(('==', '>', '<='))} 0:", [loop])
-        return [Statement(f"{total.name} = qd.{total.kind.dtype}(0)"), loop]
+        if form.startswith("grouped"):
+            return forms[form], [Variable(names[0], Kind("i32", (rank,)), writable=False)], names[0]
+        return forms[form], [Variable(name, Kind("i32"), writable=False) for name in names], ", ".join(names)
+
+    def counter_header(self, name: str, extent: int) -> tuple[str, list[Variable], str]:
+        """A header whose counter goes to an end of its type, up or down, or in steps: the index follows from it."""
+        dtype = self.random.choice(("i32", "i64"))
+        top, many, one, three, zero = (f"qd.{dtype}({n})" for n in (2 ** (31 if dtype == "i32" else 63) - 1, extent, 1, 3, 0))
+        bounds, index = self.random.choice(
+            [
+                (f"{top} - {many}, {top}", f"{top} - {one} - {name}"),
+                (f"-{top} + {many}, -{top}, -1", f"{name} + {top} - {one}"),
+                (f"{zero}, {many} * {three}, {self.small_bound(dtype)} * {zero} + {three}", f"{name} // 3"),
+            ]
+        )
+        return f"for {name} in range({bounds}):", [Variable(name, Kind(dtype), writable=False)], index
 
     def separate_windows(self, driver: Container) -> None:
         """In a parallel loop one memory is accessed by one name, or only read."""
