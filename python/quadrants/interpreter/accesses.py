@@ -52,6 +52,11 @@ class Accesses:
     slice = staticmethod(builtins.slice)
     formatted = staticmethod(meanings.format_field)
 
+    def truth(self, value: Any) -> bool:
+        """What a condition says."""
+        is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
+        return bool(objects.truth_of(self, value) if is_special else value)
+
     def object_operand(self, value: Any) -> Any:
         """An operand of `is` or `in`, which look at compile-time objects."""
         return value.owner if isinstance(value, Tensor) else value

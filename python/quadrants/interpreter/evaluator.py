@@ -59,11 +59,6 @@ class Evaluator(Loops):
             return _PYTHON_UNARY[name](value)
         return value if name == "pos" else values.unary(name, value)
 
-    def truth(self, value: Any) -> bool:
-        """What a condition says."""
-        is_special = objects.has_own_operators(type(value)) and not objects.is_known(self, value)
-        return bool(objects.truth_of(self, value) if is_special else value)
-
     def first_link(self, name: str, left: Any, right: Any) -> Any:
         """The first comparison of a chain."""
         self.links.append(left)
