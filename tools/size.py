@@ -36,10 +36,10 @@ BUDGETS = {
     "src/runtime": 1_700,
     "src/support": 720,
     "src/tools": 220,
-    "python/quadrants": 7_080,  # modules in no folder
+    "python/quadrants": 7_000,  # modules in no folder
     "python/quadrants/ad": 940,
     "python/quadrants/algorithms": 410,
-    "python/quadrants/interpreter": 2_880,
+    "python/quadrants/interpreter": 2_960,
     "python/quadrants/lang": 175,
     "python/quadrants/simt": 640,
     "python/quadrants/types": 75,
