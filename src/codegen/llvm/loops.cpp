@@ -37,9 +37,8 @@ void BodyEmitter::emitFor(ir::ForOp op) {
       mask = before;
       emitNest(op);
     };
-    emitWhen(
-        isLong, "nest.long", [&] { emitVersion(NestVersion::Long); }, [&] { emitVersion(NestVersion::Short); },
-        llvm::MDBuilder(module.ctx).createUnlikelyBranchWeights());
+    // Without weights: where a nest is long is where the time goes.
+    emitWhen(isLong, "nest.long", [&] { emitVersion(NestVersion::Long); }, [&] { emitVersion(NestVersion::Short); });
   } else {
     emitNest(op);
   }
@@ -74,23 +73,30 @@ bool BodyEmitter::hoist(Value value, ir::ForOp nest) {
   return true;
 }
 
-/// Whether some lane has more than `most` rounds before it.
+/// Whether some lane has more than `most` rounds before it, or, where lanes end apart, could wrap around in so many.
 llvm::Value *BodyEmitter::isLongAxis(ir::ForOp op, unsigned axis, double most) {
   Component lower = getScalar(op.getLower()[axis]), upper = getScalar(op.getUpper()[axis]);
   Type type = op.getLower()[axis].getType();
-  std::optional<int64_t> step = op.getStep().empty() ? 1 : ir::findInteger(op.getStep()[axis]);
-  bool isScalar = lower.kind.isUniform() && upper.kind.isUniform();
-  auto asKind = [&](const Component &component) { return isScalar ? component.value : toVector(component); };
-  llvm::Value *begin = asKind(lower), *end = asKind(upper);
-  if (type.isSignedInteger() && *step < 0) std::swap(begin, end);
-  uint64_t length = uint64_t(most * std::abs(double(*step)));
-  llvm::Value *distance = builder.CreateSub(emitBinary(ir::BinaryKind::max, type, type, begin, end), begin); // none where there is no round
+  const int64_t step = op.getStep().empty() ? 1 : *ir::findInteger(op.getStep()[axis]);
+  const bool isScalar = lower.kind.isUniform() && upper.kind.isUniform(), isSigned = type.isSignedInteger(), isDown = isSigned && step < 0;
+  llvm::Value *first = isScalar ? lower.value : toVector(lower), *end = isScalar ? upper.value : toVector(upper);
+  llvm::Value *last = emitBinary(isDown ? ir::BinaryKind::min : ir::BinaryKind::max, type, type, first, end);
+  llvm::Value *distance = isDown ? builder.CreateSub(first, last) : builder.CreateSub(last, first); // none where there is no round
+  const unsigned bits = type.getIntOrFloatBitWidth();
+  const llvm::APInt length(bits, uint64_t(most * std::abs(double(step))));
   llvm::Value *isLong = builder.CreateICmpUGT(distance, llvm::ConstantInt::get(distance->getType(), length));
-  return isScalar ? isLong : isAny(builder.CreateAnd(getMask(), isLong));
+  if (isScalar) return isLong;
+  llvm::APInt bound = isDown     ? llvm::APInt::getSignedMinValue(bits) + length
+                      : isSigned ? llvm::APInt::getSignedMaxValue(bits) - length
+                                 : llvm::APInt::getMaxValue(bits) - length;
+  llvm::Value *isNearEnd =
+      emitBinary(isDown ? ir::BinaryKind::lt : ir::BinaryKind::gt, type, type, last, llvm::ConstantInt::get(last->getType(), bound));
+  return isAny(builder.CreateAnd(getMask(), builder.CreateOr(isLong, isNearEnd)));
 }
 
-/// Small nests of loops are emitted twice where their ends are known before they begin: a short one never looks whether the launch was
-/// given up, and is as fast as if there were no such thing. Null where there is one version.
+/// Small nests of loops are emitted twice where their ends are known before they begin: a short one, away from the ends of its types, never
+/// looks whether the launch was given up, and compares indices with ends, as fast as if there were no such things. Null where there is one
+/// version.
 llvm::Value *BodyEmitter::findLongNest(ir::ForOp op) {
   if (module.traits.hasGrids || isRare || nestVersion == NestVersion::Short || (nestVersion == NestVersion::Long && lanes > 1))
     return nullptr;
@@ -170,8 +176,9 @@ public:
     isUnsigned = type.isUnsignedInteger();
     isDown = constantStep && !isUnsigned && constantStep->isNegative();
     isUnitStep = constantStep && (constantStep->isOne() || (isDown && constantStep->isMinusOne()));
-    countsRounds = !uniformTest && isUnitStep && !kind.isUniform();
-    countsDown = !uniformTest && !isUnitStep;
+    const bool mayWrap = !uniformTest && in.nestVersion != BodyEmitter::NestVersion::Short;
+    countsRounds = mayWrap && isUnitStep && !kind.isUniform();
+    countsDown = mayWrap && !isUnitStep;
   }
 
   void emit() {
