@@ -208,9 +208,14 @@ class Evaluator(Loops):
     def augment_item(self, op: str, base: Any, index: Any, value: Any) -> None:
         """`base[index] op= value`; of a list or dict the item is as a variable."""
         if isinstance(base, (list, dict)):
-            base[index] = self.augment(op, self.item(base, index), value)
+            self._store_item(base, index, self.item(base, index), self.augment(op, self.item(base, index), value))
         else:
             self.augment_place(op, self.element(base, index), value)
+
+    def _store_item(self, base: Any, index: Any, known: Any, value: Any) -> None:
+        """An item of a list or dict; code that runs for its types leaves values, whose type does not change, as they are."""
+        if not (self.dry and is_runtime(known)):
+            base[index] = value
 
     def read_for_update(self, place: Any) -> Any:
         """What a place holds that is about to be added to."""
@@ -223,7 +228,7 @@ class Evaluator(Loops):
         """`base[index] = value`."""
         if isinstance(base, (list, dict)):
             known = self.item(base, index) if isinstance(base, list) or index in base else None
-            base[index] = self.assign(known, value) if is_runtime(known) else value
+            self._store_item(base, index, known, self.assign(known, value) if is_runtime(known) else value)
             return
         if objects.has_own_operators(type(base)):
             objects.call_special(self, base, "__setitem__", index, value)

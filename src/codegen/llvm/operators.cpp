@@ -168,7 +168,14 @@ llvm::Value *BodyEmitter::emitPower(Type type, Type rhsType, llvm::Value *lhs, l
 }
 
 /// -0.0 is below 0.0, which takes two more instructions than either of them; fast_math does without.
-static llvm::Value *emitExtremum(llvm::IRBuilderBase &builder, llvm::Intrinsic::ID intrinsic, llvm::Value *lhs, llvm::Value *rhs) {
+static llvm::Value *emitExtremum(llvm::IRBuilderBase &builder, llvm::Intrinsic::ID intrinsic, llvm::Value *lhs, llvm::Value *rhs,
+                                 bool isGrid) {
+  // LLVM 22 lowers the scalar form for AVX-512 to a NaN where it knows that one operand is none and the other one is. A fence hides that.
+  bool isScalar = lhs->getType()->isFloatingPointTy() && !isGrid && !llvm::isa<llvm::Constant>(lhs) && !llvm::isa<llvm::Constant>(rhs);
+  if (isScalar && !builder.getFastMathFlags().approxFunc()) {
+    lhs = builder.CreateArithmeticFence(lhs, lhs->getType());
+    rhs = builder.CreateArithmeticFence(rhs, rhs->getType());
+  }
   llvm::Value *value = builder.CreateBinaryIntrinsic(intrinsic, lhs, rhs);
   auto *call = llvm::dyn_cast<llvm::CallInst>(value);
   if (call && llvm::isa<llvm::FPMathOperator>(call) && call->hasApproxFunc()) call->setHasNoSignedZeros(true);
@@ -192,8 +199,10 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::pow: return emitPower(type, rhsType, lhs, rhs);
   case ir::BinaryKind::atan2:
   case ir::BinaryKind::ldexp: return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
-  case ir::BinaryKind::min: return emitExtremum(builder, isFloat ? I::minimumnum : isSigned ? I::smin : I::umin, lhs, rhs);
-  case ir::BinaryKind::max: return emitExtremum(builder, isFloat ? I::maximumnum : isSigned ? I::smax : I::umax, lhs, rhs);
+  case ir::BinaryKind::min:
+    return emitExtremum(builder, isFloat ? I::minimumnum : isSigned ? I::smin : I::umin, lhs, rhs, module.traits.hasGrids);
+  case ir::BinaryKind::max:
+    return emitExtremum(builder, isFloat ? I::maximumnum : isSigned ? I::smax : I::umax, lhs, rhs, module.traits.hasGrids);
   case ir::BinaryKind::bit_and: return builder.CreateAnd(lhs, rhs);
   case ir::BinaryKind::bit_or: return builder.CreateOr(lhs, rhs);
   case ir::BinaryKind::bit_xor: return builder.CreateXor(lhs, rhs);

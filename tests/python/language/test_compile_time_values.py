@@ -222,6 +222,13 @@ def test_lists_do_not_change_in_branches_of_the_run_time(change):
         run(body, **N)
 
 
+def test_items_assigned_in_a_branch_that_is_not_taken_stay_as_they_are():
+    branches = "if n > 0:\n    y = l[0]\nelse:\n    l[0] = 1\n    d['a'] += 1\n    y = 3\ny = y"
+    body = f"l = [n, 2]\nd = {{'a': n}}\n{branches}\nreturn l[0] * 10 + d['a'] + y"
+    assert run(body, n=("qd.i32", 7)) == 84
+    assert run(body, n=("qd.i32", -7)) == 10 - 6 + 3
+
+
 @pytest.mark.parametrize(
     "expression, expected",
     [

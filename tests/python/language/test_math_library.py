@@ -123,6 +123,19 @@ def test_cholesky_and_what_it_solves(n):
     np.testing.assert_allclose(x, np.linalg.solve(a, b[:, :, None])[:, :, 0], atol=1e-11)
 
 
+@pytest.mark.parametrize("dtype", [qd.f16, qd.f32, qd.f64])
+def test_extrema_of_a_converted_integer_and_a_nan_are_the_number(dtype):
+    qd.init(arch=_options.get("arch"), fast_math=False, offline_cache=False, log_level="error")
+
+    @qd.kernel
+    def choose(n: qd.i32, x: qd.f32) -> qd.types.vector(4, qd.f32):
+        whole, other, is_one = qd.cast(n, dtype), qd.cast(x, dtype), qd.cast(n == 1, dtype)
+        return qd.Vector([qd.min(whole, other), qd.max(other, whole), qd.min(is_one, other), qd.max(other, is_one)])
+
+    assert list(choose(3, np.nan)) == [3, 3, 0, 0]
+    assert list(choose(1, 0.5)) == [0.5, 1, 0.5, 1]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extrema_order_zeros_and_prefer_numbers(dtype):
     qd.init(arch=_options.get("arch"), fast_math=False, offline_cache=False, log_level="error")

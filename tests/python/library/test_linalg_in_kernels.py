@@ -240,6 +240,8 @@ def test_loops_of_the_library_run_in_order_at_the_top_of_a_kernel(count):
 @pytest.mark.parametrize("dtype, sizes", [(qd.f32, (1e-38, 1e-40, 1e-42)), (qd.f64, (1e-307, 1e-310, 1e-312))], ids=str)
 @pytest.mark.parametrize("n", [2, 3])
 def test_factors_of_subnormal_matrices(count, n, dtype, sizes):
+    if np.array([1e-40], np.float32)[0] * np.float32(1) == 0:
+        pytest.skip("a library of this process has switched subnormal numbers off")
     F = qd.Matrix.field(n, n, dtype, shape=len(sizes))
     U, S, V, R, P, Q, T, L, W, A, G = (qd.Matrix.field(n, n, dtype, shape=len(sizes)) for _ in range(11))
     values = qd.Vector.field(n, dtype, shape=len(sizes))
