@@ -135,6 +135,17 @@ def test_launches_after_the_first_are_graphs_whose_arguments_change(launching: A
     assert count(launching) == (before[0] + 1, before[1] + 9)
 
 
+def test_without_the_option_graph_tasks_are_launched_one_by_one(launching: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QD_GRAPH", "0")
+    qd.init(arch=qd.cuda, enable_fallback=False, offline_cache=False, log_level="error")
+    x = qd.ndarray(qd.f32, (300,))
+    before = count(launching)
+    for _ in range(5):
+        add(x, 1)
+    assert x[299] == 5
+    assert count(launching) == (before[0] + 5, before[1])
+
+
 def test_numpy_arrays_are_copied_in_and_what_is_written_comes_back(launching: Any) -> None:
     array = np.arange(100_000, dtype=np.float32)
     before = launching.bytes_in_use
