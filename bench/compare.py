@@ -4,7 +4,7 @@
 
 `--reference` is a Python interpreter that has the reference package (and, for that column, Numba) installed; by default the environment
 variable QD_REFERENCE_PYTHON. Without it only ours and hand-written C++ run. Every figure is the median over the rounds; rounds alternate
-between the sides, so that a machine whose speed drifts does not favour one.
+between the sides, so that a machine whose speed drifts does not favor one.
 """
 
 import argparse

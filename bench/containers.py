@@ -3,7 +3,7 @@
     python bench/containers.py [--rounds 30] [--one-thread] [--same-memory] [--by-hand]
 
 Prints the best time of each, and in brackets how it compares with the field. The containers take turns, so that a machine whose speed
-drifts favours none; all memory has been written before, since memory that was only ever read costs nothing. torch is left out where it is
+drifts favors none; all memory has been written before, since memory that was only ever read costs nothing. torch is left out where it is
 not installed. With `--one-thread` the figures are processor time of one thread, which says more on a busy machine. With `--same-memory` all
 containers are views of the memory of one field: what differs then is the code, and what differs without is the memory. With `--by-hand`
 a loop in C (made by clang) does the same on the memory of each container, in one thread: how its times differ is what the memory costs.

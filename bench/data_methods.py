@@ -3,7 +3,7 @@
     python bench/data_methods.py --reference /path/to/python [--ours /path/to/python] [--most 26] [--rounds 7] [--only fill,to_numpy]
 
 Prints, for each method, container and size, microseconds of ours and of the others, and the ratio of ours to the fastest other one. The
-processes take turns at every figure, so that a machine whose speed drifts favours none. `--reference` and `--ours` are the interpreters
+processes take turns at every figure, so that a machine whose speed drifts favors none. `--reference` and `--ours` are the interpreters
 that import either package (by default this one); torch's methods are left out where it is not installed. NumPy is timed in our process:
 `fill`, `np.copyto`, `copy`. With `--worst 1.0` only the rows above that ratio are printed.
 """

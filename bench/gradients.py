@@ -3,7 +3,7 @@
     python bench/gradients.py [--scale 1.0] [--rounds 15] [--arch cpu]
 
 Each line has the figure and what it must reach. Loops have 32 steps on 2^20 elements times the scale. Forward and gradient take turns, and
-the best times count, so that a machine whose speed drifts favours neither. `compile` is the time of the first call of a gradient kernel
+the best times count, so that a machine whose speed drifts favors neither. `compile` is the time of the first call of a gradient kernel
 to that of its kernel, without the disk cache, of the pointwise kernel and of the loop.
 """
 

@@ -1,7 +1,7 @@
 """An edge-preserving filter and a contrast curve on a photograph.
 
 A bilateral filter (Tomasi and Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998) takes the noise out and keeps edges;
-histogram equalisation then spreads the luminance over the whole range.
+histogram equalization then spreads the luminance over the whole range.
 
     python examples/image_pipeline.py --out out/image.png
 """
@@ -24,13 +24,13 @@ def bilateral_filter(source: Plane, target: Plane, radius: qd.i32, sigma_range: 
     """target = source, each pixel averaged over a square window with weights that fall with distance and with difference in value."""
     rows, columns = source.shape[0], source.shape[1]
     for i, j in target:
-        centre = source[i, j]
+        center = source[i, j]
         total, weights = 0.0, 0.0
         for di in range(-radius, radius + 1):
             for dj in range(-radius, radius + 1):
                 value = source[qd.max(0, qd.min(rows - 1, i + di)), qd.max(0, qd.min(columns - 1, j + dj))]
                 distance = qd.cast(di * di + dj * dj, qd.f32) / (sigma_space * sigma_space)
-                difference = (value - centre) / sigma_range
+                difference = (value - center) / sigma_range
                 weight = qd.exp(-0.5 * (distance + difference * difference))
                 total += weight * value
                 weights += weight
@@ -65,7 +65,7 @@ def denoise(image: np.ndarray, radius: int, sigma_range: float, sigma_space: flo
 
 
 def equalize(image: np.ndarray, levels: int = 256) -> np.ndarray:
-    """Histogram equalisation of a float32 image (rows, columns) in [0, 1]."""
+    """Histogram equalization of a float32 image (rows, columns) in [0, 1]."""
     histogram = np.zeros(levels, np.int32)
     count_levels(image, histogram)
     curve = (np.cumsum(histogram) / image.size).astype(np.float32)

@@ -25,7 +25,7 @@ COLORS = np.array([[66, 135, 245], [237, 108, 89]], np.uint8)
 
 
 def find_silhouette(photo: np.ndarray, level: int = 60) -> np.ndarray:
-    """The largest dark region of a grey photograph, as a mask of the same shape."""
+    """The largest dark region of a gray photograph, as a mask of the same shape."""
     from skimage.measure import label, regionprops
 
     regions = label(photo < level)

@@ -103,7 +103,7 @@ class OrbitFit:
             self.load(*guess)
             loss, *gradients = self.evaluate()
             losses.append(loss)
-            slow = 0.5 * (1 + math.cos(math.pi * k / iterations))  # smaller steps towards the end
+            slow = 0.5 * (1 + math.cos(math.pi * k / iterations))  # smaller steps toward the end
             for part, gradient in enumerate(gradients):
                 mean[part] = 0.9 * mean[part] + 0.1 * gradient
                 square[part] = 0.99 * square[part] + 0.01 * gradient**2

@@ -22,9 +22,9 @@ vec3 = qd.types.vector(3, qd.f32)
 
 @qd.dataclass
 class Sphere:
-    """A ball: centre and radius, what it is made of, and the share of light that it returns (a light: the radiance that it emits)."""
+    """A ball: center and radius, what it is made of, and the share of light that it returns (a light: the radiance that it emits)."""
 
-    centre: vec3
+    center: vec3
     radius: qd.f32
     kind: qd.i32
     color: vec3
@@ -46,7 +46,7 @@ class Room:
 
     Args:
         width, height: size of the picture in pixels.
-        spheres: (centre, radius, kind, color) of each ball; the last one is the light.
+        spheres: (center, radius, kind, color) of each ball; the last one is the light.
         walls: whether the box is there.
     """
 
@@ -54,8 +54,8 @@ class Room:
         self.width, self.height, self.walls = width, height, walls
         self.n_spheres = len(spheres)
         self.spheres = Sphere.field(shape=self.n_spheres)
-        for k, (centre, radius, kind, color) in enumerate(spheres):
-            self.spheres[k] = Sphere(centre=centre, radius=radius, kind=kind, color=color)
+        for k, (center, radius, kind, color) in enumerate(spheres):
+            self.spheres[k] = Sphere(center=center, radius=radius, kind=kind, color=color)
         self.film = qd.Vector.field(3, qd.f32, (width, height))
 
     @qd.func
@@ -85,7 +85,7 @@ class Room:
                                     hit.color = vec3(0.25, 0.35, 0.75)
         for k in range(self.n_spheres):
             ball = self.spheres[k]
-            to_origin = origin - ball.centre
+            to_origin = origin - ball.center
             half = to_origin.dot(direction)
             rest = half * half - to_origin.norm_sqr() + ball.radius * ball.radius
             if rest > 0.0:
@@ -115,7 +115,7 @@ class Room:
     def direct_light(self, place, normal):
         """Irradiance at a point from the ball of light, from one random direction in the cone that it fills."""
         light = self.spheres[self.n_spheres - 1]
-        to_light = light.centre - place
+        to_light = light.center - place
         squared = to_light.norm_sqr()
         widest = qd.sqrt(qd.max(0.0, 1.0 - light.radius * light.radius / squared))
         cosine = 1.0 - qd.random() * (1.0 - widest)

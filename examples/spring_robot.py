@@ -98,7 +98,7 @@ class SpringRobot:
         return self.loss[None], self.weight.grad.to_numpy()
 
     def learn(self, iterations: int, rate: float = 0.2) -> list[float]:
-        """Goes down along the normalised gradient; gives the losses on the way."""
+        """Goes down along the normalized gradient; gives the losses on the way."""
         weights = 0.05 * np.random.default_rng(0).standard_normal(self.weight.shape)
         losses = []
         for _ in range(iterations):

@@ -106,7 +106,7 @@ passes::PipelineOptions makePipelineOptions(const support::Options &options) {
   result.checkBounds = result.debug || options.getBool(Option::check_out_of_bound);
   result.checkNans = options.getBool(Option::check_nan);
   result.checkRaces = options.getBool(Option::check_races);
-  result.privatise = options.getBool(Option::make_thread_local);
+  result.privatize = options.getBool(Option::make_thread_local);
   // A failed check names the iteration that fails first.
   result.widen = options.getInt(Option::opt_level) > 0 && !result.debug && !result.checkBounds && !result.checkNans && !result.checkRaces;
   result.verify = options.getBool(Option::verify);

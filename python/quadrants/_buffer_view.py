@@ -51,7 +51,7 @@ class BufferView(Extents, Ndarray):
     offset: int
     """Number of its first element in `arr`, whose elements are numbered row by row."""
     strides: tuple[int, ...]
-    """How far apart the numbers of neighbours are, for each axis."""
+    """How far apart the numbers of neighbors are, for each axis."""
     _parent: Any
     _key: Any
     __slots__ = ("_key", "_parent", "arr", "offset", "strides")

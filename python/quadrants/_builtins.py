@@ -206,7 +206,7 @@ _TABLE: list[tuple[str, str, Callable[..., Any] | None, str]] = [
     ("stream_parallel", "", _stream_parallel, _stream_parallel.__doc__ or ""),
     ("assume_in_range", "val base low high", lambda val, base, low, high: val, "The value, promised to lie in [base + low, base + high)."),
     ("loop_unique", "val covers?", lambda val, covers=None: val, "The value, promised to differ between iterations."),
-    ("block_local", "*args", _nothing, "Hint that tensors are read by neighbouring iterations."),
+    ("block_local", "*args", _nothing, "Hint that tensors are read by neighboring iterations."),
     ("cache_read_only", "*args", _nothing, "Hint that tensors are only read."),
     ("no_activate", "*args", _nothing, "Hint that all accessed cells are active."),
     ("is_differentiated", "", lambda: False, "True in the kernels that compute derivatives, known while compiling."),

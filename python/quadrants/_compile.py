@@ -40,7 +40,7 @@ def _load_compiler() -> ModuleType:
 
 
 def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[tuple[str, float]]]:
-    """The serialised artifact of a kernel for these arguments, and the stages that made it with their seconds.
+    """The serialized artifact of a kernel for these arguments, and the stages that made it with their seconds.
 
     Loads the compiler: processes that find all they need on disk never do.
     """

@@ -163,7 +163,7 @@ def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any
     if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
         if not copy:  # torch ends the process when it is given such a capsule
             raise StrideError(
-                f"Zero-copy not available: the {container._noun} runs backwards, and DLPack's consumers take no negative strides; "
+                f"Zero-copy not available: the {container._noun} runs backward, and DLPack's consumers take no negative strides; "
                 "np.asarray(x) is a view, to_torch() a copy"
             )
         return export_capsule(deepcopy(container), stream, max_version, dl_device, copy)

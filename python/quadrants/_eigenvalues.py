@@ -214,7 +214,7 @@ def _solve_triangular(R: qd.template(), I: qd.template(), j, smallest):  # noqa:
 
 
 @qd.pyfunc
-def _normalise(V: qd.template(), j):
+def _normalize(V: qd.template(), j):
     """Length one, the largest component real and positive."""
     n = qd.static(V.m)
     largest = qd.Vector([0.0, 0.0], qd.static(V.dtype))
@@ -234,7 +234,7 @@ def _normalise(V: qd.template(), j):
 
 @qd.pyfunc
 def _sort(values: qd.template(), V: qd.template(), tolerance):
-    """Descending real parts, then imaginary parts, by exchanges of neighbours."""
+    """Descending real parts, then imaginary parts, by exchanges of neighbors."""
     n = qd.static(V.m)
     qd.loop_config(serialize=True)
     for last in range(n - 1):
@@ -250,7 +250,7 @@ def _sort(values: qd.template(), V: qd.template(), tolerance):
 @qd.pyfunc
 def _eig_of_general(A):
     n, T = qd.static(A.n), qd.static(A.dtype)
-    R, scale = _basics.normalise(A)
+    R, scale = _basics.normalize(A)
     X = _basics.identity(n, T)
     I, Y = R * 0.0, R * 0.0  # noqa: E741
     _make_hessenberg(R, X)
@@ -265,7 +265,7 @@ def _eig_of_general(A):
             for k in range(j + 1):
                 total += _product(_at(X, Y, i, k), qd.Vector([y[k, 0], y[k, 1]]))
             V[2 * i, j], V[2 * i + 1, j] = total[0], total[1]
-        _normalise(V, j)
+        _normalize(V, j)
         values[j, 0] = R[j, j]
         values[j, 1] = qd.select(qd.abs(I[j, j]) <= tolerance, 0.0, I[j, j])
     _sort(values, V, tolerance)

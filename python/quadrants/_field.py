@@ -24,7 +24,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
     """A dense container of scalars, vectors or matrices. Make one with `qd.field`, `qd.Vector.field` or `qd.Matrix.field`."""
 
     _noun = "field"
-    _may_run_backwards = False
+    _may_run_backward = False
     vars: tuple[ScalarField, ...]
 
     def _companion(self, which: str) -> Any:
@@ -45,7 +45,7 @@ class Field(ContainerMethods, _runtime.FieldBase):
         return [HostAccess(component) for component in self.vars]
 
     def _unplaced_shape(self) -> tuple[int, ...]:
-        """What `shape` is before the tree is finalised: asking does not end the building of the tree."""
+        """What `shape` is before the tree is finalized: asking does not end the building of the tree."""
         if self._leaf is None:
             _snode.require_memory(self)
         return self._leaf.shape  # type: ignore[union-attr]

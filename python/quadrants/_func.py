@@ -178,7 +178,7 @@ def as_func(function: FunctionType) -> Func | None:
         return Func(plain)
 
 
-def specialise(general: Func, name: str, doc: str, **fixed: Any) -> Any:
+def specialize(general: Func, name: str, doc: str, **fixed: Any) -> Any:
     """The func `general` under a name of its own, with values for some of its parameters, which callers do not give any more."""
     plain: Any = general.function
     # A function of its own: what is fixed tells caches apart what has the same code.

@@ -53,7 +53,7 @@ def copy_array(destination: np.ndarray, source: np.ndarray) -> None:
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised array; large ones lie on huge pages, because faulting in small pages costs more than the copy."""
+    """An uninitialized array; large ones lie on huge pages, because faulting in small pages costs more than the copy."""
     count = math.prod(shape)
     if count * dtype.itemsize < HUGE:
         return np.empty(shape, dtype)
@@ -158,7 +158,7 @@ class InteropMethods:
 
     _noun = "container"
     _squeezes_columns = False  # matrices of one column leave as vectors
-    _may_run_backwards = True  # strides below zero, which torch has not
+    _may_run_backward = True  # strides below zero, which torch has not
     shape: tuple[int, ...]
     _live_shape: tuple[int, ...]  # the shape, or an exception after a reset
     element_shape: tuple[int, ...]
@@ -244,7 +244,7 @@ class InteropMethods:
         torch = sys.modules.get("torch") or _dtypes.import_torch()
         if device is None and (copy is False or copy is None) and dtype is None and out is None and self._has_view:  # the short way
             view = self._shaped_view(keep_dims, is_kept=True)
-            if not self._may_run_backwards or min(view.strides, default=0) >= 0:
+            if not self._may_run_backward or min(view.strides, default=0) >= 0:
                 return torch.from_numpy(view) if self.dtype is not bf16 else _as_tensor(torch, view)
         if self._device is not None and out is None:
             return self._torch_on_device(torch, device, copy, keep_dims, dtype)

@@ -81,7 +81,7 @@ def lower(A, was_lifted):
 
 
 @qd.pyfunc
-def normalise(A):
+def normalize(A):
     """(A divided by its largest magnitude, that magnitude): squares stay in range. A zero matrix is divided by 1.
 
     The magnitude is a constant to derivatives: what is computed from the first and multiplied by the second does not depend on it.

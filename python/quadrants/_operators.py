@@ -49,7 +49,7 @@ def _is_real(x: Any) -> bool:
 
 
 def _power(x: Any, y: Any) -> Any:
-    """Integers: exact with wrap; a negative exponent gives the reciprocal truncated towards zero."""
+    """Integers: exact with wrap; a negative exponent gives the reciprocal truncated toward zero."""
     if "f" in (x.dtype.kind, y.dtype.kind):
         with np.errstate(all="ignore"):
             return np.where((y == 0.5) & (np.isinf(x) | (x == 0)), np.abs(x), np.power(x, y))[()]  # NumPy takes a square root

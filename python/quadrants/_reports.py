@@ -204,7 +204,7 @@ def record(
     if _runtime.is_logged("debug"):
         _log(version)
     _records.append(version)
-    if kernel.specialisation_count == _MANY:
+    if kernel.specialization_count == _MANY:
         _warn_about_many(version)
     return version
 

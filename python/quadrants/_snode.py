@@ -1,7 +1,7 @@
 """Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and from them where the elements of fields lie in memory.
 
 A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of the nodes below, packed like
-the members of a C struct. A tree takes fields until it is finalised: `qd.root` at the first launch or access from Python, a
+the members of a C struct. A tree takes fields until it is finalized: `qd.root` at the first launch or access from Python, a
 `FieldsBuilder` when its user says so. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
 """
 
@@ -305,7 +305,7 @@ class SNode(NodeMethods):
 
 
 class SNodeTree:
-    """A finalised tree: its memory can be given back before its fields are gone."""
+    """A finalized tree: its memory can be given back before its fields are gone."""
 
     _numbers = itertools.count()
 
@@ -486,7 +486,7 @@ class _Root(NodeMethods):
 root = _Root()
 _declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed so far
 _open_builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
-_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalised trees
+_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalized trees
 
 
 def declare(field: Any) -> None:
@@ -532,7 +532,7 @@ class PyQuadrants:
         self.prog.synchronize()
 
     def materialize(self) -> None:
-        """Finalise what was added to `qd.root`, before a first launch or access; raises while a builder is not finalised."""
+        """Finalize what was added to `qd.root`, before a first launch or access; raises while a builder is not finalized."""
         if root._pending is not None:
             root._finalize()
         if _open_builders:
@@ -564,7 +564,7 @@ def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
 
 
 def check_all_placed() -> None:
-    """Finalises trees, and raises while a declared field has no place: what launches ask for."""
+    """Finalizes trees, and raises while a declared field has no place: what launches ask for."""
     program.materialize()
     if _declared:
         places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
@@ -574,7 +574,7 @@ def check_all_placed() -> None:
 
 
 def require_memory(container: Any) -> None:
-    """Called for a container without memory: finalises its tree, or raises why there is none."""
+    """Called for a container without memory: finalizes its tree, or raises why there is none."""
     if container._state == "unplaced":
         program.materialize()
         if container._state == "unplaced":

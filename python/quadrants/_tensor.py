@@ -64,7 +64,7 @@ class Tensor(Companions, Extents, Copies, _runtime.TensorBase):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Distance of neighbours along each axis, counted in scalars."""
+        """Distance of neighbors along each axis, counted in scalars."""
         return tuple(step // self.dtype.size for step in self._impl._qd_layout[4])
 
     def _companion(self, which: str) -> Tensor | None:

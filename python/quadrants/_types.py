@@ -141,7 +141,7 @@ def make_element(shape: tuple[int | None, ...], dtype: Any) -> Any:
 
 
 class Template:
-    """Annotation of a compile-time argument: anything; the kernel is specialised to it. Arguments are accepted and ignored."""
+    """Annotation of a compile-time argument: anything; the kernel is specialized to it. Arguments are accepted and ignored."""
 
     def __init__(self, element_type: Any = object, ndim: int | None = None):
         self.element_type, self.ndim = element_type, ndim

@@ -13,10 +13,10 @@ import quadrants as qd
 from . import _linalg_basics as _basics
 from ._builtins import TABLE
 from ._eigenvalues import eig as eig
-from ._factorisations import cholesky as cholesky
-from ._factorisations import lu as lu
-from ._factorisations import qr as qr
-from ._factorisations import solve_spd as solve_spd
+from ._factorizations import cholesky as cholesky
+from ._factorizations import lu as lu
+from ._factorizations import qr as qr
+from ._factorizations import solve_spd as solve_spd
 from ._namespaces import list_public as _list_public
 
 _is_differentiated = TABLE["is_differentiated"]
@@ -140,7 +140,7 @@ def _for_pairs(step: qd.template(), M: qd.template(), N: qd.template()):
 @qd.pyfunc
 def _svd_of(A):
     n = qd.static(A.n)
-    B, k = _basics.normalise(A)
+    B, k = _basics.normalize(A)
     U, V = _basics.identity(n, qd.static(A.dtype)), _basics.identity(n, qd.static(A.dtype))
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(A.dtype, n) if A.n > 2 else 1)):
@@ -255,13 +255,13 @@ def _symmetric(A):
 def _sym_eig_of(A):
     T = qd.static(A.dtype)
     n = qd.static(A.n)
-    M, scale = _basics.normalise(A)
+    M, scale = _basics.normalize(A)
     Q = _basics.identity(n, T)
     qd.loop_config(serialize=True)
     for _ in range(qd.static(_sweeps(T, n))):
         _for_pairs(_rotate, M, Q)
     values = qd.Vector([M[i, i] for i in qd.static(range(n))])
-    for i in qd.static(range(n)):  # compare-exchange of neighbours: n passes sort
+    for i in qd.static(range(n)):  # compare-exchange of neighbors: n passes sort
         for j in qd.static(range(i % 2, n - 1, 2)):
             swap = values[j] > values[j + 1]
             x, y = values[j], values[j + 1]

@@ -38,10 +38,10 @@ void linkDeviceLibrary(llvm::Module &module) {
     auto library = take(llvm::getLazyBitcodeModule(llvm::MemoryBufferRef({bitcode.data(), bitcode.size()}, "devlib"), module.getContext()));
     library->setTargetTriple(module.getTargetTriple());
     library->setDataLayout(module.getDataLayout());
-    auto internalise = [](llvm::Module &linked, const llvm::StringSet<> &names) {
+    auto internalize = [](llvm::Module &linked, const llvm::StringSet<> &names) {
       llvm::internalizeModule(linked, [&](const llvm::GlobalValue &value) { return !value.hasName() || !names.count(value.getName()); });
     };
-    if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded, internalise))
+    if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::LinkOnlyNeeded, internalize))
       throw std::runtime_error("the device library cannot be linked");
   }
   callRoutinesUsedOften(module);

@@ -10,7 +10,7 @@ namespace qd::backends {
 /// "1_frontend.mlir" → "frontend"
 static llvm::StringRef getStageName(llvm::StringRef file) { return llvm::sys::path::stem(file).ltrim("0123456789_"); }
 
-/// A folder of its own for each specialisation of a kernel.
+/// A folder of its own for each specialization of a kernel.
 static std::string makeFolder(llvm::StringRef parent, llvm::StringRef kernel) {
   for (unsigned count = 0;; ++count) {
     llvm::SmallString<128> path(parent);

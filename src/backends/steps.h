@@ -36,7 +36,7 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
 void linkDeviceLibrary(llvm::Module &module);
 
 /// Makes IR that is worth selecting instructions for.
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 
 using Object = llvm::SmallVector<char, 0>;
 

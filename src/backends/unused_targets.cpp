@@ -3,7 +3,7 @@
 // lld registers every target that the distribution's LLVM was built with, though linking machine code needs none of them. Empty functions
 // in their place keep 20 code generators out of `_compiler`. A target that we start to generate code for leaves this list.
 //
-// Objects with bitcode, which lld would optimise, never reach it: without its optimiser `_compiler` is a fifth smaller, and loads faster.
+// Objects with bitcode, which lld would optimize, never reach it: without its optimizer `_compiler` is a fifth smaller, and loads faster.
 #include "llvm/LTO/LTO.h"
 
 namespace lld::elf {

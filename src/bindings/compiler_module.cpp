@@ -108,7 +108,7 @@ NB_MODULE(_compiler, m) {
   m.doc() = "The compiler of Quadrants: Python source to machine code.";
   m.def("compile", qd::bindings::compile, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "target"_a,
         "cache_scope"_a = "", "mode"_a = 0,
-        "A serialised artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
+        "A serialized artifact, and the stages as (name, seconds). Raises what the user did wrong. With a `cache_scope`, code that the "
         "launcher cannot key is looked for on disk by what the frontend makes of it.");
   m.def("frontend_ir", qd::bindings::buildIr, "source"_a, "parameters"_a, "arguments"_a, "results"_a.none(), "options"_a, "mode"_a = 0,
         "The frontend's IR as text.");

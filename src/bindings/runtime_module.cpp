@@ -10,7 +10,7 @@
 #include "launch/kernel.h"
 #include "launch/python.h"
 #include "launch/saved_memory.h"
-#include "launch/specialise.h"
+#include "launch/specialize.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
@@ -269,9 +269,9 @@ NB_MODULE(_runtime, m) {
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
       "Launch a kernel of the function whose call left the binding, on what that call was called with.");
   m.def(
-      "specialise_bound",
+      "specialize_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {
-        return launch::specialiseBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
+        return launch::specializeBound(kernel.ptr(), binding.ptr(), arguments.ptr(), keywords.ptr());
       },
       "kernel"_a, "binding"_a, "arguments"_a, "keywords"_a.none(),
       "Make the version of a kernel that `launch_bound` would launch, if there is none; whether it checks, when it runs, that what it "

@@ -158,7 +158,7 @@ private:
   void visitSection(nb::handle node, nb::handle call);
   /// A statement among sections that may run at the same time is one of them, or a static loop or branch around some.
   void requireSection(nb::handle statement);
-  /// The body of a `with` statement; its tasks need not wait for those of its neighbours.
+  /// The body of a `with` statement; its tasks need not wait for those of its neighbors.
   void visitBranch(nb::handle node);
   struct Branch {
     std::vector<std::pair<PyObject *, Binding>> bindings; ///< what the branch declared
@@ -395,8 +395,8 @@ private:
   Value subscriptView(const Value &view, const std::vector<Value> &indices);
   Value viewAttribute(const Value &view, nb::handle name);
   bool isHostView(const Value &tensor);
-  void requireNoHostView(const Value &tensor); ///< a view in the place of the array is another specialisation
-  /// Number of the first element, and distances of neighbours, of a view or container in the array that it is a part of.
+  void requireNoHostView(const Value &tensor); ///< a view in the place of the array is another specialization
+  /// Number of the first element, and distances of neighbors, of a view or container in the array that it is a part of.
   Value viewOffset(const Value &container);
   Value viewStrides(const Value &container);
   Value makeView(Arguments &arguments);
@@ -408,7 +408,7 @@ private:
                                llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues);
   mlir::Operation *checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent);
   void checkViewIndices(const Value &view, const std::vector<Value> &indices, const std::vector<Value> &counts);
-  void addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value);
+  void addLabeled(Pieces &pieces, llvm::StringRef label, const Value &value);
   void addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values);
 
   //--- attributes.cpp ---

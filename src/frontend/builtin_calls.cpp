@@ -380,7 +380,7 @@ Value FunctionBuilder::mapItemsOf(const std::vector<Value> &given, bool isFilter
 Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
   Value reverse = bind("sorted", arguments, "items reverse?")[1];
   std::vector<Value> items = listItems(makeComputed(emit(list)), "sort"); // of one type
-  // Exchanges of neighbours: as many rounds as there are items.
+  // Exchanges of neighbors: as many rounds as there are items.
   for (size_t round = 0; round < items.size(); ++round)
     for (size_t index = round % 2; index + 1 < items.size(); index += 2) {
       Value low = binary(BinaryKind::min, items[index], items[index + 1], "sorted");

@@ -277,7 +277,7 @@ void FunctionBuilder::visitAssert(nb::handle at) {
   bool isFirst = true;
   for (const auto &[name, value] : scopes.listLoopVariables()) {
     if (!canEmit(value)) continue;
-    addLabelled(pieces, (isFirst ? " (" : ", ") + toText(name).str() + " = ", value);
+    addLabeled(pieces, (isFirst ? " (" : ", ") + toText(name).str() + " = ", value);
     isFirst = false;
   }
   pieces.text(builder, isFirst ? "" : ")");

@@ -96,7 +96,7 @@ Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
   return result;
 }
 
-void FunctionBuilder::addLabelled(Pieces &pieces, llvm::StringRef label, const Value &value) {
+void FunctionBuilder::addLabeled(Pieces &pieces, llvm::StringRef label, const Value &value) {
   pieces.text(builder, label);
   addPieces(pieces, value, "");
 }
@@ -104,7 +104,7 @@ void FunctionBuilder::addLabelled(Pieces &pieces, llvm::StringRef label, const V
 void FunctionBuilder::addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values) {
   pieces.text(builder, label);
   if (values.size() != 1) pieces.text(builder, "(");
-  for (size_t position = 0; position < values.size(); ++position) addLabelled(pieces, position == 0 ? "" : ", ", values[position]);
+  for (size_t position = 0; position < values.size(); ++position) addLabeled(pieces, position == 0 ? "" : ", ", values[position]);
   if (values.size() != 1) pieces.text(builder, ")");
 }
 
@@ -132,9 +132,9 @@ Operation *FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const V
   std::vector<std::pair<Value, Value>> limits;
   for (const Value &bound : bounds) limits.emplace_back(bound, parent);
   return checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Pieces &text) {
-    addLabelled(text, ", subview offset=", start);
-    addLabelled(text, ", subview size=", size);
-    addLabelled(text, ", parent size=", parent);
+    addLabeled(text, ", subview offset=", start);
+    addLabeled(text, ", subview size=", size);
+    addLabeled(text, ", parent size=", parent);
   });
 }
 
@@ -144,7 +144,7 @@ void FunctionBuilder::checkViewIndices(const Value &view, const std::vector<Valu
   for (size_t axis = 0; axis < indices.size(); ++axis) limits.emplace_back(indices[axis], counts[axis]);
   checkWithin(limits, BinaryKind::lt, artifact::Site::Kind::View, "BufferView Out Of Range: ", [&](Pieces &text) {
     addList(text, ", got index ", indices);
-    addLabelled(text, " (offset=", viewOffset(view));
+    addLabeled(text, " (offset=", viewOffset(view));
     addList(text, counts.size() == 1 ? ", size=" : ", shape=", counts);
     text.text(builder, ")");
   });
@@ -294,9 +294,9 @@ Value FunctionBuilder::makeView(Arguments &arguments) {
   Value start = viewBound(load(given[1])), size = viewBound(load(given[2])), length = getCount(ranges[0]);
   checkWithin({{start, length}, {size, length}, {add(start, size), length}}, BinaryKind::le, artifact::Site::Kind::Bounds,
               "BufferView construction out of range: ", [&](Pieces &text) {
-                addLabelled(text, "offset=", start);
-                addLabelled(text, ", size=", size);
-                addLabelled(text, ", ndarray length=", length);
+                addLabeled(text, "offset=", start);
+                addLabeled(text, ", size=", size);
+                addLabeled(text, ", ndarray length=", length);
               });
   whole.aggregate->items[1] = makeAggregate(Kind::Range, {add(getStart(ranges[0]), start), size, makeObject(nb::int_(1))});
   return whole;

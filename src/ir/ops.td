@@ -305,7 +305,7 @@ def AccumulatorOp : StandInOp<"accumulator", AnyPlace>;
 // time between private copies and atomics, by the container's size and the number of iterations.
 def PrivateCopyOp : StandInOp<"private_copy", AnyContainer>;
 
-//--- Threads of a block: iterations of one parallel loop, `block_dim` neighbours at a time ---
+//--- Threads of a block: iterations of one parallel loop, `block_dim` neighbors at a time ---
 
 // A container that the threads of a block share; `number` tells it from others. It holds anything when the block begins.
 def SharedOp : PureOp<"shared"> {

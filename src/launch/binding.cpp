@@ -1,7 +1,7 @@
 #include "launch/binding.h"
 
 #include "launch/kernel.h"
-#include "launch/specialise.h"
+#include "launch/specialize.h"
 #include "launch/state.h"
 #include "support/error.h"
 
@@ -52,7 +52,7 @@ static PyObject *hasGradient(PyObject *self, void *) {
 
 void addBindingType(PyObject *module) {
   static PyGetSetDef properties[] = {
-      {"has_gradient", hasGradient, nullptr, "Whether `specialise_bound` was called for the version of the kernel that ran.", nullptr}, {}};
+      {"has_gradient", hasGradient, nullptr, "Whether `specialize_bound` was called for the version of the kernel that ran.", nullptr}, {}};
   PyType_Slot slots[] = {slot(Py_tp_dealloc, deleteBinding),
                          slot(Py_tp_traverse, traverseBinding),
                          slot(Py_tp_clear, clearBinding),
@@ -86,40 +86,40 @@ Ref launchBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, 
   const Binding &binding = requireCurrent(bindingObject);
   synchronizeEpoch(kernel);
   PyObject *result;
-  if (kernel.specialisations->launchBound(kernel, binding, result)) return Ref::adopt(result);
+  if (kernel.specializations->launchBound(kernel, binding, result)) return Ref::adopt(result);
   // A version for how things are now may do.
   Ref prepared;
   prepareBound(kernel, arguments, keywords, prepared);
   synchronizeEpoch(kernel);
-  if (kernel.specialisations->launchBound(kernel, binding, result)) return Ref::adopt(result);
-  std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
+  if (kernel.specializations->launchBound(kernel, binding, result)) return Ref::adopt(result);
+  std::shared_ptr<Specialization> made = specialize(kernel, prepared.get());
   synchronizeEpoch(kernel);
-  kernel.specialisations->add(made);
-  if (kernel.specialisations->launchBound(kernel, binding, result)) return Ref::adopt(result);
+  kernel.specializations->add(made);
+  if (kernel.specializations->launchBound(kernel, binding, result)) return Ref::adopt(result);
   throw support::Error(support::ErrorKind::Runtime,
                        "the gradient of kernel " + binding.version->artifact.kernel +
                            " is that of another version than the one that was recorded: '" + made->getMisfit() +
                            "' has changed since. Compute gradients before it changes, or pass it as an argument");
 }
 
-static bool checksReads(const Specialisation &version) {
+static bool checksReads(const Specialization &version) {
   const std::vector<artifact::Site> &sites = version.artifact.sites;
   return std::any_of(sites.begin(), sites.end(), [](const artifact::Site &site) { return site.kind == artifact::Site::Kind::Gradient; });
 }
 
-bool specialiseBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
+bool specializeBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, PyObject *keywords) {
   KernelObject &kernel = *reinterpret_cast<KernelObject *>(object);
   const Binding &binding = requireCurrent(bindingObject);
   binding.version->hasGradient = true; // or why not is told when it runs
   synchronizeEpoch(kernel);
-  if (auto found = kernel.specialisations->findBound(binding)) return checksReads(*found);
+  if (auto found = kernel.specializations->findBound(binding)) return checksReads(*found);
   Ref prepared;
   prepareBound(kernel, arguments, keywords, prepared);
   synchronizeEpoch(kernel);
-  if (auto found = kernel.specialisations->findBound(binding)) return checksReads(*found);
-  std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
+  if (auto found = kernel.specializations->findBound(binding)) return checksReads(*found);
+  std::shared_ptr<Specialization> made = specialize(kernel, prepared.get());
   synchronizeEpoch(kernel);
-  kernel.specialisations->add(made);
+  kernel.specializations->add(made);
   return checksReads(*made);
 }
 

@@ -2,7 +2,7 @@
 // items are bound by then
 #pragma once
 
-#include "launch/specialisation.h"
+#include "launch/specialization.h"
 
 #include <memory>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace qd::launch {
 
 struct Binding {
-  std::shared_ptr<Specialisation> version; ///< that ran
+  std::shared_ptr<Specialization> version; ///< that ran
   uint64_t epoch = 0;                      ///< of the program in which it ran
   std::vector<Ref> objects;                ///< by slot of its plan
   std::vector<unsigned char> block;        ///< its arguments, numbers among them
@@ -24,6 +24,6 @@ void addBindingType(PyObject *module);
 /// no version fits: something that its code depends on has changed since.
 Ref launchBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
 /// Makes a version that fits, if there is none. Whether it checks that what it reads was not overwritten.
-bool specialiseBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
+bool specializeBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
 
 } // namespace qd::launch

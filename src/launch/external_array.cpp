@@ -83,7 +83,7 @@ std::pair<unsigned char *, unsigned char *> ExternalArray::getRange() const {
 
 bool ExternalArray::hasSharedElements() const {
   if (isPacked) return false;
-  using Axis = std::pair<int64_t, int64_t>; // distance of neighbours, extent
+  using Axis = std::pair<int64_t, int64_t>; // distance of neighbors, extent
   Axis axes[kMaxRank];
   int count = 0;
   int64_t elements = 1;
@@ -93,7 +93,7 @@ bool ExternalArray::hasSharedElements() const {
     if (extents[axis] > 1) axes[count++] = {std::abs(strides[axis]), extents[axis]};
   }
   std::sort(axes, axes + count);
-  // What slices and permutations make of an array: along each axis neighbours are as far apart as what lies within them reaches.
+  // What slices and permutations make of an array: along each axis neighbors are as far apart as what lies within them reaches.
   int64_t bytes = scalar ? int64_t(getByteSize(*scalar)) : 1, reach = bytes;
   bool isNested = true;
   for (const auto &[distance, extent] : std::span(axes, size_t(count))) {

@@ -189,7 +189,7 @@ void Journal::addRead(PyObject *object, Box box) {
   forget(object, box);
   for (Read &read : list) {
     if (!isOwn(read) || read.box.size() != box.size()) continue;
-    // Neighbours along one axis become one box.
+    // Neighbors along one axis become one box.
     size_t different = 0, where = 0;
     for (size_t axis = 0; axis < box.size(); ++axis)
       if (read.box[axis] != box[axis]) ++different, where = axis;

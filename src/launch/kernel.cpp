@@ -1,11 +1,11 @@
 // kernel.cpp: a call of a kernel.
 //
-//   callKernel      the arguments are in order and the specialisation used last fits: nothing else happens
-//   callGeneral     keywords and defaults are put in order; every specialisation is tried
+//   callKernel      the arguments are in order and the specialization used last fits: nothing else happens
+//   callGeneral     keywords and defaults are put in order; every specialization is tried
 //   launchPrepared  Python checks the arguments (and raises what it finds); then memory, disk, compiler, in this order
 #include "launch/kernel.h"
 
-#include "launch/specialise.h"
+#include "launch/specialize.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "support/error.h"
@@ -26,7 +26,7 @@ static KernelObject &kernelObject(PyObject *self) { return *reinterpret_cast<Ker
 
 void synchronizeEpoch(KernelObject &kernel) {
   if (kernel.epoch == getState().epoch) return;
-  kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
+  kernel.specializations = &(*kernel.ofPrograms)[&getState()];
   kernel.epoch = getState().epoch;
 }
 
@@ -39,13 +39,13 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
     if (isTensor(items[i])) requireAlive(items[i]);
   PyObject *result;
   synchronizeEpoch(kernel);
-  if (kernel.specialisations->launch(kernel, items, result)) return result;
-  kernel.specialisations->raiseRefusal();
-  std::shared_ptr<Specialisation> made = specialise(kernel, prepared.get());
+  if (kernel.specializations->launch(kernel, items, result)) return result;
+  kernel.specializations->raiseRefusal();
+  std::shared_ptr<Specialization> made = specialize(kernel, prepared.get());
   synchronizeEpoch(kernel);
-  kernel.specialisations->add(made);
-  if (kernel.specialisations->launch(kernel, items, result)) return result;
-  kernel.specialisations->raiseRefusal();
+  kernel.specializations->add(made);
+  if (kernel.specializations->launch(kernel, items, result)) return result;
+  kernel.specializations->raiseRefusal();
   throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
                                                         " was compiled for other arguments than it was called with: '" + made->getMisfit() +
                                                         "' does not fit");
@@ -101,7 +101,7 @@ static PyObject *callGeneral(PyObject *self, PyObject *const *arguments, Py_ssiz
   synchronizeEpoch(kernel);
   Ref bound = bindArguments(kernel, arguments, count, names);
   PyObject *result;
-  if (kernel.specialisations->launch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result)) return result;
+  if (kernel.specializations->launch(kernel, &PyTuple_GET_ITEM(bound.get(), 0), result)) return result;
   return launchPrepared(kernel, bound.get());
 }
 
@@ -135,9 +135,9 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
     KernelObject &kernel = kernelObject(self);
     Py_ssize_t count = PyVectorcall_NARGS(countAndFlag);
     if (watcher) return callWatched(self, arguments, count, names);
-    if (!names && count == kernel.plainCount && kernel.epoch == getState().epoch && !kernel.specialisations->empty()) {
+    if (!names && count == kernel.plainCount && kernel.epoch == getState().epoch && !kernel.specializations->empty()) {
       // A copy of the reference: reading a member may run Python code that resets the runtime.
-      std::shared_ptr<Specialisation> latest = kernel.specialisations->latest();
+      std::shared_ptr<Specialization> latest = kernel.specializations->latest();
       PyObject *result;
       if (latest->launch(kernel, arguments, result) == Fit::Yes) return result;
     }
@@ -160,9 +160,9 @@ static PyObject *newKernel(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Ref list = Ref::adopt(PySequence_List(parameters));
     Ref self = Ref::adopt(type->tp_alloc(type, 0));
     KernelObject &kernel = kernelObject(self.get());
-    kernel.ofPrograms = new std::map<const State *, Specialisations>;
+    kernel.ofPrograms = new std::map<const State *, Specializations>;
     allKernels.add(kernel); // with it: `deleteKernel` takes it out again
-    kernel.specialisations = &(*kernel.ofPrograms)[&getState()];
+    kernel.specializations = &(*kernel.ofPrograms)[&getState()];
     kernel.vectorcall = callKernel;
     kernel.function = Py_NewRef(function);
     kernel.parameterCount = PyList_GET_SIZE(list.get());
@@ -191,14 +191,14 @@ static int traverseKernel(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(kernel.forward);
   Py_VISIT(kernel.replay);
   if (!kernel.ofPrograms) return 0;
-  for (const auto &[program, specialisations] : *kernel.ofPrograms)
-    for (const std::shared_ptr<Specialisation> &specialisation : specialisations)
-      if (int stop = specialisation->traverse(visit, arg)) return stop;
+  for (const auto &[program, specializations] : *kernel.ofPrograms)
+    for (const std::shared_ptr<Specialization> &specialization : specializations)
+      if (int stop = specialization->traverse(visit, arg)) return stop;
   return 0;
 }
 
-std::vector<Specialisations> releaseAllKernels() {
-  std::vector<Specialisations> released;
+std::vector<Specializations> releaseAllKernels() {
+  std::vector<Specializations> released;
   size_t count = 0;
   for (KernelObject *kernel = allKernels.first; kernel; kernel = kernel->next) ++count;
   released.reserve(count); // the one step that can fail comes before anything has changed
@@ -211,7 +211,7 @@ std::vector<Specialisations> releaseAllKernels() {
 static int clearKernel(PyObject *self) {
   KernelObject &kernel = kernelObject(self);
   if (kernel.ofPrograms)
-    for (auto &[program, specialisations] : *kernel.ofPrograms) specialisations.clear();
+    for (auto &[program, specializations] : *kernel.ofPrograms) specializations.clear();
   Py_CLEAR(kernel.dict);
   Py_CLEAR(kernel.parameters);
   Py_CLEAR(kernel.results);
@@ -244,9 +244,9 @@ static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
 
 static PyObject *describeKernel(PyObject *self) { return PyUnicode_FromFormat("<qd.kernel %U>", kernelObject(self).name); }
 
-static PyObject *countSpecialisations(PyObject *self, void *) {
+static PyObject *countSpecializations(PyObject *self, void *) {
   KernelObject &kernel = kernelObject(self);
-  return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specialisations->size() : 0);
+  return PyLong_FromSize_t(kernel.epoch == getState().epoch ? kernel.specializations->size() : 0);
 }
 
 // Names that programs for the reference look at.
@@ -272,26 +272,26 @@ static PyObject *getReverse(PyObject *self, void *) { return derive(self, &Kerne
 static PyObject *getReplay(PyObject *self, void *) { return derive(self, &KernelObject::replay, support::AutodiffMode::Replay); }
 static PyObject *getForward(PyObject *self, void *) { return derive(self, &KernelObject::forward, support::AutodiffMode::Forward); }
 
-static PyObject *listSpecialisations(PyObject *self, PyObject *) {
+static PyObject *listSpecializations(PyObject *self, PyObject *) {
   return guard([&]() -> PyObject * {
     KernelObject &kernel = kernelObject(self);
     synchronizeEpoch(kernel);
     if (getState().interpreter) return call("quadrants.interpreter", "list_versions", "O", self).release();
     Ref list = Ref::adopt(PyList_New(0));
-    for (const std::shared_ptr<Specialisation> &specialisation : *kernel.specialisations)
-      append(list, Ref::adopt(PyObject_GetAttrString(specialisation->record.get(), "reads")));
+    for (const std::shared_ptr<Specialization> &specialization : *kernel.specializations)
+      append(list, Ref::adopt(PyObject_GetAttrString(specialization->record.get(), "reads")));
     return list.release();
   });
 }
 
 void addKernelType(PyObject *module) {
   static PyMethodDef methods[] = {
-      {"specializations", listSpecialisations, METH_NOARGS,
+      {"specializations", listSpecializations, METH_NOARGS,
        "specializations()\n--\n\nThe compiled versions there are now, a dictionary for each: what the kernel read "
        "while it was compiled, by name, and what that was. Names of captured values begin with \"global\"."},
       {}};
   static PyGetSetDef properties[] = {
-      {"specialisation_count", countSpecialisations, nullptr, "How many versions are compiled now.", nullptr},
+      {"specialization_count", countSpecializations, nullptr, "How many versions are compiled now.", nullptr},
       {"mode", getMode, nullptr, "Of its function: 0 the kernel itself, 2 its tangents, 3 or 5 its adjoints.", nullptr},
       {"grad", getReverse, nullptr, "The kernel that adds to the gradients of what this one reads, from those of what it writes.", nullptr},
       {"_adjoint", getReverse, nullptr, "The same as `grad`.", nullptr},

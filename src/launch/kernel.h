@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launch/python.h"
-#include "launch/specialisations.h"
+#include "launch/specializations.h"
 #include "support/autodiff_mode.h"
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct KernelObject {
   support::AutodiffMode mode;           ///< what this one is of its function
   Py_ssize_t parameterCount;
   Py_ssize_t plainCount; ///< arguments of a call that gives all by position; -1: some must be given by name
-  uint64_t epoch;        ///< of the program that `specialisations` belong to
-  Specialisations *specialisations;
-  std::map<const State *, Specialisations> *ofPrograms; ///< in each program that has called it
+  uint64_t epoch;        ///< of the program that `specializations` belong to
+  Specializations *specializations;
+  std::map<const State *, Specializations> *ofPrograms; ///< in each program that has called it
   KernelObject *previous, *next;                        ///< all kernels, so that reset reaches them
 };
 
@@ -30,7 +30,7 @@ extern PyTypeObject *kernelType;
 void addKernelType(PyObject *module);
 /// Takes the code of every kernel in the current program away; launches that are under way finish with theirs. What it returns may run
 /// anything when it goes.
-std::vector<Specialisations> releaseAllKernels();
+std::vector<Specializations> releaseAllKernels();
 
 inline bool isKernel(PyObject *object) { return PyObject_TypeCheck(object, kernelType); }
 PyObject *getKernelFunction(PyObject *kernel);

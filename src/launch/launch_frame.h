@@ -1,7 +1,7 @@
 // launch_frame.h: the memory of one launch
 #pragma once
 
-#include "launch/specialisation.h"
+#include "launch/specialization.h"
 
 #include <cstdlib>
 #include <memory>
@@ -12,7 +12,7 @@
 namespace qd::launch {
 
 /// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
-struct Specialisation::Frame {
+struct Specialization::Frame {
   static constexpr size_t kBlockBytes = 1024, kSlots = 96;
   alignas(64) unsigned char arguments[kBlockBytes];
   alignas(64) unsigned char scratch[kBlockBytes];
@@ -28,7 +28,7 @@ struct Specialisation::Frame {
   PlanFrame plan; ///< after the memory that lists its references
   /// What the launch works on, from where other Python code may run until it is over: that may rebind, drop and reset all of it.
   struct Held {
-    std::shared_ptr<Specialisation> code;
+    std::shared_ptr<Specialization> code;
     std::vector<Ref> objects;
     std::vector<runtime::BufferRef> buffers;
   };

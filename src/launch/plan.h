@@ -1,7 +1,7 @@
-// plan.h: what one specialisation does with the arguments of a launch.
+// plan.h: what one specialization does with the arguments of a launch.
 //
-// When a kernel is specialised its inputs and dependencies become a list of small steps: fetch a member, check a value, store an address.
-// A launch walks the list once; the first step that finds something else than at specialisation says "not this one".
+// When a kernel is specialized its inputs and dependencies become a list of small steps: fetch a member, check a value, store an address.
+// A launch walks the list once; the first step that finds something else than at specialization says "not this one".
 //
 // Steps that start at arguments run at every launch. Names of modules (globals that the kernel or its functions refer to) are looked up
 // only when a dictionary on their way has changed: CPython numbers every change of a dictionary, so nothing changed costs one compare each.

@@ -139,7 +139,7 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
     if (PyObject *weak = PyWeakref_NewRef(object, nullptr))
       check.weak = Ref::adopt(weak);
     else
-      check.held = Ref::borrow(object); // such an object can only be recognised by keeping it
+      check.held = Ref::borrow(object); // such an object can only be recognized by keeping it
     PyErr_Clear();
   } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
     check.held = Ref::borrow(object);

@@ -54,7 +54,7 @@ void resetState() {
   }
   // What goes may run anything when it goes, and may need memory to be collected: both before and after that all is of one piece.
   std::vector<runtime::BufferRef> buffers;
-  std::vector<Specialisations> code;
+  std::vector<Specializations> code;
   std::shared_ptr<artifact::DiskCache> cache;
   std::shared_ptr<runtime::DeviceMemory> memory;
   Ref interpreter;

@@ -13,7 +13,7 @@ namespace qd::launch {
 
 struct State {
   bool isActive = false;
-  uint64_t epoch = 0; ///< a new one from each reset on, and no other program's: what was specialised under another number is gone
+  uint64_t epoch = 0; ///< a new one from each reset on, and no other program's: what was specialized under another number is gone
   uint64_t launches = 0;
   uint64_t seededAt = 0; ///< `launches` when the random numbers began
   support::Options options;

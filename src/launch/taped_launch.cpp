@@ -7,7 +7,7 @@
 namespace qd::launch {
 
 /// A gradient, some of whose containers are to be as they were before the call.
-Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<PyObject *> objects;
   for (const Plan::Access &access : plan->listAccesses(frame.plan))
@@ -22,7 +22,7 @@ Fit Specialisation::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&r
 }
 
 /// Leaves what the kernel is called with to the tapes.
-void Specialisation::noteBinding(const Frame &frame) {
+void Specialization::noteBinding(const Frame &frame) {
   if (!journal || !journal->wantsBinding()) return;
   const unsigned char *block = frame.plan.block;
   Binding made{shared_from_this(), getState().epoch, plan->listObjects(frame.plan), {block, block + artifact.argumentBytes}};
@@ -30,7 +30,7 @@ void Specialisation::noteBinding(const Frame &frame) {
 }
 
 /// Under a tape.
-Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
   noteBinding(frame);
@@ -45,7 +45,7 @@ Fit Specialisation::runNoted(KernelObject &kernel, Frame &frame, PyObject *&resu
 }
 
 /// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
-PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) const {
+PyObject *Specialization::findSum(const std::vector<Plan::Access> &accesses) const {
   if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
   PyObject *sum = nullptr;
   for (const Plan::Access &access : accesses) {
@@ -57,7 +57,7 @@ PyObject *Specialisation::findSum(const std::vector<Plan::Access> &accesses) con
 }
 
 /// Together with its gradient, under a tape: True, or False where that may not be.
-Fit Specialisation::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   JoinedLaunch &joined = *frame.plan.joined;
   std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);

@@ -177,7 +177,7 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     Ref head = Ref::adopt(PyTuple_GetSlice(args, 0, 2)), rest = Ref::adopt(PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)));
     if (!PyArg_ParseTuple(head.get(), "OO", &dtype, &elementShape)) return -1;
     TensorObject &object = tensorObject(self);
-    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is initialised once");
+    if (object.tensor.state != Tensor::State::Unplaced) throw Error(ErrorKind::Runtime, "a container is initialized once");
     object.tensor.layout.element = readElement(dtype, elementShape);
     if (PyTuple_GET_SIZE(rest.get()) == 0 || PyTuple_GET_ITEM(rest.get(), 0) != Py_None) Ref::adopt(placeTensor(self, rest.get(), kwargs));
     return 0;

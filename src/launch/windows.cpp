@@ -34,16 +34,16 @@ AxisChoice chooseSlice(PyObject *slice, int64_t origin, bool hasOrigin, int64_t 
   Py_ssize_t first, last, step;
   if (PySlice_Unpack(slice, &first, &last, &step) < 0) throw PythonError{};
   auto *bounds = reinterpret_cast<PySliceObject *>(slice);
-  bool isBackwards = step < 0;
-  int64_t lowest = isBackwards ? -1 : 0, highest = isBackwards ? extent - 1 : extent;
+  bool isBackward = step < 0;
+  int64_t lowest = isBackward ? -1 : 0, highest = isBackward ? extent - 1 : extent;
   auto place = [&](PyObject *given, Py_ssize_t bound, int64_t missing) {
     return given == Py_None ? missing : placeBound(bound, origin, hasOrigin, extent, lowest, highest);
   };
-  int64_t start = place(bounds->start, first, isBackwards ? highest : lowest);
-  int64_t stop = place(bounds->stop, last, isBackwards ? lowest : highest);
-  int64_t distance = isBackwards ? start - stop : stop - start;
+  int64_t start = place(bounds->start, first, isBackward ? highest : lowest);
+  int64_t stop = place(bounds->stop, last, isBackward ? lowest : highest);
+  int64_t distance = isBackward ? start - stop : stop - start;
   AxisChoice choice{.start = std::max<int64_t>(start, 0), .step = step};
-  if (distance > 0) choice.count = (distance - 1) / (isBackwards ? -step : step) + 1;
+  if (distance > 0) choice.count = (distance - 1) / (isBackward ? -step : step) + 1;
   if (choice.count <= 1) choice.step = 1; // any step means the same, and the product with a stride must not overflow
   return choice;
 }

@@ -65,7 +65,7 @@ ByteRange computeByteRange(const TensorLayout &layout);
 /// Whether the elements of an array lie one after the other in row-major order, and the components in each.
 bool isPacked(const TensorLayout &layout);
 
-/// What a specialisation depends on, as a key in memory: element, rank and origin of an array; of a field extents and strides, too.
+/// What a specialization depends on, as a key in memory: element, rank and origin of an array; of a field extents and strides, too.
 /// Never zero, which marks a dead tensor. An array whose elements do not lie packed in row-major order has strides that are read at each
 /// launch, and the distance of components is part of the code.
 uint64_t computeArrayKey(const TensorLayout &layout, bool isPacked);

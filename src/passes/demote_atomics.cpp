@@ -2,7 +2,7 @@
 //
 // In:   tasks.
 // Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
-// Here: before the reductions, which look for what is left; and plain accesses of neighbouring elements are what vectorises.
+// Here: before the reductions, which look for what is left; and plain accesses of neighboring elements are what vectorizes.
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"

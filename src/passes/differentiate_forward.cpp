@@ -126,7 +126,7 @@ private:
       tangents[op] = AtomicOp::create(builder, code.loc, op.getType(), kind, place, change);
       return;
     }
-    // Value and tangent are two places, which change together because loops around this one are serial (serialiseLoops).
+    // Value and tangent are two places, which change together because loops around this one are serial (serializeLoops).
     Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getRow(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
@@ -257,7 +257,7 @@ public:
     } while (functions.size() != before);
   }
 
-  LogicalResult serialise(KernelOp kernel) {
+  LogicalResult serialize(KernelOp kernel) {
     SmallVector<ForOp> found;
     kernel.walk([&](ForOp loop) {
       if (loop.getParallel() && isConcerned(loop)) found.push_back(loop);
@@ -312,7 +312,7 @@ struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateFo
     for (FuncOp function : concerned) isGood &= builders.emplace_back(functions).runOnFunction(function);
     LoopsInTurns loops(module, activity);
     for (KernelOp kernel : kernels) {
-      if (failed(loops.serialise(kernel))) return signalPassFailure();
+      if (failed(loops.serialize(kernel))) return signalPassFailure();
       isGood &= builders.emplace_back(functions).runOnKernel(kernel);
       kernel->removeAttr(kDerivative);
     }

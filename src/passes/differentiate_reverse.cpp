@@ -1,7 +1,7 @@
 // differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
 //
 // In:   a kernel marked `reverse`, `replay` or `joined` whose containers name their gradients (kCompanion); exits are flags
-// (normalise_exits.cpp). Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its
+// (normalize_exits.cpp). Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its
 // own. Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
 #include "passes/adjoint_builder.h"

@@ -45,7 +45,7 @@ public:
         (places >> lastPositions.lookup(root) & 1 ? near : far) += weight;
       }
       if (isIndependent) axes.independent |= 1u << axis;
-      if (isIndependent && far <= near) axes.neighbours |= 1u << axis;
+      if (isIndependent && far <= near) axes.neighbors |= 1u << axis;
     }
     for (auto [root, weight] : written) writtenTensors.insert(root.id);
     return axes;

@@ -17,7 +17,7 @@ public:
   /// Axes of a loop, one bit each.
   struct Axes {
     uint32_t independent = 0; ///< along which the order of the iterations shows nowhere
-    uint32_t neighbours = 0;  ///< those of them along which neighbours mostly write neighbouring elements
+    uint32_t neighbors = 0;   ///< those of them along which neighbors mostly write neighboring elements
   };
   /// Holds if the containers in `written` share memory with no other one. These are named by their offsets in the argument block.
   Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const;

@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 
 class QdPass<string name> : Pass<name, "::mlir::ModuleOp">;
 
-def NormaliseExits : QdPass<"qd-normalise-exits"> {
+def NormalizeExits : QdPass<"qd-normalize-exits"> {
   let summary = "for { … continue … break … } => for { … live = false … if (live) { … } … if (broken) break }. The same for return.";
   let description = [{
     Afterwards functions return at their end, and the only break of a loop stands in an `if` at its end.
@@ -77,7 +77,7 @@ def DemoteAtomics : QdPass<"qd-demote-atomics"> {
   }];
 }
 
-def PrivatiseReductions : QdPass<"qd-privatise-reductions"> {
+def PrivatizeReductions : QdPass<"qd-privatize-reductions"> {
   let summary = "atomic(place, value) => atomic(accumulator(place), value); atomic(x[i], value) => atomic(private_copy(x)[i], value).";
   let description = [{
     Places and containers that the loop touches by atomics of one kind alone, whose old values nobody uses. `sub` becomes `add` of the

@@ -30,7 +30,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   llvm::StringRef derivative = findDerivative(module);
   if (derivative == "forward") pipeline.addPass(createDifferentiateForward());
   if (!derivative.empty() && derivative != "forward") {
-    pipeline.addPass(createNormaliseExits());
+    pipeline.addPass(createNormalizeExits());
     // From here on `if`, `for` and `while` say alone which operations run.
     pipeline.addPass(createDifferentiateReverse());
   }
@@ -51,7 +51,7 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
 
   // Before the reductions: what needs no atomics needs no private stand-in either.
   pipeline.addPass(createDemoteAtomics());
-  if (options.privatise) pipeline.addPass(createPrivatiseReductions());
+  if (options.privatize) pipeline.addPass(createPrivatizeReductions());
 
   return pipeline.run(module);
 }

@@ -18,7 +18,7 @@ struct PipelineOptions {
   bool checkNans = false;      ///< floating-point operations that make a NaN
   bool checkRaces = false;     ///< elements that two iterations of a parallel loop write; not where tasks are grids
   bool checkBounds = false;    ///< indices of containers and matrices
-  bool privatise = true;       ///< reductions and small containers of a loop get private stand-ins
+  bool privatize = true;       ///< reductions and small containers of a loop get private stand-ins
   bool widen = false;          ///< serial loops with independent iterations run several at once
   bool verify = false;         ///< the verifier after each pass
 };

@@ -12,7 +12,7 @@ struct TargetTraits {
   bool hasF16Arithmetic = false; ///< else f16 is computed in f32 and rounded after each operation
   bool hasGrids = false;       ///< tasks are grids of threads that the host launches; else the code runs its own tasks through the runtime
   bool hasEarlyLaunch = false; ///< grids: a task may be launched before the one ahead of it has ended, and wait for it
-  bool hasVectorAtomics = false; ///< grids: one instruction adds 2 or 4 neighbouring f32
+  bool hasVectorAtomics = false; ///< grids: one instruction adds 2 or 4 neighboring f32
 };
 
 } // namespace qd::passes

@@ -120,8 +120,8 @@ private:
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
     // Elements far apart are written one by one. Where that is most of what is written, it costs more than lanes gain.
-    if (axes.neighbours == 0) return;
-    unsigned axis = llvm::Log2_32(axes.neighbours);
+    if (axes.neighbors == 0) return;
+    unsigned axis = llvm::Log2_32(axes.neighbors);
     if (!isLong(loop.getUpper()[axis])) return;
     bool isWhole = axes.independent == (1u << loop.getRank()) - 1 && axis + 1 == loop.getRank();
     ForOp outer = isWhole ? loop : interchange(loop, axis);

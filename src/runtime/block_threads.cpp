@@ -93,7 +93,7 @@ constexpr int kGroup = 32;
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
 constexpr int64_t kMostThreads = 16384;
 
-/// Threads that wait for each other: a block, or a group of 32 neighbours.
+/// Threads that wait for each other: a block, or a group of 32 neighbors.
 struct Team {
   int live = 0, arrived = 0;
   uint64_t round = 0;
@@ -116,7 +116,7 @@ public:
   /// For a thread of a block.
   bool mustStop();
   /// The thread in another lane of the same group.
-  BlockThread &getNeighbour(const BlockThread &thread, int lane);
+  BlockThread &getNeighbor(const BlockThread &thread, int lane);
   [[noreturn]] void enter();
 
 private:
@@ -165,7 +165,7 @@ void *Runner::getStack() const { return static_cast<char *>(current->stack) + kG
 
 Runner::~Runner() = default;
 
-BlockThread &Runner::getNeighbour(const BlockThread &thread, int lane) {
+BlockThread &Runner::getNeighbor(const BlockThread &thread, int lane) {
   return *threads[size_t(thread.number - thread.shown.index % kGroup + lane)];
 }
 
@@ -338,7 +338,7 @@ uint64_t shuffle(QdKernelContext *, QdThread *shown, uint64_t value, int32_t lan
   }
   unsigned turn = thread.exchanges % 2;
   bool isThere = lane >= 0 && lane < kGroup && (thread.group->present >> lane & 1);
-  return isThere ? thread.runner->getNeighbour(thread, lane).exchanged[turn] : value;
+  return isThere ? thread.runner->getNeighbor(thread, lane).exchanged[turn] : value;
 }
 
 uint64_t ballot(QdKernelContext *, QdThread *shown, int32_t vote) {

@@ -49,7 +49,7 @@ typedef struct QdRuntimeApi {
    * same time, as they wait for each other. */
   void (*run_blocks)(QdKernelContext *context, QdThreadFunction task, int64_t begin, int64_t end, int32_t block_size, int64_t shared_bytes,
                      int32_t together);
-  /* Waits until all threads of the block (team 0), of the group of 32 neighbours (team 1), or of all blocks (team 2) are here. */
+  /* Waits until all threads of the block (team 0), of the group of 32 neighbors (team 1), or of all blocks (team 2) are here. */
   void (*synchronize)(QdKernelContext *context, QdThread *thread, int32_t team);
   /* All threads of the group of 32 give a value; each gets that of thread `lane` of the group, its own where there is no such thread.
    * With QD_SHUFFLE_AGAIN more than `lane`, that which the thread gave to the shuffle before; nobody waits. */

@@ -35,7 +35,7 @@ struct Arguments {
   cl::opt<bool> debug{"debug-checks", cl::desc("With --pipeline: as for debug=True")};
   cl::opt<bool> splitInput{"split-input-file", cl::desc("Take each part between // ----- lines for itself")};
   cl::opt<bool> verifyDiagnostics{"verify-diagnostics", cl::desc("Compare errors with expected-error comments")};
-  cl::opt<std::string> emit{"emit", cl::desc("Print a later stage instead of IR: llvm, optimised, asm, object, binary")};
+  cl::opt<std::string> emit{"emit", cl::desc("Print a later stage instead of IR: llvm, optimized, asm, object, binary")};
   cl::opt<std::string> output{"o", cl::desc("Where to write"), cl::init("-")};
   cl::opt<std::string> target{"target", cl::desc("cpu (this processor), x64, arm64, cuda, null"), cl::init("cpu")};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor of the target, as LLVM names it")};

@@ -43,17 +43,17 @@ def strided_and_offset_fields() -> Launches:
 
 
 def trees_with_shared_cells_and_tiles() -> Launches:
-    position, mass, neighbours, tiled = qd.Vector.field(3, qd.f32), qd.field(qd.f32), qd.field(qd.i32), qd.field(qd.f64)
+    position, mass, neighbors, tiled = qd.Vector.field(3, qd.f32), qd.field(qd.f32), qd.field(qd.i32), qd.field(qd.f64)
     particle = qd.root.dense(qd.i, 100)
     particle.place(position, mass)
-    particle.dense(qd.j, 8).place(neighbours)
+    particle.dense(qd.j, 8).place(neighbors)
     qd.root.dense(qd.ij, 4).dense(qd.ij, 8).place(tiled)
 
     @qd.kernel
     def push() -> None:
         for i in particle:
             for k in range(8):
-                position[i] += position[neighbours[i, k]] / mass[i]
+                position[i] += position[neighbors[i, k]] / mass[i]
         for i, j in tiled:
             tiled[i, j] = i * 32 + j
 

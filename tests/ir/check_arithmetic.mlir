@@ -36,7 +36,7 @@ qd.kernel @divisors_and_counts [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// What is converted must truncate to a number of the range: the bound that a single cannot tell from its neighbour is taken as it is.
+// What is converted must truncate to a number of the range: the bound that a single cannot tell from its neighbor is taken as it is.
 // IGNORED-LABEL: qd.kernel @conversion
 // IGNORED: qd.constant -2.14748365E+9 : f32
 // IGNORED: qd.binary ge
@@ -51,15 +51,15 @@ qd.kernel @conversion [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// A loop keeps the neighbours of its index within the type.
-// CHECK-LABEL: qd.kernel @neighbours
+// A loop keeps the neighbors of its index within the type.
+// CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.for
 // CHECK-NOT: qd.overflows
 // CHECK: qd.print ["near"]
 // CHECK: qd.overflows add
 // CHECK: qd.print ["far"]
-// IGNORED-LABEL: qd.kernel @neighbours
-qd.kernel @neighbours [] attributes {argument_bytes = 16 : i32} {
+// IGNORED-LABEL: qd.kernel @neighbors
+qd.kernel @neighbors [] attributes {argument_bytes = 16 : i32} {
   %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
   %one = qd.constant 1 : si32
   %two = qd.constant 2 : si32

@@ -39,15 +39,15 @@ qd.kernel @array [] attributes {argument_bytes = 28 : i32} {
 
 // -----
 
-// Nor are its neighbours, where the loop leaves them room.
-// CHECK-LABEL: qd.kernel @neighbours
+// Nor are its neighbors, where the loop leaves them room.
+// CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.for
 // CHECK-NOT: qd.assert
 // CHECK: qd.print ["left"]
 // CHECK: qd.assert %{{.*}}, 2 ["Out of bound access to ndarray"
 // CHECK: qd.print ["too far"]
 // CHECK: qd.assert %{{.*}}, 2 ["Accessing field (y)"
-qd.kernel @neighbours [] attributes {argument_bytes = 24 : i32} {
+qd.kernel @neighbors [] attributes {argument_bytes = 24 : i32} {
   %x = qd.tensor_argument "x" at 0 position 0 : !qd.tensor<f32, [?], [], 4>
   %y = qd.tensor_argument field "y" at 16 position 1 : !qd.tensor<f32, [4], [4], 4>
   %one = qd.constant 1 : si32

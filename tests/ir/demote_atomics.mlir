@@ -26,11 +26,11 @@ qd.kernel @own_element [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Neighbours' elements: two iterations meet.
-// CHECK-LABEL: qd.kernel @neighbours
+// Neighbors' elements: two iterations meet.
+// CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.atomic add
 // CHECK: qd.atomic sub
-qd.kernel @neighbours [] attributes {argument_bytes = 8 : i32} {
+qd.kernel @neighbors [] attributes {argument_bytes = 8 : i32} {
   qd.task parallel {
     %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<f32, [8], [4], 4>
     %zero = qd.constant 0 : si32

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
 
-// Neighbouring lanes read and write neighbouring elements: wide accesses, and a masked rest where the length is no multiple of a vector.
+// Neighboring lanes read and write neighboring elements: wide accesses, and a masked rest where the length is no multiple of a vector.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:
 // CHECK: load <4 x float>

@@ -1,4 +1,4 @@
-"""Runs one scene in this process: python run_scene.py NAME FOLDER [--displacement metres] [--build-only | --turns]
+"""Runs one scene in this process: python run_scene.py NAME FOLDER [--displacement meters] [--build-only | --turns]
 
 FOLDER gets states.npz (arrays "step/name") and figures.json: seconds of import and start, of the build (up to the end of the first step),
 peak memory. Processor seconds are those of this process. With --turns it then says "ready", and answers each line of its input with the

@@ -1,6 +1,6 @@
 """The scenes of the harness: what a user of the simulator writes, once for both packages.
 
-A scene is a function of a displacement (added to the initial height, in metres) that builds a `Run`: how to step, and what of the state is
+A scene is a function of a displacement (added to the initial height, in meters) that builds a `Run`: how to step, and what of the state is
 compared. Runs in the environment of the simulator; nothing here knows which `quadrants` is below it.
 """
 

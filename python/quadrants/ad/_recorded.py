@@ -73,7 +73,7 @@ class Recorded:
         needs_overwritten = vars(self.function).get("_needs_overwritten")
         for name in ("_replayed",) if needs_overwritten else ("grad", "_replayed"):
             try:
-                is_checked = _runtime.specialise_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
+                is_checked = _runtime.specialize_bound(getattr(self.function, name), self.binding, self.arguments, self.keywords)
             except (OverwrittenError, QuadrantsCompilationError):
                 continue
             except Exception:

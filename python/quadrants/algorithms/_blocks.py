@@ -13,7 +13,7 @@ import quadrants as qd
 
 from .._dtypes import find_dtype
 from .._fold_operators import BY_NAME, add, minimum
-from .._func import specialise
+from .._func import specialize
 from ._scratch import check_depth
 
 Constant = qd.template()  # annotation of what is known while compiling
@@ -46,11 +46,11 @@ def carrier(dtype: Any) -> Any:
     return qd.u64 if find_dtype(dtype).size == 8 else qd.u32
 
 
-def specialise_folds(general: Any, name: str, doc: str | None = None, **fixed: Any) -> list[Any]:
+def specialize_folds(general: Any, name: str, doc: str | None = None, **fixed: Any) -> list[Any]:
     """The funcs for sums, minima and maxima of one that takes `op`; its docstring has gaps for {what} that is, and of {empty} input."""
     empty = {"add": "0", "min": "the largest value of the type (+inf)", "max": "the smallest value of the type (-inf)"}
     return [
-        specialise(
+        specialize(
             general, name.format(key), (doc or general.__doc__).format(what=BY_NAME[key][1], empty=text), op=BY_NAME[key][0], **fixed
         )
         for key, text in empty.items()

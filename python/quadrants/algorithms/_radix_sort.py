@@ -1,7 +1,7 @@
 """A stable radix sort, eight bits at a time from the lowest.
 
 One pass counts the digits of each block, turns the counts into places, and moves the elements. The counts of a block are a row of scratch
-memory; a column, one digit in all blocks, is summed by one iteration, so that neighbouring iterations read neighbouring elements.
+memory; a column, one digit in all blocks, is summed by one iteration, so that neighboring iterations read neighboring elements.
 """
 
 from __future__ import annotations

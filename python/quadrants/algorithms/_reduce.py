@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialise_folds
+from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds
 from ._scratch import least_depth as _reduce_depth_for_n  # noqa: F401  (programs import it from here)
 
 
@@ -35,4 +35,4 @@ def _reduce(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: C
     out[at(out, 0)] = total
 
 
-reduce_add, reduce_min, reduce_max = specialise_folds(_reduce, "reduce_{}")
+reduce_add, reduce_min, reduce_max = specialize_folds(_reduce, "reduce_{}")

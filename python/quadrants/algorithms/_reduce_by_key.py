@@ -7,7 +7,7 @@ from typing import Any
 import quadrants as qd
 
 from .._dtypes import find_dtype
-from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialise_folds
+from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialize_folds
 from ._scan import scan_counts
 
 
@@ -47,7 +47,7 @@ def _load(scratch, slot, dtype: Constant):
 def _reduce_by_key(
     keys_in, values_in, keys_out, values_out, num_runs, scratch, n, value_dtype: Constant, log256_max_n: Constant, op: Constant
 ):
-    """The {what} of the values of each run of equal neighbouring keys: one key and one value per run, and their number in `num_runs[0]`.
+    """The {what} of the values of each run of equal neighboring keys: one key and one value per run, and their number in `num_runs[0]`.
 
     Args: `keys_in`, `keys_out`: 1-D arrays of one scalar type; a NaN is a run of its own. `values_in`, `values_out`: 1-D arrays of
     `value_dtype` (i32, u32, f32, i64, u64, f64). `num_runs`: 1-D array of i32. `scratch`: 1-D array of u32 of
@@ -88,4 +88,4 @@ def _reduce_by_key(
         values_out[at(values_out, run)] = op(values_out[at(values_out, run)], _load(scratch, block_count(n) + 2 * block, value_dtype))
 
 
-reduce_by_key_add, reduce_by_key_min, reduce_by_key_max = specialise_folds(_reduce_by_key, "reduce_by_key_{}")
+reduce_by_key_add, reduce_by_key_min, reduce_by_key_max = specialize_folds(_reduce_by_key, "reduce_by_key_{}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialise_folds
+from ._blocks import Constant, at, block_count, block_size, carrier, check_fold, identity, specialize_folds
 from ._reduce import fold_blocks
 
 
@@ -49,10 +49,10 @@ def _scan(arr, out, scratch, n, dtype: Constant, log256_max_n: Constant, op: Con
                 running = op(running, value)
 
 
-def _specialise(kind, inclusive, elements):
+def _specialize(kind, inclusive, elements):
     doc = _scan.__doc__.replace("{elements}", elements)
-    return specialise_folds(_scan, kind + "_scan_{}", doc, inclusive=inclusive)
+    return specialize_folds(_scan, kind + "_scan_{}", doc, inclusive=inclusive)
 
 
-exclusive_scan_add, exclusive_scan_min, exclusive_scan_max = _specialise("exclusive", False, "`arr[0:i]`")
-inclusive_scan_add, inclusive_scan_min, inclusive_scan_max = _specialise("inclusive", True, "`arr[0:i + 1]`")
+exclusive_scan_add, exclusive_scan_min, exclusive_scan_max = _specialize("exclusive", False, "`arr[0:i]`")
+inclusive_scan_add, inclusive_scan_min, inclusive_scan_max = _specialize("inclusive", True, "`arr[0:i + 1]`")

@@ -2,7 +2,7 @@
 
 Forward mode computes with dual numbers and writes tangents beside what the kernel writes. Reverse mode runs the kernel as it is now, on
 memory whose every store is undone afterwards, and keeps a tape: what was computed from what with which partials, what was loaded and what
-was stored (copied: the variables that hold it may change). Then it goes through the tape backwards, with the adjoints of the memory in the
+was stored (copied: the variables that hold it may change). Then it goes through the tape backward, with the adjoints of the memory in the
 gradients. Both at once give the directional derivative of a gradient: the adjoints are dual numbers.
 
 An element that was read and is overwritten in the same launch is not there any more when the gradient runs, unless the launch wrote it
@@ -233,7 +233,7 @@ class Recorder:
     # -- afterwards
 
     def propagate(self) -> None:
-        """Goes through the tape backwards."""
+        """Goes through the tape backward."""
         changes = [np.zeros(self.count) for _ in range(1 + self.forward)]  # adjoints, and their tangents
         for entry in reversed(self.tape):
             if isinstance(entry, Computed):

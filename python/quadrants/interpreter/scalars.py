@@ -101,7 +101,7 @@ def cast(value: Any, dtype: np.dtype) -> Any:
 
 
 def _float_to_int(value: Any, dtype: np.dtype) -> Any:
-    """Truncates towards zero. Up to 32 bits signed the way goes through i32, saturated; then the low bits are kept; NaN becomes 0."""
+    """Truncates toward zero. Up to 32 bits signed the way goes through i32, saturated; then the low bits are kept; NaN becomes 0."""
     low, high = -(2**63), 2**64 - 1 if dtype == U64 else 2**63 - 1
     if dtype.itemsize < 4 or dtype == I32:
         low, high = -(2**31), 2**31 - 1

@@ -145,7 +145,7 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How far apart the numbers of neighbours are."""
+        """How far apart the numbers of neighbors are."""
         if isinstance(self.owner, BufferView):
             return self.owner.strides
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))

@@ -26,7 +26,7 @@ class MeshInstance(Mesh):
 
 
 def mesh_local(*fields: Any) -> NoReturn:
-    """Hint that `fields` of a mesh are read by neighbours: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
+    """Hint that `fields` of a mesh are read by neighbors: raises `QuadrantsRuntimeError`, as no backend has `qd.extension.mesh`."""
     del fields
     _refuse("mesh_local")
 

@@ -1,6 +1,6 @@
-"""`qd.simt.Tile8x8`, `Tile16x16`, `Tile32x32`: matrices in the registers of neighbouring lanes.
+"""`qd.simt.Tile8x8`, `Tile16x16`, `Tile32x32`: matrices in the registers of neighboring lanes.
 
-A tile of N x N numbers lies on N neighbouring threads of a subgroup, one row on each, in the N registers `r`. All lanes of a subgroup
+A tile of N x N numbers lies on N neighboring threads of a subgroup, one row on each, in the N registers `r`. All lanes of a subgroup
 reach a statement about tiles together. The compiler knows how slices of arrays and `qd.outer` stand in such statements
 (`frontend/tiles.cpp`) and calls what is here.
 """
@@ -15,7 +15,7 @@ import quadrants as qd
 from .._builtins import Builtin
 from .._dtypes import find_dtype
 from .._errors import QuadrantsTypeError
-from .._func import specialise
+from .._func import specialize
 from .._struct import StructType
 from ._primitives import GROUP_SIZE, group_sync, pin, reshuffle, shuffle, thread_idx
 
@@ -202,7 +202,7 @@ def _tile_type(size: int, dtype: Any) -> TileType:
     for name, (general, doc) in _METHODS.items():
         fixed = {"size": size, "dtype": dtype}
         wanted = {parameter.name for parameter in general.parameters}
-        methods[name] = specialise(general, name, doc, **{key: value for key, value in fixed.items() if key in wanted})
+        methods[name] = specialize(general, name, doc, **{key: value for key, value in fixed.items() if key in wanted})
     return TileType(f"Tile{size}x{size}", methods, r=qd.types.vector(size, dtype, unpacked=True))
 
 
@@ -227,8 +227,8 @@ class _Tile:
 
     def __init_subclass__(cls, size: int):
         cls.SIZE = size
-        cls.zeros = specialise(_zeros, "zeros", "A tile of zeros; `dtype`: f32 or f64, by default that of floats.", size=size)
-        cls.eye = specialise(_eye, "eye", "The identity; `dtype`: f32 or f64, by default that of floats.", size=size)
+        cls.zeros = specialize(_zeros, "zeros", "A tile of zeros; `dtype`: f32 or f64, by default that of floats.", size=size)
+        cls.eye = specialize(_eye, "eye", "The identity; `dtype`: f32 or f64, by default that of floats.", size=size)
 
 
 class Tile8x8(_Tile, size=8):

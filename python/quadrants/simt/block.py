@@ -9,7 +9,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from .. import _fold_operators
-from .._func import specialise
+from .._func import specialize
 from ._primitives import (
     GROUP_SIZE,
     LOG2_GROUP_SIZE,
@@ -152,7 +152,7 @@ for _name, _identity, _first in (
         (inclusive_scan, "inclusive", {}, "of the threads up to this one"),
         (_exclusive, "exclusive", {"identity": _identity}, f"of the threads before this one; {_first} on thread 0"),
     ):
-        globals()[f"{_family}_{_name}"] = specialise(_general, f"{_family}_{_name}", f"The {_what} {_place}.", op=_op, **_more)
+        globals()[f"{_family}_{_name}"] = specialize(_general, f"{_family}_{_name}", f"The {_what} {_place}.", op=_op, **_more)
 
 
 @qd.func

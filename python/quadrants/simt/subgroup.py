@@ -1,4 +1,4 @@
-"""`qd.simt.subgroup`: what the 32 neighbouring threads of a group do together.
+"""`qd.simt.subgroup`: what the 32 neighboring threads of a group do together.
 
 All lanes of the subgroup call a function of this module at the same place. A function whose name ends in `_tiled` splits the subgroup into
 aligned tiles of 2**log2_size lanes that work independently; `log2_size` is a compile-time integer in [0, 5]. Values are scalars.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import quadrants as qd
 
 from .. import _fold_operators
-from .._func import specialise
+from .._func import specialize
 from .._namespaces import list_public as _list_public
 from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
 from ._primitives import group_mem_fence as mem_fence
@@ -239,7 +239,7 @@ def _all_bits(value):
 def _offer(general, name, doc, **fixed):
     """Adds to the module a func of tiles and, without the suffix of its name, that of the whole subgroup."""
     for suffix, lanes, more in (("_tiled", "the tile", {}), ("", "the subgroup", {"log2_size": LOG2_GROUP_SIZE})):
-        globals()[name + suffix] = specialise(general, name + suffix, doc.replace("the tile", lanes), **fixed, **more)
+        globals()[name + suffix] = specialize(general, name + suffix, doc.replace("the tile", lanes), **fixed, **more)
 
 
 for _func in (all_true_tiled, any_true_tiled, all_equal_tiled, bitonic_sort_kv_tiled):
@@ -256,7 +256,7 @@ for _name, (_op, _what) in _fold_operators.BY_NAME.items():
         _offer(_segmented, f"segmented_reduce_{_name}", _since, op=_op)
 
 
-_HELPERS = ("GROUP_SIZE", "LOG2_GROUP_SIZE", "check_tile", "largest", "smallest", "specialise", "thread_idx", "warn_deprecated")
+_HELPERS = ("GROUP_SIZE", "LOG2_GROUP_SIZE", "check_tile", "largest", "smallest", "specialize", "thread_idx", "warn_deprecated")
 __all__ = _list_public(globals(), *_HELPERS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .._func import specialise
+from .._func import specialize
 from .._namespaces import list_public as _list_public
 from . import subgroup
 
@@ -60,7 +60,7 @@ def _shfl_xor(mask, value, lanemask, dtype: qd.template()):
 for _dtype in (qd.i32, qd.f32):
     for _general in (_shfl_sync, _shfl_up, _shfl_down, _shfl_xor):
         _name = f"{_general.name[1:]}_{_dtype}"
-        globals()[_name] = specialise(_general, _name, _general.__doc__, dtype=_dtype)
+        globals()[_name] = specialize(_general, _name, _general.__doc__, dtype=_dtype)
 
 
 @qd.func
@@ -90,7 +90,7 @@ def sync(mask):
     subgroup.sync()
 
 
-__all__ = _list_public(globals(), "specialise")
+__all__ = _list_public(globals(), "specialize")
 
 
 def __dir__() -> list[str]:

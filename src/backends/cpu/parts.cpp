@@ -54,8 +54,8 @@ void assignEvenly(const llvm::Module &module, Parts &parts) {
   }
 }
 
-/// Neighbours, up to a size that an edit of another function does not move.
-void assignNeighbours(const llvm::Module &module, Parts &parts) {
+/// Neighbors, up to a size that an edit of another function does not move.
+void assignNeighbors(const llvm::Module &module, Parts &parts) {
   unsigned load = 0;
   for (const llvm::Function &function : module) {
     if (isShared(function)) continue;
@@ -136,7 +136,7 @@ struct PartCompiler {
 private:
   Object compile(llvm::Module &module) {
     Abandonable machine(makeTargetMachine(processor, options.optLevel));
-    optimise(module, *machine, options.optLevel);
+    optimize(module, *machine, options.optLevel);
     if (gate.isEnabled()) return {};
     return emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile);
   }
@@ -150,7 +150,7 @@ Parts chooseParts(const llvm::Module &module, const TargetOptions &options) {
   // Line tables say where a function stands in the file, which every edit before it changes.
   parts.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
   if (parts.areKept) {
-    assignNeighbours(module, parts);
+    assignNeighbors(module, parts);
   } else if (sizes.largest > 0) {
     parts.count = std::min({options.threads, sizes.total / kSmallestPart, sizes.total / sizes.largest});
     if (parts.count > 1) assignEvenly(module, parts);

@@ -8,18 +8,18 @@
 
 namespace qd::backends::cpu {
 
-template <auto... initialise> static void initialiseOnce() {
-  static const bool once = ((initialise(), ...), true);
+template <auto... initialize> static void initializeOnce() {
+  static const bool once = ((initialize(), ...), true);
   (void)once;
 }
 
 /// Registers the one code generator that is needed; the other is never touched.
 static const llvm::Target *findLlvmTarget(const llvm::Triple &triple) {
   if (triple.isAArch64())
-    initialiseOnce<LLVMInitializeAArch64TargetInfo, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetMC,
+    initializeOnce<LLVMInitializeAArch64TargetInfo, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetMC,
                    LLVMInitializeAArch64AsmPrinter>();
   else
-    initialiseOnce<LLVMInitializeX86TargetInfo, LLVMInitializeX86Target, LLVMInitializeX86TargetMC, LLVMInitializeX86AsmPrinter>();
+    initializeOnce<LLVMInitializeX86TargetInfo, LLVMInitializeX86Target, LLVMInitializeX86TargetMC, LLVMInitializeX86AsmPrinter>();
   std::string error;
   return llvm::TargetRegistry::lookupTarget(triple, error);
 }

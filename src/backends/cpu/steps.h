@@ -17,7 +17,7 @@ namespace qd::backends::cpu {
 void setProcessor(llvm::Module &module, const Processor &processor, llvm::TargetMachine &machine);
 
 /// The same for all targets, then what the code generators of processors need to stay fast.
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 
 /// Which function is compiled in which part.
 struct Parts {
@@ -31,7 +31,7 @@ struct Parts {
 /// kept, parts that stay the same when a function of another part is edited.
 Parts chooseParts(const llvm::Module &module, const TargetOptions &options);
 
-/// Optimises the module and selects instructions part by part, on several threads. One object for each part, none of them of any use once
+/// Optimizes the module and selects instructions part by part, on several threads. One object for each part, none of them of any use once
 /// the compile is abandoned.
 std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, const TargetOptions &options, Parts &parts,
                                  AbandonGate &gate);

@@ -37,7 +37,7 @@ public:
     Parts parts;
     if (!stages.isWatched()) parts = chooseParts(module, options);
     bool isWhole = parts.count < 2;
-    stages.begin(isWhole ? "optimising" : "machine code");
+    stages.begin(isWhole ? "optimizing" : "machine code");
     std::vector<Object> objects =
         isWhole ? compileWhole(module, *machine, options, stages) : compileParts(module, processor, options, parts, gate);
     if (stages.isStopped() || gate.isEnabled()) return mlir::success();
@@ -55,8 +55,8 @@ public:
 private:
   /// One object of the whole module, all stages dumped. None when the stages stop.
   std::vector<Object> compileWhole(llvm::Module &module, llvm::TargetMachine &machine, const TargetOptions &options, Stages &stages) const {
-    optimise(module, machine, options.optLevel);
-    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return {};
+    optimize(module, machine, options.optLevel);
+    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return {};
     stages.begin("machine code");
     if (stages.wants("asm")) {
       Object assembly =

@@ -150,7 +150,7 @@ struct Driver {
   Api api;
   std::string absence; ///< why it cannot be used; empty when it can
 };
-/// The driver, initialised. `library` takes the place of the system's libcuda where it is not empty; each is looked for once in a process.
+/// The driver, initialized. `library` takes the place of the system's libcuda where it is not empty; each is looked for once in a process.
 const Driver &findDriver(const std::string &library);
 
 /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"

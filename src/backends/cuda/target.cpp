@@ -126,11 +126,11 @@ public:
     linkDeviceLibrary(module);
     setDevice(module, *machine);
     stages.finish("device library");
-    stages.begin("optimising");
-    optimise(module, *machine, options.optLevel);
+    stages.begin("optimizing");
+    optimize(module, *machine, options.optLevel);
     useFastInstructions(module);
     widenNegations(module);
-    if (!stages.finish("3_optimised.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
+    if (!stages.finish("3_optimized.ll", [&](llvm::raw_ostream &output) { module.print(output, nullptr); })) return mlir::success();
     stages.begin("machine code");
     Object ptx = emitObject(module, *machine, llvm::CodeGenFileType::AssemblyFile);
     if (llvm::StringRef(options.replay).ends_with(".s")) {

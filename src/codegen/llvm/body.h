@@ -116,7 +116,7 @@ public:
   void failWhen(llvm::Value *failing, const llvm::Twine &name, mlir::Operation *op);
   void leaveIfFailed();
   /// Looks whether the launch was given up; on targets with grids nothing tells.
-  void leaveIfCancelled();
+  void leaveIfCanceled();
 
   /// One iteration of a loop: `next` is where `continue` goes.
   void emitLoopBody(mlir::Operation *op, mlir::Region &body, llvm::BasicBlock *next);
@@ -137,7 +137,7 @@ public:
   /// The flattened index of the iteration in lane 0, or null in serial code; with random numbers only.
   Component iteration;
   llvm::AllocaInst *randomCalls = nullptr;
-  /// Without the constants that are added to it, a multiple of `columns`: the index of the first of neighbouring columns.
+  /// Without the constants that are added to it, a multiple of `columns`: the index of the first of neighboring columns.
   llvm::Value *firstColumn = nullptr;
   int64_t columns = 1;
   llvm::Value *alone = nullptr; ///< see isAlone

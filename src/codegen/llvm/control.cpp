@@ -215,14 +215,14 @@ void BodyEmitter::emitWhile(ir::WhileOp op) {
   builder.CreateCondBr(goesOn, body, exit);
   moveTo(body);
   // It may never end by itself.
-  leaveIfCancelled();
+  leaveIfCanceled();
   emitLoopBody(op, op.getBody(), header);
   scopes.pop_back();
   moveTo(exit);
   narrowAfter(op, before);
 }
 
-void BodyEmitter::leaveIfCancelled() {
+void BodyEmitter::leaveIfCanceled() {
   if (!module.traits.hasGrids) leaveIfFailed();
 }
 

@@ -37,7 +37,7 @@ uint32_t layoutResults(mlir::TypeRange types, std::vector<artifact::Artifact::Re
 /// Emits the kernel of `module`, which split_tasks has cut into tasks, in one walk: `void qd_kernel(QdKernelContext *)` and internal
 /// functions, or (targets with grids) an entry for each task, listed in the artifact's tasks. Fills in sites, loops, results, hasPrint and
 /// scratchBytes (the kernel's and what the emitter adds: captured values, pointers to partial results) of the artifact. The caller sets
-/// triple and data layout before it optimises; the emitter relies on neither. Errors are reported through MLIR's diagnostics and give null.
+/// triple and data layout before it optimizes; the emitter relies on neither. Errors are reported through MLIR's diagnostics and give null.
 std::unique_ptr<llvm::Module> emitModule(mlir::ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,
                                          const EmitOptions &options, artifact::Artifact &artifact);
 

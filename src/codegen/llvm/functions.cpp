@@ -262,7 +262,7 @@ Components BodyEmitter::emitOutlined(ir::CallOp op, ir::FuncOp callee, const Bod
   if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::AssertOp>))
     leaveIfFailed();
   else if (module.containsDeep(callee.getBody(), llvm::IsaPred<ir::WhileOp, ir::ForOp>))
-    leaveIfCancelled();
+    leaveIfCanceled();
   Components components;
   for (Value output : op.getOutputs())
     for (int64_t i = 0; i < ir::getComponentCount(output.getType()); ++i) {
@@ -329,7 +329,7 @@ llvm::Function *ModuleEmitter::getInstance(ir::FuncOp callee, ArrayRef<LaneKind>
     body.setValue(parameter, std::move(components));
   }
   body.leaveFailed = [&] { body.builder.CreateRet(llvm::Constant::getNullValue(resultType)); };
-  if (isRecursive(callee)) body.leaveIfCancelled();
+  if (isRecursive(callee)) body.leaveIfCanceled();
   LocalStorage *slots = body.makeResults(callee, facts);
   body.emitFunctionBody(callee, {slots, nullptr}, body.makeBlock("return"));
   llvm::Value *result = llvm::PoisonValue::get(resultType);

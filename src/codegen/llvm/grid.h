@@ -9,7 +9,7 @@
 
 namespace qd::codegen {
 
-/// What a thread of a grid knows of itself, and how it talks to its neighbours. NVPTX.
+/// What a thread of a grid knows of itself, and how it talks to its neighbors. NVPTX.
 class GridThreads {
 public:
   explicit GridThreads(BodyEmitter &in) : in(in), builder(in.builder) {}
@@ -48,7 +48,7 @@ private:
   llvm::IRBuilder<> &builder;
 };
 
-/// The iterations of a loop, of which a thread takes those of `rows` neighbours along `rowAxis` and `columns` along the last axis at a
+/// The iterations of a loop, of which a thread takes those of `rows` neighbors along `rowAxis` and `columns` along the last axis at a
 /// time.
 artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns);
 /// The iterations along one axis, where they are a constant.
@@ -110,7 +110,7 @@ private:
   int index;
   ir::ForOp loop;
   unsigned lanes = 1;
-  std::optional<unsigned> rowAxis; ///< the axis along which lanes are neighbours; none: each is a block's width after the last
+  std::optional<unsigned> rowAxis; ///< the axis along which lanes are neighbors; none: each is a block's width after the last
   unsigned columns = 1;            ///< that a thread takes of the last axis, with `rowAxis` only
   uint64_t idleColumns = 0;        ///< at the beginning of each row
   unsigned blockSize = 1;

@@ -1,8 +1,8 @@
-// grid_columns.cpp: neighbouring columns of a few rows for each thread
+// grid_columns.cpp: neighboring columns of a few rows for each thread
 //
 // Loops over several axes whose bodies only read and write around their own place: a thread takes four columns of its rows, so that one
-// access reads or writes all of them, and what neighbours read of each other is read once. Where containers are not aligned, columns are a
-// quarter of a row apart instead: then threads are neighbours, and their accesses are whole lines all the same.
+// access reads or writes all of them, and what neighbors read of each other is read once. Where containers are not aligned, columns are a
+// quarter of a row apart instead: then threads are neighbors, and their accesses are whole lines all the same.
 #include "codegen/llvm/grid.h"
 
 #include "llvm/IR/MDBuilder.h"

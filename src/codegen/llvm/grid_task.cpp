@@ -17,7 +17,7 @@ constexpr uint64_t kMostShortIterations = uint64_t(1) << 30;
 constexpr int64_t kShortBody = 64;
 constexpr int64_t kBytesInFlight = 32;
 constexpr unsigned kMostLanes = 4;
-/// Rows that a thread takes together: neighbours read much of the same.
+/// Rows that a thread takes together: neighbors read much of the same.
 constexpr int64_t kBytesOfRows = 128;
 /// Threads that keep a large device busy: shorter loops had better spread.
 constexpr int64_t kFullGrid = 1 << 17;
@@ -381,7 +381,7 @@ void GridTask::emitIteration(llvm::Value *flat) {
   emitBody();
 }
 
-/// The iterations of neighbouring rows. The last rows may be fewer.
+/// The iterations of neighboring rows. The last rows may be fewer.
 void GridTask::emitRows(llvm::Value *flat) {
   llvm::IRBuilder<> &at = body->builder;
   llvm::SmallVector<llvm::Value *, 4> digits = getDigits(flat);

@@ -258,7 +258,7 @@ private:
     llvm::Value *free = getStripLength(constantStep, isUnsigned, polling.freeRounds);
     builder.CreateCondBr(isLonger(lower.value, free), nextStrip, header, rarely());
     in.moveTo(nextStrip);
-    in.leaveIfCancelled();
+    in.leaveIfCanceled();
     llvm::Value *at = builder.CreateLoad(llvmType, slot);
     llvm::Value *end = isDown ? builder.CreateSub(at, stripLength) : builder.CreateAdd(at, stripLength);
     builder.CreateStore(builder.CreateSelect(isLonger(at, stripLength), end, upper.value), stopSlot);
@@ -318,7 +318,7 @@ private:
                                     : builder.CreateAdd(index.value, asKind(step), "", false, /*HasNSW=*/isInRange);
     builder.CreateStore(next, slot);
     // After the body, so that what it begins with is sure to run, and may leave the loop.
-    if (polls) in.leaveIfCancelled();
+    if (polls) in.leaveIfCanceled();
     llvm::BasicBlock *ended = stripLength ? in.makeBlock("strip.end") : nullptr;
     llvm::Instruction *back = ended ? endRoundOfStrip(next, ended) : builder.CreateBr(header);
     if (unsigned rounds = axis + 1 == op.getRank() ? in.chooseUnrolling(op) : 0) {

@@ -1,7 +1,7 @@
 // memory.cpp: locals and containers
 //
 // Locals are slots on the stack, which LLVM turns into registers. A place in a container is a scalar address and what the other lanes add
-// to it, so that neighbouring lanes become one wide access: contiguous ones directly, packed vectors with shuffles, the rest by gathering.
+// to it, so that neighboring lanes become one wide access: contiguous ones directly, packed vectors with shuffles, the rest by gathering.
 #include "codegen/llvm/body.h"
 
 #include "llvm/Analysis/VectorUtils.h"
@@ -95,7 +95,7 @@ struct SplitIndex {
   int64_t constant = 0;
 };
 
-/// Takes constants out of a signed index, so that neighbours (i - 1, i + 1) have one address but for a constant. Where the sum wraps, it is
+/// Takes constants out of a signed index, so that neighbors (i - 1, i + 1) have one address but for a constant. Where the sum wraps, it is
 /// within kSmallIndex of the ends of its range, and such an index is beyond every axis.
 SplitIndex splitIndex(llvm::Value *index) {
   constexpr int64_t kSmallIndex = 1 << 20;
@@ -408,7 +408,7 @@ llvm::Value *BodyEmitter::getLanePointer(const Place &place, int64_t offset, uns
   return builder.CreateGEP(builder.getInt8Ty(), offsetBy(place.base, offset), distance);
 }
 
-/// Lane by lane: threads of a grid have neighbours of their own, and each access keeps what is known about it. Gives `count` components
+/// Lane by lane: threads of a grid have neighbors of their own, and each access keeps what is known about it. Gives `count` components
 /// that lie side by side.
 llvm::SmallVector<llvm::Value *, 4> BodyEmitter::loadLanes(const Place &place, int64_t offset, unsigned count, llvm::Type *type,
                                                            llvm::Align align) {
@@ -456,7 +456,7 @@ void BodyEmitter::storeLanes(const Place &place, int64_t offset, ArrayRef<llvm::
   }
 }
 
-/// How many neighbouring components of each lane one wide access takes: all that are packed, or one. 0: lanes are no neighbours.
+/// How many neighboring components of each lane one wide access takes: all that are packed, or one. 0: lanes are no neighbors.
 static int64_t getGroup(const Place &place, int64_t count, int64_t size) {
   if (place.lanes.isVarying()) return 0;
   if (place.componentStride == size && count <= kShuffledComponents && place.lanes.getStride() == count * size) return count;

@@ -316,7 +316,7 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
   llvm::Value *last = at.CreateAdd(first, length);
   emitRuns(in, first, last);
   at.CreateStore(last, slot);
-  in.leaveIfCancelled();
+  in.leaveIfCanceled();
   in.branchTo(header);
   in.moveTo(done);
 }
@@ -391,7 +391,7 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     }
     useSums(in, 0);
     at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
-    if (polls) in.leaveIfCancelled();
+    if (polls) in.leaveIfCanceled();
     in.branchTo(header);
     in.moveTo(done);
   };

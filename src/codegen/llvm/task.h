@@ -137,7 +137,7 @@ private:
   const BodyFacts *facts = nullptr;
   bool drawsRandom = false;
   std::vector<Reduction> reductions;
-  /// Registers of each accumulator, which neighbouring vectors take in turn: additions that wait for one another are slow.
+  /// Registers of each accumulator, which neighboring vectors take in turn: additions that wait for one another are slow.
   unsigned sumCount = 1;
   uint32_t copiesSlot = 0; ///< scratch slot of the number of private copies
   /// Values computed by the task before its loop → their scratch slots.

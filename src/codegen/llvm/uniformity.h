@@ -42,7 +42,7 @@ struct BodyFacts {
 /// Locals of more components than this live in one array, whose components have one kind.
 inline constexpr int64_t kSeparateComponents = 8;
 
-/// Analyses bodies on demand and keeps the facts of function instances. A fixpoint over locals: each pass over a body is linear, and after
+/// Analyzes bodies on demand and keeps the facts of function instances. A fixpoint over locals: each pass over a body is linear, and after
 /// a few passes what still moves is taken as varying.
 class Uniformity {
 public:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 
 SIZE = 3
-_FLOATS = """constant variable element neighbour component argument unary unary binary binary product quotient power ternary select call dot
+_FLOATS = """constant variable element neighbor component argument unary unary binary binary product quotient power ternary select call dot
     norm cast integer_part extremum determinant trace indirect member own own own""".split()
 _VECTORS = "build load scaled sum elementwise cross normalized transformed chosen called".split()
 _MATRICES = "load outer product transposed inverse".split()
@@ -116,7 +116,7 @@ class Program:
     def float_element(self, _: int) -> str:
         return f"x[{self.index}]" if self.in_kernel else self.float_variable(0)
 
-    def float_neighbour(self, _: int) -> str:
+    def float_neighbor(self, _: int) -> str:
         return f"x[({self.index} + {self.random.randrange(1, 3)}) % {SIZE}]" if self.in_kernel else self.float_variable(0)
 
     def float_indirect(self, _: int) -> str:

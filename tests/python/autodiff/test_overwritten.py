@@ -168,7 +168,7 @@ def test_tensors_of_torch_may_change_between_calls():
     assert x.tolist() == [10.0, 20.0]
 
 
-def test_members_that_interleave_come_back_without_their_neighbours():
+def test_members_that_interleave_come_back_without_their_neighbors():
     x, loss = qd.field(qd.f64), scalar_loss()
     qd.root.dense(qd.i, 3).place(x, x.grad)
     x.from_numpy(np.array([1.0, 2.0, 3.0]))

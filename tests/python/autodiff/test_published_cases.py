@@ -160,7 +160,7 @@ def test_velocity_that_throws_a_lump_to_a_place():
 
 
 def test_sphere_whose_picture_is_given():
-    """Rays that march towards a sphere until they are there: a loop of unknown length that ends with a break."""
+    """Rays that march toward a sphere until they are there: a loop of unknown length that ends with a break."""
     size = 12
     sphere, target, picture, loss = (
         numbers([0.2, -0.1, 0.5]),

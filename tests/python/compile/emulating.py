@@ -97,7 +97,7 @@ def start(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         own = folder / str(len(list(folder.iterdir())))
         artifact, stages = compile_plain(*rest, {**options, "dump": str(own)}, target, "", mode)
         (dumped,) = own.iterdir()
-        library = build((dumped / "3_optimised.ll").read_text(), own)
+        library = build((dumped / "3_optimized.ll").read_text(), own)
         ptx, path = find_ptx(artifact).encode(), f"{library}\0".encode()
         return artifact.replace(len(ptx).to_bytes(8, "little") + ptx, len(path).to_bytes(8, "little") + path), stages
 

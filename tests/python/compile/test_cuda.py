@@ -216,7 +216,7 @@ def test_sums_are_combined_by_shuffles_and_counts_in_shared_memory() -> None:
     assert "atom.shared.add.u32" in histogram()
 
 
-def test_neighbours_along_rows_are_read_once() -> None:
+def test_neighbors_along_rows_are_read_once() -> None:
     x, y = qd.field(qd.f32, (4098, 4098)), qd.field(qd.f32, (4098, 4098))
 
     @qd.kernel
@@ -228,7 +228,7 @@ def test_neighbours_along_rows_are_read_once() -> None:
     assert ptx.count("st.global") == 8 and ptx.count("ld.global") == 10
 
 
-def test_neighbouring_columns_are_one_access() -> None:
+def test_neighboring_columns_are_one_access() -> None:
     x, y = qd.field(qd.f32, (4096, 4096)), qd.field(qd.f32, (4096, 4096))
 
     @qd.kernel

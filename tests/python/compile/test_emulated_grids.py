@@ -384,7 +384,7 @@ def test_tasks_are_repeated_until_a_flag_is_zero() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 300), (3, 5), (17, 130), (64, 64), (0, 4), (9, 1022), (4, 2), (6, 518)])
-def test_neighbouring_rows(shape: tuple[int, int]) -> None:
+def test_neighboring_rows(shape: tuple[int, int]) -> None:
     values = np.random.default_rng(1).integers(0, 100, (shape[0] + 2, shape[1] + 2)).astype(np.int32)
     x, y, total = qd.field(qd.i32, values.shape), qd.ndarray(qd.i32, values.shape), qd.field(qd.i32, ())
     x.from_numpy(values)
@@ -405,7 +405,7 @@ def test_neighbouring_rows(shape: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", [qd.i32, qd.f64])
 @pytest.mark.parametrize("first", [0, 1, 4])
 @pytest.mark.parametrize("columns", [16, 1024, 1023, 1030, 2, 1])
-def test_neighbouring_columns(columns: int, first: int, dtype: Any) -> None:
+def test_neighboring_columns(columns: int, first: int, dtype: Any) -> None:
     """Rows of aligned arrays are read and written in parts of several columns; any array gives the same."""
     rows, space = 7, qd.ndarray(dtype, 7 * columns + 4)
     values = np.random.default_rng(2).integers(0, 100, 7 * columns + 4).astype(space.to_numpy().dtype)

@@ -113,5 +113,5 @@ def test_sine_and_cosine_of_an_angle_share_most_of_their_work(tmp_path: Path) ->
 
     one()
     both()
-    products = [(tmp_path / name / "3_optimised.ll").read_text().count("@llvm.fma") for name in ("one", "both")]
+    products = [(tmp_path / name / "3_optimized.ll").read_text().count("@llvm.fma") for name in ("one", "both")]
     assert 0 < products[1] < 1.3 * products[0]

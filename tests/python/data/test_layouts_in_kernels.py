@@ -134,7 +134,7 @@ def test_two_fields_of_one_layout_share_a_kernel():
     fill(qd.field(qd.i32, shape=9), 1)
     assert [x[7] for x in fields] == [0, 1, 2]
     if qd.cfg is not None:
-        assert fill.specialisation_count == 2
+        assert fill.specialization_count == 2
 
 
 @pytest.mark.parametrize("dtype", [qd.f16, qd.f64, qd.i8, qd.i16, qd.i64, qd.u1, qd.u8, qd.u16, qd.u32, qd.u64], ids=str)

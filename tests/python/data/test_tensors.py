@@ -202,7 +202,7 @@ def test_kernels_take_tensors_wherever_they_take_containers():
     assert plain.tolist() == [3] * 4
 
 
-def test_a_tensor_and_its_container_share_one_specialisation():
+def test_a_tensor_and_its_container_share_one_specialization():
     @qd.kernel
     def run(x: qd.Tensor):
         for i in x:
@@ -212,7 +212,7 @@ def test_a_tensor_and_its_container_share_one_specialisation():
     for x in (t, t._unwrap(), t):
         run(x)
     if qd.cfg is not None:
-        assert run.specialisation_count == 1
+        assert run.specialization_count == 1
     assert t.to_numpy().tolist() == [3] * 4
 
 

@@ -237,9 +237,9 @@ def test_slices_of_slices_and_assignments():
 def test_views_are_made_of_whatever_is_an_array():
     torch = pytest.importorskip("torch")
     numpy, tensor = np.arange(6, dtype=np.int32), torch.arange(6, dtype=torch.int32)
-    field, backwards = qd.field(qd.i32, 6), np.arange(12, dtype=np.int32)[::-2]
+    field, backward = qd.field(qd.i32, 6), np.arange(12, dtype=np.int32)[::-2]
     field.from_numpy(numpy)
-    for array in (numpy, tensor, field, qd.wrap(field), backwards, memoryview(numpy.copy())):
+    for array in (numpy, tensor, field, qd.wrap(field), backward, memoryview(numpy.copy())):
         first = np.array(field if array is field or isinstance(array, qd.Tensor) else array)
         view = qd.BufferView(array, 1, 4)
         assert view.arr is (array._unwrap() if isinstance(array, qd.Tensor) else array) and list(view) == first[1:5].tolist()
@@ -442,7 +442,7 @@ def test_views_are_no_containers_of_their_own():
     assert view is not None and (qd._runtime.count_containers(), qd.memory.report()) == before
 
 
-def test_an_id_that_python_reuses_selects_no_wrong_specialisation():
+def test_an_id_that_python_reuses_selects_no_wrong_specialization():
     @qd.kernel
     def run(v: qd.template()) -> qd.i32:
         return v[0] * 100 + v.shape[0]

@@ -42,7 +42,7 @@ captured_array = np.arange(4)
 class Plain:
     member = 1
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     red = 1
 
 @qd.dataclass

@@ -36,7 +36,7 @@ def test_space_weights_agree_with_scipy(photo):
     np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
-def test_equalisation_agrees_with_scikit_image(photo):
+def test_equalization_agrees_with_scikit_image(photo):
     from skimage.exposure import equalize_hist
 
     np.testing.assert_allclose(image_pipeline.equalize(photo), equalize_hist(photo, nbins=256), atol=2e-6)

@@ -186,7 +186,7 @@ def test_kinds_take_turns():
         for x in kinds:
             count_up(x)
     assert all(np.asarray(x).tolist() == [3, 3, 3, 3] for x in kinds)
-    assert count_up.specialisation_count == 2
+    assert count_up.specialization_count == 2
 
 
 def test_tensors_freed_while_the_kernel_runs():
@@ -243,7 +243,7 @@ def test_containers_of_many_arrays_with_changing_members():
         solver.m1.fill(round_)
         solver.work()
         assert solver.m0.to_numpy()[:4].tolist() == [round_ + 1] * 4
-    assert Solver.work.specialisation_count == 1
+    assert Solver.work.specialization_count == 1
 
 
 @pytest.mark.parametrize("arch", ["cpu", "python"])

@@ -69,7 +69,7 @@ BAD = {
     "part without storage": (lambda: without_storage(torch.zeros(9)[2:8:2]), ValueError, "has no memory"),
     "far part without storage": (lambda: without_storage(torch.zeros(100_000)[50_000:50_003]), ValueError, "has no memory"),
     "strided far part without storage": (lambda: without_storage(torch.zeros(100_000)[50_000:50_009:3]), ValueError, "has no memory"),
-    "quantised": (lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8), TypeError, "qint8"),
+    "quantized": (lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8), TypeError, "qint8"),
     "nested": (lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), TypeError, "cannot be seen as an array"),
     "false pointer": (FalseInterface, ValueError, "."),
     "sparse": (lambda: torch.ones(3).to_sparse(), TypeError, "sparse_coo tensor"),

@@ -55,7 +55,7 @@ def compare_with_python(kernel: Callable[..., None], loop: str, names: str, *arr
 
 
 class LoopMaker:
-    """Loops over two axes whose statements access elements of their own, of neighbours, and of places found in memory."""
+    """Loops over two axes whose statements access elements of their own, of neighbors, and of places found in memory."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

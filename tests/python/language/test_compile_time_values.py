@@ -139,7 +139,7 @@ def test_containers_are_told_apart_by_identity_and_class():
     assert [module["is_field"](container) for container in (one, field, one)] == [0, 1, 0]
 
 
-def test_specialisations_are_listed():
+def test_specializations_are_listed():
     kernel = define("@qd.kernel\ndef k(a: qd.template(), n: qd.i32, x: qd.types.ndarray()):\n    x[0] = n + a\n")["k"]
     array = qd.ndarray(qd.i32, 2)
     for value in (1, True, 1.0, 1, float("nan"), float("nan"), 0.0, -0.0):

@@ -185,7 +185,7 @@ def test_random_numbers_have_their_range_and_mean():
 
 
 @pytest.mark.parametrize("bits", [0x7FF8 << 48, 0xFFF8 << 48, 0x7FF4 << 48, 0xFFF4 << 48], ids=hex)
-def test_max_and_min_ignore_quiet_and_signalling_nans(on_every_backend, bits):
+def test_max_and_min_ignore_quiet_and_signaling_nans(on_every_backend, bits):
     @qd.kernel
     def clamp(bits: qd.u64) -> qd.types.vector(3, qd.f64):
         x = qd.bit_cast(bits, qd.f64)

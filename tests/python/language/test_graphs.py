@@ -55,9 +55,9 @@ def test_rounds_are_limited_in_debug_mode(on_every_backend):
 def test_another_flag_array_is_taken_without_compiling_again():
     x, first, second = np.zeros(4, np.int32), make_flag(2), make_flag(3)
     count_down(x, first)
-    count = count_down.specialisation_count
+    count = count_down.specialization_count
     count_down(x, second)
-    assert (x[1], first[()], second[()], count_down.specialisation_count) == (5, 0, 0, count)
+    assert (x[1], first[()], second[()], count_down.specialization_count) == (5, 0, 0, count)
 
 
 def test_loops_nest_and_follow_each_other():

@@ -41,7 +41,7 @@ def test_members_are_read_at_each_launch_without_another_version():
         assert live.double() == wanted
     assert Live(7).double() == 14
     if is_compiled():
-        assert Live.double.specialisation_count == 1
+        assert Live.double.specialization_count == 1
 
 
 def test_members_of_members_follow_the_outermost_object():
@@ -52,7 +52,7 @@ def test_members_of_members_follow_the_outermost_object():
     live.plain = Plain(7)
     assert live.inner() == 70
     if is_compiled():
-        assert Live.inner.specialisation_count == 1
+        assert Live.inner.specialization_count == 1
 
 
 def test_a_member_that_was_an_integer_does_not_become_a_float():
@@ -137,7 +137,7 @@ def test_float_for_an_integer_member_of_a_dataclass_is_refused():
             of_plain(Plain(2.5))
         assert of_plain(Plain(3)) == 6
     if is_compiled():
-        assert of_plain.specialisation_count == 1
+        assert of_plain.specialization_count == 1
 
 
 @qd.kernel

@@ -207,7 +207,7 @@ def test_wrong_scalars_are_refused(value):
         module["k"](value)
 
 
-def test_a_failing_specialisation_does_not_poison_others():
+def test_a_failing_specialization_does_not_poison_others():
     module = define("@qd.kernel\ndef k(n: qd.template()) -> qd.i32:\n    qd.static_assert(n > 1, 'small')\n    return n\n")
     with pytest.raises(qd.QuadrantsCompilationError, match="small"):
         module["k"](1)

@@ -200,7 +200,7 @@ def test_what_and_or_a_ternary_skips_is_not_checked(on_every_backend, expression
 
 RACES = {
     "one element": ("for i in range(n):\n    x[0] = i", r"Data race: x\[0\] is written by iteration \(\d+\)"),
-    "neighbours": ("for i in range(n):\n    x[i] = 1\n    x[i + 1] = 2", r"Data race: x\[\d+\] is written by iteration \(\d+\)"),
+    "neighbors": ("for i in range(n):\n    x[i] = 1\n    x[i + 1] = 2", r"Data race: x\[\d+\] is written by iteration \(\d+\)"),
     "an axis": ("for i, j in qd.ndrange(n, n):\n    y[i][1] = j", r"Data race: y\[\d+\] is written by iteration \(\d+, \d+\)"),
     "a vector and its component": ("for i in range(n):\n    y[i] = 1\n    y[i ^ 1][1] = 2", r"Data race: y\[\d+\]"),
     "a store and an update": (

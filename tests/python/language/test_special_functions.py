@@ -17,7 +17,7 @@ def strict(on_every_backend):
 
 
 def nearest(value: Fraction, dtype: np.dtype) -> float:
-    """The float of a type that is nearest to a fraction, halves to even: found among the neighbours of a guess."""
+    """The float of a type that is nearest to a fraction, halves to even: found among the neighbors of a guess."""
     guess = dtype.type(float(value))
     candidates = [guess, np.nextafter(guess, dtype.type(np.inf)), np.nextafter(guess, dtype.type(-np.inf))]
     bits = np.dtype(f"u{dtype.itemsize}")

@@ -279,7 +279,7 @@ return qd.cast(y * 2, qd.i32)
 MATCHES = [
     ("case 1:\n    r = 10\ncase 2 | 3:\n    r = 20\ncase _:\n    r = 30", {1: 10, 2: 20, 3: 20, 4: 30}),
     ("case k if k > 5:\n    r = k * 2\ncase -1:\n    r = 7", {10: 20, 3: -1, -1: 7}),
-    ("case Colour.RED:\n    r = 1\ncase Colour.BLUE | 9:\n    r = 2", {4: 1, 5: 2, 9: 2, 6: -1}),
+    ("case Color.RED:\n    r = 1\ncase Color.BLUE | 9:\n    r = 2", {4: 1, 5: 2, 9: 2, 6: -1}),
     ("case (1 | 2) as k:\n    r = k + 100", {1: 101, 2: 102, 3: -1}),
 ]
 
@@ -288,7 +288,7 @@ MATCHES = [
 def test_match_takes_the_first_case_that_fits(cases, expected):
     lines = "".join(f"    {line}\n" for line in cases.splitlines())
     for n, r in expected.items():
-        preamble = "class Colour:\n    RED = 4\n    BLUE = 5"
+        preamble = "class Color:\n    RED = 4\n    BLUE = 5"
         assert run(f"r = -1\nmatch n:\n{lines}return r", preamble=preamble, n=("qd.i32", n)) == r
 
 

@@ -80,7 +80,7 @@ def test_compile_time_arithmetic_is_exact():
 
 
 @pytest.mark.parametrize("operator", ["+", "-", "*", "//", "%", "<", "==", "&", "<<"])
-def test_variables_initialised_by_literals_compute_like_arguments(operator):
+def test_variables_initialized_by_literals_compute_like_arguments(operator):
     for left, right in [(-7, 2), (7, 2), (-7, 3), (2**31 - 1, 2), (5, 31)]:
         from_literals = run(f"x = {left}\ny = {right}\nreturn x {operator} y")
         assert from_literals == evaluate(f"a {operator} b", a=("qd.i32", left), b=("qd.i32", right))

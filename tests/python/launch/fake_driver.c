@@ -29,7 +29,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_READY = 600, ILLEG
 EXPORT struct {
   int64_t bytes_in_use, bytes_available, allocations, releases, copies_in, copies_out, launches, graph_launches, graph_updates, pins, trims,
       modules, links, edges, busy; /* so often is the answer that a stream is not done yet */
-  int64_t fault; /* the status that the next synchronisation fails with */
+  int64_t fault; /* the status that the next synchronization fails with */
   int64_t stream_waits, link_failure; /* the status that linking fails with */
 } fake = {.bytes_available = (int64_t)1 << 30};
 

@@ -284,7 +284,7 @@ def test_every_argument_changes_the_random_numbers(library: Library) -> None:
 
 @pytest.mark.parametrize("kind", FLOATS)
 def test_lanes_do_not_see_each_other(libraries: dict[int, Library], kind: str) -> None:
-    """A lane that takes a cold path leaves the bits of its neighbours alone: any number of lanes gives the same results."""
+    """A lane that takes a cold path leaves the bits of its neighbors alone: any number of lanes gives the same results."""
     dtype = FLOATS[kind][0]
     for name in UNARY:
         usual = np.random.default_rng(1).uniform(-2, 2, SAMPLES).astype(dtype)

@@ -1,10 +1,10 @@
-// normalise_exits.cpp: break, continue and early return become flags
+// normalize_exits.cpp: break, continue and early return become flags
 //
 // In:   structured control flow whose regions may end in break, continue or return.
 // Out:  only `if`, `for` and `while` are left, and functions that return at their end. What an exit skips stands under an `if` on a flag:
 //       `live` of the iteration, `returned` of the function. A loop that may be left ends with `if (broken) break`, marked kLoopExit: its
 //       only break.
-// Here: an adjoint runs the operations backwards, which wants to know for each whether it ran. Only kernels that are to be differentiated
+// Here: an adjoint runs the operations backward, which wants to know for each whether it ran. Only kernels that are to be differentiated
 //       come through here.
 #include "ir/attributes.h"
 #include "ir/dialect.h"
@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
-#define GEN_PASS_DEF_NORMALISEEXITS
+#define GEN_PASS_DEF_NORMALIZEEXITS
 #include "passes/passes.h.inc"
 
 namespace {
@@ -32,9 +32,9 @@ struct Surroundings {
   SmallVector<Value> results;
 };
 
-class Normaliser {
+class Normalizer {
 public:
-  explicit Normaliser(MLIRContext *ctx) : builder(ctx) {}
+  explicit Normalizer(MLIRContext *ctx) : builder(ctx) {}
 
   void run(Block &body) {
     bool isEarly = false;
@@ -186,11 +186,11 @@ private:
   Location loc = builder.getUnknownLoc();
 };
 
-struct NormaliseExitsPass : impl::NormaliseExitsBase<NormaliseExitsPass> {
+struct NormalizeExitsPass : impl::NormalizeExitsBase<NormalizeExitsPass> {
   void runOnOperation() override {
-    Normaliser normaliser(&getContext());
-    for (KernelOp kernel : getOperation().getOps<KernelOp>()) normaliser.run(kernel.getBody().front());
-    for (FuncOp function : getOperation().getOps<FuncOp>()) normaliser.run(function.getBody().front());
+    Normalizer normalizer(&getContext());
+    for (KernelOp kernel : getOperation().getOps<KernelOp>()) normalizer.run(kernel.getBody().front());
+    for (FuncOp function : getOperation().getOps<FuncOp>()) normalizer.run(function.getBody().front());
     demoteOwnAtomics(getOperation());
   }
 };

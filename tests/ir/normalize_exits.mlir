@@ -1,4 +1,4 @@
-// RUN: qd-opt %s --qd-normalise-exits | FileCheck %s
+// RUN: qd-opt %s --qd-normalize-exits | FileCheck %s
 
 // What a continue skips stands under a flag of the iteration.
 // CHECK-LABEL: qd.func @continue_skips

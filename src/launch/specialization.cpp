@@ -1,4 +1,4 @@
-#include "launch/specialisation.h"
+#include "launch/specialization.h"
 
 #include "launch/binding.h"
 #include "launch/data_type.h"
@@ -56,11 +56,11 @@ static uint64_t getTicksPerMicrosecond() {
 //--- Long launches ---
 
 /// Gives the GIL away in the course of a launch that turns out to be long, and looks for signals now and then.
-class Specialisation::Observer final : public runtime::RunObserver {
+class Specialization::Observer final : public runtime::RunObserver {
 public:
   using Clock = std::chrono::steady_clock;
 
-  Observer(Specialisation &owner, Frame &frame) : owner(owner), frame(frame) {}
+  Observer(Specialization &owner, Frame &frame) : owner(owner), frame(frame) {}
   ~Observer() override { comeBack(); }
 
   void letOthersIn() {
@@ -162,7 +162,7 @@ public:
   bool isWatched = false;      ///< the kernel runs on another thread
 
 private:
-  Specialisation &owner;
+  Specialization &owner;
   Frame &frame;
   PyThreadState *thread = nullptr; ///< set while the GIL is given away
   Clock::time_point lookedForSignals;
@@ -171,7 +171,7 @@ private:
 //--- A launch ---
 
 /// Keeps what the launch works on, once for each.
-void Specialisation::hold(Frame &frame) {
+void Specialization::hold(Frame &frame) {
   if (frame.held) return;
   const std::vector<uint16_t> &slots = plan->getTensorSlots();
   Frame::Held held{shared_from_this(), {}, {}};
@@ -185,8 +185,8 @@ void Specialisation::hold(Frame &frame) {
   frame.held = std::move(held);
 }
 
-std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
-  auto made = std::make_shared<Specialisation>();
+std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
+  auto made = std::make_shared<Specialization>();
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports places depends on where the kernel itself stands, too.
   if (isFresh && !made->artifact.sites.empty())
@@ -200,7 +200,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
   return made;
 }
 
-[[gnu::always_inline]] inline void Specialisation::place(Frame &frame) {
+[[gnu::always_inline]] inline void Specialization::place(Frame &frame) {
   size_t slots = plan->getSlotCount();
   unsigned char *memory =
       frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
@@ -208,7 +208,7 @@ std::shared_ptr<Specialisation> Specialisation::make(artifact::Artifact artifact
   frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
 }
 
-Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+Fit Specialization::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   Frame frame;
   place(frame);
   if (kernel.mode == support::AutodiffMode::Joined) [[unlikely]] {
@@ -219,7 +219,7 @@ Fit Specialisation::launch(KernelObject &kernel, PyObject *const *arguments, PyO
   return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
 }
 
-Fit Specialisation::readBound(const Binding &binding, Frame &frame) {
+Fit Specialization::readBound(const Binding &binding, Frame &frame) {
   place(frame);
   std::erase_if(links, [](const auto &known) { return known.first.expired(); });
   auto found = std::find_if(links.begin(), links.end(), [&](const auto &known) { return known.first.lock() == binding.version; });
@@ -227,13 +227,13 @@ Fit Specialisation::readBound(const Binding &binding, Frame &frame) {
   return plan->readBound(*found->second, binding.objects, binding.block.data(), frame.plan);
 }
 
-Fit Specialisation::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
+Fit Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   Frame frame;
   Fit fit = readBound(binding, frame);
   return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
 }
 
-bool Specialisation::fitsBound(const Binding &binding) {
+bool Specialization::fitsBound(const Binding &binding) {
   Frame frame;
   frame.plan.isTrial = true;
   return readBound(binding, frame) != Fit::No;
@@ -244,7 +244,7 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
 }
 
-[[gnu::always_inline]] inline Fit Specialisation::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
+[[gnu::always_inline]] inline Fit Specialization::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(plan->listAccesses(frame.plan));
   if (Journal::isAnyEntered() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
@@ -254,12 +254,12 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   return runPlainly(kernel, frame, result);
 }
 
-Fit Specialisation::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
   return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
 }
 
 /// With arrays of the host that the device works on copies of, or in order with the stream of another library.
-Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   hold(frame);
   std::shared_ptr<runtime::DeviceMemory> memory = state.memory;
@@ -275,7 +275,7 @@ Fit Specialisation::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject 
   return Fit::Yes;
 }
 
-Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
+Fit Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   SoleLaunch sole;
   if (sole.mustWait()) [[unlikely]] {
@@ -317,14 +317,14 @@ Fit Specialisation::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   return Fit::Yes;
 }
 
-PyObject *Specialisation::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {
+PyObject *Specialization::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {
   if (artifact.hasPrint && !Observer::writePrinted(run)) return nullptr;
   if (run.isStopped()) raiseFailure(run);
   if (artifact.results.empty()) Py_RETURN_NONE;
   return buildResult(kernel, block);
 }
 
-void Specialisation::raiseFailure(KernelRun &run) {
+void Specialization::raiseFailure(KernelRun &run) {
   if (run.isOutOfMemory)
     throw support::Error(support::ErrorKind::Memory, "kernel " + artifact.kernel + " ran out of memory for its temporaries");
   if (!run.reason.empty()) throw support::Error(support::ErrorKind::Runtime, "kernel " + artifact.kernel + ": " + run.reason);
@@ -337,7 +337,7 @@ static PyObject *readResult(support::ScalarType type, const unsigned char *addre
   return type == support::ScalarType::U1 ? PyBool_FromLong(*address) : readScalar(type, address);
 }
 
-PyObject *Specialisation::buildResult(KernelObject &kernel, const unsigned char *block) {
+PyObject *Specialization::buildResult(KernelObject &kernel, const unsigned char *block) {
   static PyObject *hookName = PyUnicode_InternFromString("build_result");
   PyObject *hook = kernel.dict ? PyDict_GetItemWithError(kernel.dict, hookName) : nullptr;
   if (!hook && artifact.results.size() == 1 && artifact.results[0].type.rank == 0)

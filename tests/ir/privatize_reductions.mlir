@@ -1,4 +1,4 @@
-// RUN: qd-opt %s --qd-privatise-reductions --split-input-file | FileCheck %s
+// RUN: qd-opt %s --qd-privatize-reductions --split-input-file | FileCheck %s
 
 // One place that all iterations add to is kept in an accumulator; subtracting is adding the negative.
 // CHECK-LABEL: qd.kernel @sum

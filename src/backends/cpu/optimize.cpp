@@ -104,8 +104,8 @@ static void splitLongBlocks(llvm::Module &module) {
   }
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
-  backends::optimise(module, machine, optLevel);
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+  backends::optimize(module, machine, optLevel);
   for (llvm::Function &function : module) tabulateLiterals(function);
   // Last: nothing after it may join the pieces.
   splitLongBlocks(module);

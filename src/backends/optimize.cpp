@@ -52,7 +52,7 @@ struct WithInnerLoops : llvm::PassInfoMixin<WithInnerLoops> {
 
 /// What runs over each function. Tuned for compile time: each pass is linear in practice, and there for what it does to emitted code:
 /// locals become values (SROA), what the emitter computes twice is computed once (EarlyCSE), uniform work leaves the loops (LICM), short
-/// loops of constant length are unrolled. Vectorisation is the emitter's.
+/// loops of constant length are unrolled. Vectorization is the emitter's.
 static llvm::FunctionPassManager buildFunctionPipeline(bool unrollsLongLoops) {
   llvm::FunctionPassManager pipeline;
   pipeline.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
@@ -124,7 +124,7 @@ struct Analyses {
 
 } // namespace
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   // A thread of a GPU has nothing else to do while it waits, and ptxas leaves loops as they are.
   bool isGpu = machine.getTargetTriple().isGPU();
   Abandonable owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));

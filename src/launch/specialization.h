@@ -1,4 +1,4 @@
-// specialisation.h: compiled code for one combination of what a kernel looked at, and how to launch it.
+// specialization.h: compiled code for one combination of what a kernel looked at, and how to launch it.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -12,11 +12,11 @@ namespace qd::launch {
 struct Binding;
 struct KernelObject;
 
-class Specialisation : public std::enable_shared_from_this<Specialisation> {
+class Specialization : public std::enable_shared_from_this<Specialization> {
 public:
   /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in; otherwise they are compared with the objects
   /// there are now, and the result is empty when one differs, which `misfit` then names.
-  static std::shared_ptr<Specialisation> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit);
+  static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit);
 
   int traverse(visitproc visit, void *arg) const { return plan->traverse(visit, arg); }
 
@@ -56,7 +56,7 @@ private:
   [[noreturn]] void raiseFailure(runtime::KernelRun &run);
 
   std::unique_ptr<Plan> plan;
-  std::vector<std::pair<std::weak_ptr<Specialisation>, std::unique_ptr<Plan::Link>>>
+  std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<Plan::Link>>>
       links; ///< to versions of other kernels of the function
   std::unique_ptr<runtime::LoadedKernel> code;
   uint64_t lastMicroseconds = 0; ///< how long the launch before took

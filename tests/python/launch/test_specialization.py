@@ -343,9 +343,9 @@ def test_of_very_many_versions_the_ones_launched_least_recently_are_dropped(comp
     for n in range(2048):
         f(n)
     f(0)
-    assert (f.specialisation_count, compiler.calls) == (2048, 2048)
+    assert (f.specialization_count, compiler.calls) == (2048, 2048)
     f(2048)
-    assert f.specialisation_count == 1537
+    assert f.specialization_count == 1537
     for n in (0, 2048, 2047, 1000):
         f(n)
     assert compiler.calls == 2049

@@ -1,4 +1,4 @@
-#include "launch/specialise.h"
+#include "launch/specialize.h"
 
 #include "launch/data_type.h"
 #include "launch/describe.h"
@@ -102,13 +102,13 @@ static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *argument
 //--- The two ways to code ---
 
 /// Empty, with the reason in `miss`, when nothing on disk fits.
-static std::shared_ptr<Specialisation> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss) {
-  std::shared_ptr<Specialisation> found;
+static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, const Digest &key, const Roots &roots, std::string &miss) {
+  std::shared_ptr<Specialization> found;
   miss = "nothing is on disk under its key";
   cache.find(key, [&](artifact::Artifact &&candidate) {
     std::string misfit = "the system";
     try {
-      found = Specialisation::make(std::move(candidate), roots, false, misfit);
+      found = Specialization::make(std::move(candidate), roots, false, misfit);
     } catch (const support::Error &error) {
       // Whole, but not for this system: the loader refuses it.
       support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
@@ -147,7 +147,7 @@ static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref
   return artifact::deserialize(reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes)), size_t(PyBytes_GET_SIZE(bytes)));
 }
 
-std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *arguments) {
+std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments) {
   State &state = getState();
   const uint64_t epoch = state.epoch;
   // Python code runs in between, of this thread and of others.
@@ -162,7 +162,7 @@ std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *argum
   std::optional<Digest> key;
   std::optional<artifact::CompileLock> lock;
   std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", misfit;
-  std::shared_ptr<Specialisation> made;
+  std::shared_ptr<Specialization> made;
   std::shared_ptr<artifact::DiskCache> cache = mayUseDisk(state) ? state.cache : nullptr; // held: a reset takes it from the state
   if (cache) {
     miss = "something that it reads has no description";
@@ -183,7 +183,7 @@ std::shared_ptr<Specialisation> specialise(KernelObject &kernel, PyObject *argum
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);
     requireEpoch();
-    made = Specialisation::make(std::move(artifact), roots, true, misfit);
+    made = Specialization::make(std::move(artifact), roots, true, misfit);
     requireEpoch();
     if (key && made->artifact.cacheable) cache->publish(*key, made->artifact);
   }

@@ -1,4 +1,4 @@
-// privatise_reductions.cpp: what all iterations of a loop combine into gets a private stand-in
+// privatize_reductions.cpp: what all iterations of a loop combine into gets a private stand-in
 //
 // In:   tasks; the atomics left in parallel loops are those that several iterations may do on one place.
 // Out:  combine(place, value) in the loop => combine(accumulator of place, value), for a place that the loop does not choose anew;
@@ -18,7 +18,7 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-#define GEN_PASS_DEF_PRIVATISEREDUCTIONS
+#define GEN_PASS_DEF_PRIVATIZEREDUCTIONS
 #include "passes/passes.h.inc"
 
 namespace {
@@ -29,9 +29,9 @@ constexpr unsigned kDeepestIndex = 16;
 /// Subtracting is adding the negative: one kind of stand-in serves both.
 AtomicKind getCombination(AtomicOp atomic) { return atomic.getAtomicKind() == AtomicKind::sub ? AtomicKind::add : atomic.getAtomicKind(); }
 
-class Privatiser {
+class Privatizer {
 public:
-  Privatiser(ForOp loop, FunctionAccesses &functions) : loop(loop), accesses(loop, functions), builder(loop) {}
+  Privatizer(ForOp loop, FunctionAccesses &functions) : loop(loop), accesses(loop, functions), builder(loop) {}
 
   void run() {
     for (auto &[root, atomics] : accesses.atomics) {
@@ -133,12 +133,12 @@ private:
   DenseMap<Value, Value> hoisted;
 };
 
-struct PrivatiseReductionsPass : impl::PrivatiseReductionsBase<PrivatiseReductionsPass> {
+struct PrivatizeReductionsPass : impl::PrivatizeReductionsBase<PrivatizeReductionsPass> {
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
       // Threads that work together combine as the program says.
-      if (!LoopAccesses(loop, functions).isOfBlock) Privatiser(loop, functions).run();
+      if (!LoopAccesses(loop, functions).isOfBlock) Privatizer(loop, functions).run();
     });
   }
 };

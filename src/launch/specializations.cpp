@@ -1,4 +1,4 @@
-#include "launch/specialisations.h"
+#include "launch/specializations.h"
 
 #include "launch/describe.h"
 #include "launch/external_array.h"
@@ -16,16 +16,16 @@ static constexpr size_t kMany = 8;
 // A version takes some 30 KB. Of this many a quarter goes, so that a look at all of them is rare.
 static constexpr size_t kMost = 2048;
 
-void Specialisations::clear() {
+void Specializations::clear() {
   known.clear();
   tellers.reset();
   // Dropping code drops references, which may run anything, this kernel included.
-  std::vector<std::shared_ptr<Specialisation>> dropped = std::exchange(list, {});
+  std::vector<std::shared_ptr<Specialization>> dropped = std::exchange(list, {});
 }
 
-std::vector<std::shared_ptr<Specialisation>> Specialisations::takeOldest() {
+std::vector<std::shared_ptr<Specialization>> Specializations::takeOldest() {
   auto isLater = [](const auto &one, const auto &other) { return one->lastLaunch > other->lastLaunch; };
-  std::vector<std::shared_ptr<Specialisation>> sorted = list, taken;
+  std::vector<std::shared_ptr<Specialization>> sorted = list, taken;
   std::sort(sorted.begin(), sorted.end(), isLater);
   taken.assign(sorted.begin() + kMost * 3 / 4, sorted.end());
   sorted.resize(kMost * 3 / 4);
@@ -35,9 +35,9 @@ std::vector<std::shared_ptr<Specialisation>> Specialisations::takeOldest() {
   return taken;
 }
 
-void Specialisations::add(std::shared_ptr<Specialisation> made) {
+void Specializations::add(std::shared_ptr<Specialization> made) {
   // Dropping code drops references, which may run anything: last of all.
-  std::vector<std::shared_ptr<Specialisation>> dropped;
+  std::vector<std::shared_ptr<Specialization>> dropped;
   if (list.size() >= kMost) dropped = takeOldest();
   made->position = list.size();
   list.push_back(std::move(made));
@@ -79,13 +79,13 @@ static uint64_t computeHash(const std::vector<artifact::Path> &tellers, PyObject
   return hash;
 }
 
-bool Specialisations::tryOne(KernelObject &kernel, std::shared_ptr<Specialisation> candidate, PyObject *const *arguments,
+bool Specializations::tryOne(KernelObject &kernel, std::shared_ptr<Specialization> candidate, PyObject *const *arguments,
                              PyObject *&result) {
   return accept(candidate, candidate->launch(kernel, arguments, result));
 }
 
 /// What a launch said; one that fits is moved to the front.
-bool Specialisations::accept(const std::shared_ptr<Specialisation> &candidate, Fit fit) {
+bool Specializations::accept(const std::shared_ptr<Specialization> &candidate, Fit fit) {
   if (fit == Fit::ReadOnly)
     throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
                                                         candidate->getMisfit() + "', and the array that was passed is read-only");
@@ -104,26 +104,26 @@ bool Specialisations::accept(const std::shared_ptr<Specialisation> &candidate, F
   return true;
 }
 
-void Specialisations::raiseRefusal() const {
-  for (const std::shared_ptr<Specialisation> &version : list)
+void Specializations::raiseRefusal() const {
+  for (const std::shared_ptr<Specialization> &version : list)
     if (version->getRefusal()) throw support::Error(*version->getRefusal());
 }
 
-bool Specialisations::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
+bool Specializations::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   for (size_t i = 0; i < list.size(); ++i) {
-    std::shared_ptr<Specialisation> candidate = list[i];
+    std::shared_ptr<Specialization> candidate = list[i];
     if (accept(candidate, candidate->launchBound(kernel, binding, result))) return true;
   }
   return false;
 }
 
-std::shared_ptr<Specialisation> Specialisations::findBound(const Binding &binding) const {
-  std::vector<std::shared_ptr<Specialisation>> versions = list; // a look may run Python code
+std::shared_ptr<Specialization> Specializations::findBound(const Binding &binding) const {
+  std::vector<std::shared_ptr<Specialization>> versions = list; // a look may run Python code
   auto found = std::find_if(versions.begin(), versions.end(), [&](const auto &version) { return version->fitsBound(binding); });
   return found == versions.end() ? nullptr : *found;
 }
 
-bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+bool Specializations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   uint64_t hash = 0;
   // A copy of the reference: reading a member may run Python code that resets the runtime.
   if (std::shared_ptr<const Tellers> asked = tellers) {
@@ -134,7 +134,7 @@ bool Specialisations::launch(KernelObject &kernel, PyObject *const *arguments, P
   // Newest first; code that a launch runs may shorten the list.
   for (size_t i = list.size(); i-- > 0;) {
     if (i >= list.size()) continue;
-    std::shared_ptr<Specialisation> candidate = list[i];
+    std::shared_ptr<Specialization> candidate = list[i];
     if (!tryOne(kernel, candidate, arguments, result)) continue;
     if (tellers && candidate->position < list.size() && list[candidate->position] == candidate) {
       if (known.size() > 2 * list.size()) known.clear(); // hashes of what does not matter
