@@ -124,7 +124,7 @@ backends::TargetOptions makeTargetOptions(const support::Options &options) {
   result.pieceSize = options.getInt(Option::piece_size);
   result.lineTables = !options.getText(Option::line_tables).empty();
   result.blockSize = int(options.getInt(Option::default_gpu_block_dim));
-  if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.mostThreads = int(std::min<int64_t>(most, result.mostThreads));
+  if (int64_t most = options.getInt(Option::max_block_dim); most > 0) result.maxThreads = int(std::min<int64_t>(most, result.maxThreads));
   result.replay = options.getText(Option::replay);
   return result;
 }

@@ -42,8 +42,8 @@ struct HostNumber {
     support::ScalarType type = support::ScalarType::I64; ///< argument
     int64_t value = 0;                                   ///< constant, or offset of the argument
   };
-  std::vector<Step> steps; ///< never more than kDeepest numbers wait for each other
-  static constexpr size_t kDeepest = 16;
+  std::vector<Step> steps; ///< never more than kMaxDepth numbers wait for each other
+  static constexpr size_t kMaxDepth = 16;
 
   bool isKnown() const { return !steps.empty(); }
   /// Sums wrap like those of the code, products end at the ends of the type; a quotient is rounded down, and 0 where the divisor is.
@@ -158,13 +158,13 @@ struct DeviceTask {
   HostNumber iterations;
   uint32_t blockSize = 1;
   uint32_t perThread = 1;  ///< iterations that a thread takes at a time
-  uint32_t mostBlocks = 0; ///< grids may not be larger; 0: any size
+  uint32_t maxBlocks = 0;  ///< grids may not be larger; 0: any size
   uint32_t branch = 0;     ///< 0: waits for all tasks before it; others that follow each other wait for those of their own number only
   bool waits = false;      ///< it waits itself for the tasks before it, and may be launched before they have ended
   bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and none has a thread without an iteration
-  HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMostSharedBytes
-  static constexpr int64_t kMostSharedBytes = 32768;
-  static constexpr uint32_t kMostBranches = 14;
+  HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMaxSharedBytes
+  static constexpr int64_t kMaxSharedBytes = 32768;
+  static constexpr uint32_t kMaxBranches = 14;
 };
 
 /// Tasks that run once, and again while a byte of the scratch block is not 0 after a round.

@@ -61,7 +61,7 @@ int64_t combine(HostNumber::Step::Kind kind, int64_t a, int64_t b) {
 } // namespace
 
 int64_t HostNumber::evaluate(const uint8_t *arguments) const {
-  int64_t stack[kDeepest] = {};
+  int64_t stack[kMaxDepth] = {};
   size_t count = 0;
   for (const Step &step : steps) {
     if (step.kind == Step::Kind::Constant) {

@@ -16,8 +16,8 @@ std::unique_ptr<llvm::Module> emitLlvm(mlir::ModuleOp source, llvm::LLVMContext 
   bool isReplayed = llvm::StringRef(options.replay).ends_with(".ll");
   // Names are for people who read dumps.
   ctx.setDiscardValueNames(!stages.isWatched() && !isReplayed);
-  codegen::EmitOptions emitOptions{options.fastMath,    options.parallel,  options.lanes,     options.blockSize,
-                                   options.mostThreads, options.pieceSize, options.lineTables};
+  codegen::EmitOptions emitOptions{options.fastMath,   options.parallel,  options.lanes,     options.blockSize,
+                                   options.maxThreads, options.pieceSize, options.lineTables};
   std::unique_ptr<llvm::Module> module = codegen::emitModule(source, ctx, traits, emitOptions, artifact);
   if (!module) return nullptr;
   if (isReplayed) {

@@ -10,7 +10,7 @@
 namespace qd::backends {
 
 /// A routine of the device library is called instead of inlined when all its calls would add more instructions than this.
-constexpr unsigned kMostInlined = 800;
+constexpr unsigned kMaxInlined = 800;
 /// Routines shorter than this are always inlined.
 constexpr unsigned kShortRoutine = 24;
 
@@ -18,7 +18,7 @@ static void callRoutinesUsedOften(llvm::Module &module) {
   for (llvm::Function &function : module) {
     if (!function.hasFnAttribute(llvm::Attribute::AlwaysInline) || !function.getName().starts_with("qd_")) continue;
     unsigned size = function.getInstructionCount();
-    if (size < kShortRoutine || function.getNumUses() * size <= kMostInlined) continue;
+    if (size < kShortRoutine || function.getNumUses() * size <= kMaxInlined) continue;
     function.removeFnAttr(llvm::Attribute::AlwaysInline);
     function.addFnAttr(llvm::Attribute::NoInline);
     function.setCallingConv(llvm::CallingConv::Fast);

@@ -35,7 +35,7 @@ struct TargetOptions {
   unsigned threads = 1;           ///< that may compile parts of one kernel
   int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
   int blockSize = 128;            ///< threads of a block where the loop does not say; targets with grids
-  int mostThreads = 1024;         ///< of a block
+  int maxThreads = 1024;          ///< of a block
   int64_t pieceSize = 0;          ///< operations of a function, roughly; 0: any number
   bool lineTables = false;        ///< the lines of the user's source are in the binary
   std::string replay;             ///< .ll file that takes the place of the emitted LLVM IR, or .s file of what is made of it for a GPU

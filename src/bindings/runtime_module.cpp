@@ -250,10 +250,10 @@ NB_MODULE(_runtime, m) {
            })
       .def(
           "added_only_to",
-          [](const launch::Journal &journal, nb::handle container, uint64_t leastMicroseconds) {
-            return journal.addedOnlyTo(container.ptr(), leastMicroseconds);
+          [](const launch::Journal &journal, nb::handle container, uint64_t minMicroseconds) {
+            return journal.addedOnlyTo(container.ptr(), minMicroseconds);
           },
-          "container"_a, "least_microseconds"_a)
+          "container"_a, "min_microseconds"_a)
       .def(
           "launch_joined",
           [](launch::Journal &journal, nb::handle kernel, nb::handle arguments, nb::handle loss) {

@@ -577,7 +577,7 @@ Value FunctionBuilder::visitRepeatFlag(nb::handle call, nb::handle callee) {
 }
 
 void FunctionBuilder::checkRounds(const Value &rounds, const Value &flag) {
-  int64_t most = session.options.mostRounds;
+  int64_t most = session.options.maxRounds;
   Value count = binary(BinaryKind::add, rounds, makeObject(nb::int_(1)), "+");
   storeTyped(rounds, emit(count));
   Value isLeft = binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
@@ -592,7 +592,7 @@ void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {
   Value flag = visitRepeatFlag(getAttribute(at, names().test), callee);
   mlir::Value again = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
   Value rounds;
-  if (session.options.mostRounds > 0) {
+  if (session.options.maxRounds > 0) {
     rounds = makePlace(create<ir::LocalOp>(ir::RefType::get(session.types.i64)));
     storeTyped(rounds, constant(0, session.types.i64));
   }

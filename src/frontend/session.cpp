@@ -58,7 +58,7 @@ LanguageOptions Session::readOptions(nb::handle given) const {
   readFlag("raise_on_templated_floats", result.raiseOnTemplatedFloats);
   if (nb::handle limit = find("unrolling_limit"); limit && PyLong_Check(limit.ptr())) result.unrollingLimit = nb::cast<int64_t>(limit);
   if (nb::handle limit = find("graph_max_iterations"); result.debug && limit && PyLong_Check(limit.ptr()))
-    result.mostRounds = nb::cast<int64_t>(limit);
+    result.maxRounds = nb::cast<int64_t>(limit);
   return result;
 }
 

@@ -46,7 +46,7 @@ struct LanguageOptions {
   bool shortCircuit = true;
   bool raiseOnTemplatedFloats = false;
   int64_t unrollingLimit = 32;
-  int64_t mostRounds = 0; ///< of qd.graph.do_while; 0: any number
+  int64_t maxRounds = 0; ///< of qd.graph.do_while; 0: any number
 };
 
 /// The scalar types, at hand.

@@ -21,7 +21,7 @@ using ir::BinaryKind;
 namespace {
 
 /// Expressions deeper than this are not looked into.
-constexpr unsigned kDeepest = 64;
+constexpr unsigned kMaxDepth = 64;
 
 mlir::Value getPlace(Operation *access) { return access->getOperand(isa<ir::StoreOp>(access) ? 1 : 0); }
 
@@ -49,7 +49,7 @@ bool isExtremum(AtomicKind kind) { return kind == AtomicKind::min || kind == Ato
 bool isSame(mlir::Value first, mlir::Value second, SmallVectorImpl<Operation *> &repeated, unsigned depth = 0) {
   if (first == second) return true;
   Operation *one = first.getDefiningOp(), *other = second.getDefiningOp();
-  if (!one || !other || depth > kDeepest || one->getName() != other->getName() || one->getAttrDictionary() != other->getAttrDictionary() ||
+  if (!one || !other || depth > kMaxDepth || one->getName() != other->getName() || one->getAttrDictionary() != other->getAttrDictionary() ||
       one->getNumRegions() != 0 || first.getType() != second.getType() || one->getNumOperands() != other->getNumOperands())
     return false;
   bool isLoad = isa<ir::LoadOp>(one) && !one->hasAttr(ir::kVolatile);
@@ -147,7 +147,7 @@ private:
     }
     auto step = beforeWidening(value, keeps).getDefiningOp<ir::BinaryOp>();
     std::optional<AtomicKind> kind = step ? findUpdateKind(step.getBinaryKind()) : std::nullopt;
-    if (!kind || getCombination(*kind) != update.kind || depth > kDeepest) return false;
+    if (!kind || getCombination(*kind) != update.kind || depth > kMaxDepth) return false;
     size_t count = update.terms.size();
     if (descend(step.getLhs(), depth + 1)) {
       update.terms.emplace_back(step.getRhs(), *kind == AtomicKind::sub);

@@ -24,7 +24,7 @@ using support::Error;
 using support::ErrorKind;
 
 /// Boxes that are told apart for one object; more become one around them.
-static constexpr size_t kMostBoxes = 64;
+static constexpr size_t kMaxBoxes = 64;
 
 namespace {
 
@@ -198,7 +198,7 @@ void Journal::addRead(PyObject *object, Box box) {
     known = {std::min(known[0], box[where][0]), std::max(known[1], box[where][1])};
     return;
   }
-  if (size_t(std::count_if(list.begin(), list.end(), isOwn)) >= kMostBoxes) {
+  if (size_t(std::count_if(list.begin(), list.end(), isOwn)) >= kMaxBoxes) {
     std::erase_if(list, isOwn);
     box.clear();
   }

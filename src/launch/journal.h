@@ -56,8 +56,8 @@ public:
   static void noteWrite(PyObject *container, PyObject *index);
 
   /// Of the last launch that was noted: whether all it does is to add to the container, and that it took so long.
-  bool addedOnlyTo(PyObject *container, uint64_t leastMicroseconds) const {
-    return sum.get() == container && sumMicroseconds >= leastMicroseconds;
+  bool addedOnlyTo(PyObject *container, uint64_t minMicroseconds) const {
+    return sum.get() == container && sumMicroseconds >= minMicroseconds;
   }
   void noteSum(PyObject *container, uint64_t microseconds) {
     sum = Ref::borrow(container);

@@ -14,7 +14,7 @@ namespace qd::launch {
 // From this many on a hash costs less than trying.
 static constexpr size_t kMany = 8;
 // A version takes some 30 KB. Of this many a quarter goes, so that a look at all of them is rare.
-static constexpr size_t kMost = 2048;
+static constexpr size_t kMax = 2048;
 
 void Specializations::clear() {
   known.clear();
@@ -27,8 +27,8 @@ std::vector<std::shared_ptr<Specialization>> Specializations::takeOldest() {
   auto isLater = [](const auto &one, const auto &other) { return one->lastLaunch > other->lastLaunch; };
   std::vector<std::shared_ptr<Specialization>> sorted = list, taken;
   std::sort(sorted.begin(), sorted.end(), isLater);
-  taken.assign(sorted.begin() + kMost * 3 / 4, sorted.end());
-  sorted.resize(kMost * 3 / 4);
+  taken.assign(sorted.begin() + kMax * 3 / 4, sorted.end());
+  sorted.resize(kMax * 3 / 4);
   for (size_t i = 0; i < sorted.size(); ++i) sorted[i]->position = i;
   list = std::move(sorted);
   known.clear();
@@ -38,7 +38,7 @@ std::vector<std::shared_ptr<Specialization>> Specializations::takeOldest() {
 void Specializations::add(std::shared_ptr<Specialization> made) {
   // Dropping code drops references, which may run anything: last of all.
   std::vector<std::shared_ptr<Specialization>> dropped;
-  if (list.size() >= kMost) dropped = takeOldest();
+  if (list.size() >= kMax) dropped = takeOldest();
   made->position = list.size();
   list.push_back(std::move(made));
   if (list.size() != kMany) return;

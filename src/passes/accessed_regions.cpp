@@ -91,8 +91,8 @@ private:
   }
 
   Axis find(Value value, int depth) {
-    constexpr int kDeepest = 12;
-    if (depth > kDeepest || !isa<IntegerType>(value.getType())) return {};
+    constexpr int kMaxDepth = 12;
+    if (depth > kMaxDepth || !isa<IntegerType>(value.getType())) return {};
     // Not known while it is looked for: it depends on itself.
     auto [entry, isNew] = found.try_emplace(value);
     if (!isNew) return entry->second;

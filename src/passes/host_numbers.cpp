@@ -10,7 +10,7 @@ using artifact::HostNumber;
 using Kind = HostNumber::Step::Kind;
 
 /// Sizes of loops are short expressions; longer ones are not worth the host's time.
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMaxSteps = 64;
 
 static HostNumber makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
   HostNumber number;
@@ -21,7 +21,7 @@ static HostNumber makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
 HostNumber makeConstant(int64_t value) { return makeLeaf(Kind::Constant, support::ScalarType::I64, value); }
 
 HostNumber combine(Kind kind, HostNumber left, const HostNumber &right) {
-  if (!left.isKnown() || !right.isKnown() || left.steps.size() + right.steps.size() >= kMostSteps) return {};
+  if (!left.isKnown() || !right.isKnown() || left.steps.size() + right.steps.size() >= kMaxSteps) return {};
   left.steps.insert(left.steps.end(), right.steps.begin(), right.steps.end());
   left.steps.push_back({kind});
   return left;
@@ -33,7 +33,7 @@ HostNumber limitDepth(HostNumber number) {
     depth += step.kind == Kind::Constant || step.kind == Kind::Argument ? 1 : size_t(-1);
     deepest = std::max(deepest, depth);
   }
-  return deepest <= HostNumber::kDeepest ? std::move(number) : HostNumber{};
+  return deepest <= HostNumber::kMaxDepth ? std::move(number) : HostNumber{};
 }
 
 HostNumber findExtent(Value tensor, int64_t axis) {

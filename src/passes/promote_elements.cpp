@@ -36,7 +36,7 @@ namespace qd::passes {
 namespace {
 
 /// Addresses that are compared at run time, and bytes that a row may take.
-constexpr size_t kMostAddresses = 16;
+constexpr size_t kMaxAddresses = 16;
 constexpr int64_t kRowBytes = 4096;
 
 /// What stands for the elements of a group.
@@ -445,7 +445,7 @@ private:
       SmallVector<unsigned> &group = groups.emplace_back();
       for (unsigned other = 0; other < addresses.size(); ++other)
         if (meeting.isEquivalent(one, other)) group.push_back(other);
-      if (group.size() > kMostAddresses) return false;
+      if (group.size() > kMaxAddresses) return false;
     }
     Coverage coverage(accesses, {});
     SmallVector<std::unique_ptr<Storage>> storages;

@@ -91,7 +91,7 @@ namespace {
 constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
 constexpr int kGroup = 32;
 /// Each stack takes two mappings of the process, of which Linux allows 65,530.
-constexpr int64_t kMostThreads = 16384;
+constexpr int64_t kMaxThreads = 16384;
 
 /// Threads that wait for each other: a block, or a group of 32 neighbors.
 struct Team {
@@ -287,9 +287,9 @@ void Runner::run(QdKernelContext *launch, QdThreadFunction task, int64_t begin, 
   context = launch, function = task;
   if (begin >= end) return;
   int64_t atOnce = together ? end - begin : std::min<int64_t>(blockSize, end - begin);
-  if (atOnce > kMostThreads)
+  if (atOnce > kMaxThreads)
     return KernelRun::from(context).failBecause("qd.simt.grid.sync() of " + std::to_string(atOnce) + " threads: on the CPU at most " +
-                                                std::to_string(kMostThreads) + " can wait for each other; use a loop of fewer iterations");
+                                                std::to_string(kMaxThreads) + " can wait for each other; use a loop of fewer iterations");
   makeThreads(size_t(atOnce));
   sharedBytes = (sharedBytes + 63) / 64 * 64;
   size_t bytes = size_t(sharedBytes) * size_t(together ? (atOnce + blockSize - 1) / blockSize : 1);

@@ -13,7 +13,7 @@ namespace qd::runtime {
 
 static constexpr size_t kMuch = size_t(4) << 20;
 // Small enough that all threads get some; of much memory whole huge pages, as two threads that touch one fresh page wait for each other.
-static constexpr size_t kPieces = 16, kLeastPiece = 256 << 10, kMostPiece = size_t(4) << 20;
+static constexpr size_t kPieces = 16, kMinPiece = 256 << 10, kMaxPiece = size_t(4) << 20;
 
 void copyPastCaches(void *target, const void *source, size_t bytes) {
   auto *to = static_cast<char *>(target);
@@ -41,7 +41,7 @@ void copyMemory(void *to, const void *from, size_t bytes) {
     char *to;
     const char *from;
     size_t bytes, piece;
-  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kPieces, kLeastPiece, kMostPiece)};
+  } copy{static_cast<char *>(to), static_cast<const char *>(from), bytes, std::clamp(bytes / kPieces, kMinPiece, kMaxPiece)};
   const volatile int32_t stop = 0;
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
@@ -56,7 +56,7 @@ void copyMemory(void *to, const void *from, size_t bytes) {
 }
 
 void clearMemory(void *to, size_t bytes) {
-  if (bytes < 2 * kLeastPiece) {
+  if (bytes < 2 * kMinPiece) {
     memset(to, 0, bytes);
     return;
   }
@@ -68,11 +68,11 @@ void clearMemory(void *to, size_t bytes) {
   ChunkedWork work{};
   work.run = [](void *data, int64_t number) {
     const Clear &clear = *static_cast<Clear *>(data);
-    size_t begin = size_t(number) * kLeastPiece;
-    memset(clear.to + begin, 0, std::min(kLeastPiece, clear.bytes - begin));
+    size_t begin = size_t(number) * kMinPiece;
+    memset(clear.to + begin, 0, std::min(kMinPiece, clear.bytes - begin));
   };
   work.data = &clear;
-  work.chunks = int64_t((bytes + kLeastPiece - 1) / kLeastPiece);
+  work.chunks = int64_t((bytes + kMinPiece - 1) / kMinPiece);
   work.stop = &stop;
   runChunks(work, 0);
 }

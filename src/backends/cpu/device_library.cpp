@@ -32,11 +32,11 @@ static std::vector<Elf64_Phdr> listSegments(const std::vector<uint8_t> &binary, 
   if (!isLibrary || header.e_phoff > binary.size() || header.e_phnum > (binary.size() - header.e_phoff) / sizeof(Elf64_Phdr)) return {};
   std::vector<Elf64_Phdr> all(header.e_phnum), found;
   memcpy(all.data(), binary.data() + header.e_phoff, all.size() * sizeof(Elf64_Phdr));
-  constexpr uint64_t kMost = uint64_t(1) << 40;
+  constexpr uint64_t kMax = uint64_t(1) << 40;
   for (const Elf64_Phdr &segment : all) {
     if (segment.p_type != type) continue;
     bool isWithin = segment.p_offset <= binary.size() && segment.p_filesz <= binary.size() - segment.p_offset;
-    if (!isWithin || segment.p_filesz > segment.p_memsz || segment.p_vaddr > kMost || segment.p_memsz > kMost) return {};
+    if (!isWithin || segment.p_filesz > segment.p_memsz || segment.p_vaddr > kMax || segment.p_memsz > kMax) return {};
     found.push_back(segment);
   }
   return found;

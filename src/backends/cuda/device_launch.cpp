@@ -101,9 +101,9 @@ KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void 
     int64_t inBlock = int64_t(plan.blockSize) * plan.perThread;
     blocks = std::clamp<int64_t>(iterations <= 0 ? 1 : (iterations - 1) / inBlock + 1, 1, INT32_MAX);
   }
-  if (plan.mostBlocks) blocks = std::min<int64_t>(blocks, plan.mostBlocks);
+  if (plan.maxBlocks) blocks = std::min<int64_t>(blocks, plan.maxBlocks);
   int64_t sharedBytes = plan.sharedBytes.isKnown() ? plan.sharedBytes.evaluate(arguments) : 0;
-  if (sharedBytes < 0 || sharedBytes > artifact::DeviceTask::kMostSharedBytes) sharedBytes = 0;
+  if (sharedBytes < 0 || sharedBytes > artifact::DeviceTask::kMaxSharedBytes) sharedBytes = 0;
   return {task.function, unsigned(blocks), 1, 1, plan.blockSize, 1, 1, unsigned(sharedBytes), kernelParameters, nullptr, nullptr, nullptr};
 }
 

@@ -9,7 +9,7 @@ namespace qd::codegen {
 
 /// Threads of a block where the loop does not say.
 constexpr uint32_t kDefaultBlock = 128;
-constexpr uint64_t kMostChunks = 1024;
+constexpr uint64_t kMaxChunks = 1024;
 
 uint32_t ParallelTask::getBlockSize() { return uint32_t(loop.getBlockDim().value_or(kDefaultBlock)); }
 
@@ -57,7 +57,7 @@ void ParallelTask::emitBlocks(llvm::Value *total) {
   in->builder.CreateRetVoid();
   storeCaptures();
   llvm::Value *blocks =
-      builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMostChunks))), builder.getInt64(1));
+      builder.CreateAdd(builder.CreateUDiv(total, builder.CreateMul(blockSize, builder.getInt64(kMaxChunks))), builder.getInt64(1));
   llvm::Value *chunk = builder.CreateMul(blocks, blockSize);
   callParallelFor(in->function, total, isTogether ? builder.CreateAdd(total, blockSize) : chunk);
   body.leaveIfFailed();

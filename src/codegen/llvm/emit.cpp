@@ -14,7 +14,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// The alias lists grow with the square of the number of containers; beyond this they are left out.
-constexpr size_t kMostAliasScopes = 64;
+constexpr size_t kMaxAliasScopes = 64;
 
 /// Calls of one routine of the device library that a kernel may have before they share its code.
 constexpr unsigned kInlinedCalls = 6;
@@ -86,7 +86,7 @@ void ModuleEmitter::collectAliasScopes() {
   arrayScope = int(fieldScopes.size());
   scratchScope = arrayScope + 1;
   size_t count = fieldScopes.size() + 2;
-  if (count > kMostAliasScopes) {
+  if (count > kMaxAliasScopes) {
     fieldScopes.clear();
     arrayScope = scratchScope = -1;
     return;

@@ -26,7 +26,7 @@ struct EmitOptions {
   bool parallel = true;    ///< false: parallel loops run on the calling thread
   int lanes = 0;           ///< lanes of every parallel loop (1, 2, 4, 8, 16); 0: chosen for each loop
   int blockSize = 128;     ///< threads of a block where the loop does not say; targets with grids
-  int mostThreads = 1024;  ///< of a block
+  int maxThreads = 1024;   ///< of a block
   int64_t pieceSize = 0;   ///< code of twice as many operations is cut into functions of this many; 0: none is. Not on targets with grids
   bool lineTables = false; ///< the lines of the user's source are in the code
 };

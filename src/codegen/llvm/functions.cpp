@@ -50,7 +50,7 @@ int64_t ModuleEmitter::getSize(Operation *op) {
 }
 
 /// No more rounds of an axis than this; nothing where that is not known.
-static std::optional<double> getMostRounds(ir::ForOp loop, unsigned axis) {
+static std::optional<double> getMaxRounds(ir::ForOp loop, unsigned axis) {
   std::optional<int64_t> lower = ir::findInteger(loop.getLower()[axis]), upper = ir::findInteger(loop.getUpper()[axis]);
   if (lower && upper) return std::abs(double(*upper) - double(*lower));
   unsigned bits = loop.getLower()[axis].getType().getIntOrFloatBitWidth();
@@ -59,7 +59,7 @@ static std::optional<double> getMostRounds(ir::ForOp loop, unsigned axis) {
 
 Polling ModuleEmitter::getPolling(ir::ForOp loop, unsigned axis) {
   bool isInnermost = axis + 1 == loop.getRank();
-  return choosePolling(getMostRounds(loop, axis), isInnermost ? getWork(loop.getBody()) : getPolling(loop, axis + 1).workUnobserved);
+  return choosePolling(getMaxRounds(loop, axis), isInnermost ? getWork(loop.getBody()) : getPolling(loop, axis + 1).workUnobserved);
 }
 
 double ModuleEmitter::getWork(Region &region) {

@@ -13,7 +13,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// Blocks that leave partial results; more of them do not run at a time.
-constexpr uint32_t kMostBlocks = 2048;
+constexpr uint32_t kMaxBlocks = 2048;
 
 void GridTask::collectReductions() {
   llvm::SmallVector<Value, 2> copies;
@@ -21,14 +21,14 @@ void GridTask::collectReductions() {
     if (auto accumulator = dyn_cast<ir::AccumulatorOp>(op)) {
       Type element = cast<ir::RefType>(accumulator.getType()).getPointee();
       int64_t bytes = ir::getComponentCount(element) * module.getByteSize(ir::getScalar(element));
-      reductions.push_back({&op, accumulator.getAtomicKind(), element, {}, module.addScratch(uint32_t(bytes) * kMostBlocks)});
+      reductions.push_back({&op, accumulator.getAtomicKind(), element, {}, module.addScratch(uint32_t(bytes) * kMaxBlocks)});
     } else if (auto copy = dyn_cast<ir::PrivateCopyOp>(op)) {
       reductions.push_back({&op, copy.getAtomicKind(), cast<ir::TensorType>(copy.getType()).getElement(), {}, 0});
       copies.push_back(copy.getTarget());
     }
   }
   plan.sharedBytes = countBytes(copies, module);
-  if (!reductions.empty()) plan.mostBlocks = kMostBlocks;
+  if (!reductions.empty()) plan.maxBlocks = kMaxBlocks;
 }
 
 //--- Accumulators ---
@@ -152,7 +152,7 @@ llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
     updates += countUpdates(reduction);
   }
   if (updates == 0 || !plan.sharedBytes.isKnown()) return at.getFalse();
-  return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(artifact::DeviceTask::kMostSharedBytes)),
+  return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(artifact::DeviceTask::kMaxSharedBytes)),
                       at.CreateICmpULE(scalars, at.CreateMul(iterations, at.getInt64(updates))));
 }
 

@@ -12,18 +12,18 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// Loops of at most this many iterations are numbered in 32 bits; a stride of the grid beyond them still fits.
-constexpr uint64_t kMostShortIterations = uint64_t(1) << 30;
+constexpr uint64_t kMaxShortIterations = uint64_t(1) << 30;
 /// Bodies of at most this many operations take several iterations at a time, so that a thread waits for this many bytes at once.
 constexpr int64_t kShortBody = 64;
 constexpr int64_t kBytesInFlight = 32;
-constexpr unsigned kMostLanes = 4;
+constexpr unsigned kMaxLanes = 4;
 /// Rows that a thread takes together: neighbors read much of the same.
 constexpr int64_t kBytesOfRows = 128;
 /// Threads that keep a large device busy: shorter loops had better spread.
 constexpr int64_t kFullGrid = 1 << 17;
 /// Rows of at least this many iterations begin a warp where a line of the cache begins.
 constexpr int64_t kLongRow = 256;
-constexpr unsigned kMostRows = 8;
+constexpr unsigned kMaxRows = 8;
 /// Rows that go with several columns.
 constexpr unsigned kRowsOfColumns = 4;
 /// Bodies of at most this many operations are emitted twice: for elements that are aligned, and for others.
@@ -37,7 +37,7 @@ void GridTask::emit(bool isLast) {
   module.wantsRegisters = false;
   // More blocks than there are branches take turns.
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
-    plan.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMostBranches + 1;
+    plan.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
   // The assembler saves registers for a full multiprocessor unless it is told that fewer threads will do.
   if (module.wantsRegisters) body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
@@ -105,7 +105,7 @@ llvm::Value *GridTask::hasStopped() {
 //--- Serial tasks: one thread ---
 
 void GridTask::emitSerial(bool isLast) {
-  plan.mostBlocks = 1;
+  plan.maxBlocks = 1;
   plan.iterations.steps.push_back({artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1});
   beginEntry(module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &at = body->builder;
@@ -170,7 +170,7 @@ void GridTask::chooseLanes() {
   bool drawsNumbers = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
   if (loop.getRank() >= 2 && !drawsNumbers && findStep(loop, loop.getRank() - 2)) {
     rowAxis = loop.getRank() - 2;
-    lanes = choose(kBytesOfRows, kMostRows);
+    lanes = choose(kBytesOfRows, kMaxRows);
     auto isTooMany = [&] {
       return findRounds(loop, *rowAxis).value_or(lanes) < lanes ||
              (!module.options.lanes && countKnownIterations() < double(kFullGrid) * lanes);
@@ -179,7 +179,7 @@ void GridTask::chooseLanes() {
     columns = lanes > 1 ? countColumns() : 1;
     if (columns > 1) lanes = std::min(lanes, kRowsOfColumns);
   } else {
-    lanes = choose(kBytesInFlight, kMostLanes);
+    lanes = choose(kBytesInFlight, kMaxLanes);
   }
   if (lanes == 1) rowAxis.reset();
 }
@@ -201,7 +201,7 @@ void GridTask::emitParallel() {
   collectReductions();
   bool isOfBlock = module.isOfBlock(loop);
   if (!isOfBlock) chooseLanes();
-  blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.mostThreads));
+  blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.maxThreads));
   // Warps take part as a whole in what a block combines.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
   plan.iterations = countIterations(loop, rowAxis, lanes, columns);
@@ -235,7 +235,7 @@ void GridTask::emitParallel() {
   // Threads without iterations still take part in what blocks do together.
   if (llvm::Value *stopped = hasStopped()) count = at.CreateSelect(stopped, at.getInt64(0), count);
   auto constant = dyn_cast<llvm::ConstantInt>(count);
-  total = constant && constant->getZExtValue() <= kMostShortIterations ? at.CreateTrunc(count, at.getInt32Ty()) : count;
+  total = constant && constant->getZExtValue() <= kMaxShortIterations ? at.CreateTrunc(count, at.getInt32Ty()) : count;
 
   isAligned = findAlignedElements();
   beginSums();
@@ -246,9 +246,9 @@ void GridTask::emitParallel() {
     body->emitWhen(worthCopying, "copies", [&] { emitVersions(true); }, [&] { emitVersions(false); });
   endSums();
   at.CreateRetVoid();
-  constexpr uint32_t kMostSharedBytes = 48 << 10;
-  if (uint32_t bytes = module.sharedBytes - sharedBefore; bytes > kMostSharedBytes)
-    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMostSharedBytes;
+  constexpr uint32_t kMaxSharedBytes = 48 << 10;
+  if (uint32_t bytes = module.sharedBytes - sharedBefore; bytes > kMaxSharedBytes)
+    module.reportError(loop.getLoc()) << "the shared arrays of this loop take " << bytes << " bytes, a block has " << kMaxSharedBytes;
 }
 
 /// Lets rows that begin at another column than a multiple of a warp begin before, with threads that do nothing: those after them read and

@@ -23,7 +23,7 @@ namespace qd::codegen {
 constexpr int64_t kUnrolledSize = 64;
 /// Rounds that are taken together: what they read is waited for together, but they fit the cache of instructions.
 constexpr int64_t kUnrolledTotal = 768;
-constexpr unsigned kMostUnrolledRounds = 16;
+constexpr unsigned kMaxUnrolledRounds = 16;
 
 /// Nests no larger than this are emitted twice.
 constexpr double kVersionedSize = 64;
@@ -150,7 +150,7 @@ unsigned BodyEmitter::chooseUnrolling(ir::ForOp op) {
   if (lower && upper && *upper - *lower <= kUnrolledSize) return 0;
   auto isLong = llvm::IsaPred<ir::ForOp, ir::WhileOp, ir::CallOp, ir::PrintOp, ir::AssertOp>;
   if (module.containsDeep(op.getBody(), [&](Operation *inner) { return isLong(inner); })) return 0;
-  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMostUnrolledRounds);
+  return std::clamp(unsigned(llvm::bit_floor(uint64_t(kUnrolledTotal / std::max<int64_t>(size, 1)))), 4u, kMaxUnrolledRounds);
 }
 
 /// How far a strip reaches: a number of rounds of a constant step, or as many as the type can count. Null where that is not one.

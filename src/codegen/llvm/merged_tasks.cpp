@@ -13,7 +13,7 @@ namespace qd::codegen {
 
 namespace {
 /// Loops of more iterations take more than a block.
-constexpr int64_t kMostIterations = 1024 * 4;
+constexpr int64_t kMaxIterations = 1024 * 4;
 
 /// Whether the task may turn out to be of one block.
 bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
@@ -22,9 +22,9 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
   ir::ForOp loop = findLoop(module, task);
   if (!loop || module.isOfBlock(loop)) return false;
   int64_t count = 1;
-  for (unsigned axis = 0; axis < loop.getRank() && count <= kMostIterations; ++axis)
+  for (unsigned axis = 0; axis < loop.getRank() && count <= kMaxIterations; ++axis)
     count *= std::clamp<int64_t>(findRounds(loop, axis).value_or(INT32_MAX), 0, INT32_MAX);
-  return count <= kMostIterations;
+  return count <= kMaxIterations;
 }
 
 /// Whether one block of the task's size has all iterations in its first round.
@@ -112,7 +112,7 @@ void mergeTasks(ModuleEmitter &module, size_t first) {
       for (size_t i = begin; i < end; ++i) merger.add(getEntry(tasks[i]), tasks[i].blockSize == 1);
       merger.finish(merged.blockSize);
       merged.iterations = {{{artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1}}};
-      merged.perThread = merged.mostBlocks = 1;
+      merged.perThread = merged.maxBlocks = 1;
     }
     kept.push_back(std::move(merged));
   }

@@ -12,12 +12,12 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// Private copies may take this much memory together.
-constexpr uint64_t kMostCopyBytes = uint64_t(64) << 20;
+constexpr uint64_t kMaxCopyBytes = uint64_t(64) << 20;
 /// Scalars that copies may have together before fewer of them are made, and how many there are at least and at most.
-constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMostCopies = 64;
+constexpr uint64_t kCopiedScalars = uint64_t(1) << 20, kFewestCopies = 8, kMaxCopies = 64;
 /// Registers of one accumulator, where its loop is no longer than this and they are no more altogether than that.
-constexpr unsigned kMostSums = 4;
-constexpr int64_t kRepeatedSize = 40, kMostRegisters = 8;
+constexpr unsigned kMaxSums = 4;
+constexpr int64_t kRepeatedSize = 40, kMaxRegisters = 8;
 /// Elements that one chunk of the merge takes.
 constexpr uint64_t kMergeChunk = 8192;
 
@@ -35,7 +35,7 @@ void ParallelTask::collectReductions() {
   int64_t registers = 0;
   for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
   bool isShort = plan.separateTail && module.getSize(loop.getBody()) <= kRepeatedSize;
-  if (isShort && registers > 0 && registers * kMostSums <= kMostRegisters) sumCount = kMostSums;
+  if (isShort && registers > 0 && registers * kMaxSums <= kMaxRegisters) sumCount = kMaxSums;
 }
 
 void ParallelTask::allocate(uint32_t slot, llvm::Value *bytes) {
@@ -169,11 +169,11 @@ llvm::Value *ParallelTask::getCopySlots(llvm::Value *total, llvm::Value *&worthw
     return getSmaller(builder, getLarger(builder, value, builder.getInt64(low)), builder.getInt64(high));
   };
   llvm::Value *slots =
-      clamp(builder.CreateUDiv(builder.getInt64(kCopiedScalars), clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMostCopies);
+      clamp(builder.CreateUDiv(builder.getInt64(kCopiedScalars), clamp(scalars, 1, UINT64_MAX)), kFewestCopies, kMaxCopies);
   llvm::Value *work = builder.CreateMul(scalars, slots),
               *saved = builder.CreateMul(total, builder.getInt64(std::max<uint64_t>(updates, 1)));
   worthwhile = builder.CreateAnd(builder.CreateICmpULE(work, saved),
-                                 builder.CreateICmpULE(builder.CreateMul(bytes, slots), builder.getInt64(kMostCopyBytes)));
+                                 builder.CreateICmpULE(builder.CreateMul(bytes, slots), builder.getInt64(kMaxCopyBytes)));
   return slots;
 }
 

@@ -22,7 +22,7 @@ using namespace mlir;
 namespace qd::codegen {
 
 /// Chunks of which there are at most this many, so that partial results stay small.
-constexpr uint64_t kMostChunks = 1024;
+constexpr uint64_t kMaxChunks = 1024;
 /// Chunks of which there should be this many when they are not too small then, so that threads finish together.
 constexpr uint64_t kWantedChunks = 32;
 /// Usual chunks that a long one may take before it looks whether the launch was given up.
@@ -217,7 +217,7 @@ llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
   llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
   llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(plan.grain + 7) / 8));
   llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(plan.grain)), even);
-  return roundChunk(getLarger(builder, size, builder.CreateUDiv(total, builder.getInt64(kMostChunks))));
+  return roundChunk(getLarger(builder, size, builder.CreateUDiv(total, builder.getInt64(kMaxChunks))));
 }
 
 void ParallelTask::callParallelFor(llvm::Function *function, llvm::Value *total, llvm::Value *chunkSize) {
@@ -301,7 +301,7 @@ static llvm::Value *getIndex(llvm::IRBuilder<> &at, const Axis &axis, llvm::Valu
   return at.CreateAdd(axis.lower.value, index, "", false, isSigned);
 }
 
-/// Of loops with more iterations than kMostChunks chunks of the usual size chunks are longer, without a limit. They look from time to time
+/// Of loops with more iterations than kMaxChunks chunks of the usual size chunks are longer, without a limit. They look from time to time
 /// whether the launch was given up.
 void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;

@@ -140,7 +140,7 @@ def _input(item: Input) -> dict[str, Any]:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    sizes = {"blockSize": task.block_size, "perThread": task.per_thread, "mostBlocks": task.most_blocks, "branch": task.branch}
+    sizes = {"blockSize": task.block_size, "perThread": task.per_thread, "maxBlocks": task.most_blocks, "branch": task.branch}
     return {"entry": task.entry, "iterations": _host_number(task.iterations), **sizes}
 
 
