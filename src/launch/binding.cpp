@@ -98,7 +98,7 @@ Ref launchBound(PyObject *object, PyObject *bindingObject, PyObject *arguments, 
   if (kernel.specializations->launchBound(kernel, binding, result)) return Ref::adopt(result);
   throw support::Error(support::ErrorKind::Runtime,
                        "the gradient of kernel " + binding.version->artifact.kernel +
-                           " is that of another version than the one that was recorded: '" + made->getMisfit() +
+                           " is that of another version than the one that was recorded: '" + made->getGuardFailure() +
                            "' has changed since. Compute gradients before it changes, or pass it as an argument");
 }
 

@@ -12,7 +12,7 @@ namespace qd::launch {
 struct Binding {
   std::shared_ptr<Specialization> version; ///< that ran
   uint64_t epoch = 0;                      ///< of the program in which it ran
-  std::vector<Ref> objects;                ///< by slot of its plan
+  std::vector<Ref> objects;                ///< by slot of its guards
   std::vector<unsigned char> block;        ///< its arguments, numbers among them
 };
 

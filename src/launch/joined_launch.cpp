@@ -28,7 +28,7 @@ void JoinedLaunch::hide() {
 
 bool JoinedLaunch::isPossible(const Journal::Accesses &accesses) const {
   bool isSum = false;
-  for (const Plan::Access &access : accesses) {
+  for (const LaunchGuards::Access &access : accesses) {
     auto isGradient = [&](const Gradient &gradient) { return gradient.object.get() == access.object; };
     if (access.input->isWritten && std::count_if(gradients.begin(), gradients.end(), isGradient) != (access.object == loss ? 0 : 1))
       return false;

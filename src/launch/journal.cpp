@@ -171,7 +171,7 @@ bool Journal::isNeeded(PyObject *object, const Box &box) {
 
 /// Whether a launch reads what it writes: its gradient may need both.
 bool Journal::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
-  return std::any_of(accesses.begin(), accesses.end(), [&](const Plan::Access &access) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &access) {
     if (access.input->read.isEmpty || isCompanion(access.object)) return false;
     return access.object == object ? intersect(evaluate(access.input->read, object, block), box) : mayOverlap(access.object, object);
   });
@@ -245,7 +245,7 @@ void Journal::writeFromHost(PyObject *container, const Box &box, const std::stri
 void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
   Turn turn;
   for (Journal *to = journal; to; to = to->outer)
-    for (const Plan::Access &access : accesses) {
+    for (const LaunchGuards::Access &access : accesses) {
       if (isCompanion(access.object)) continue;
       to->compare(access.object, !access.input->written.isEmpty);
       if (!access.input->read.isEmpty) to->readForeign(access.object);
@@ -255,7 +255,7 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
       to->write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
     }
   forEachForeign([&](Journal &other) {
-    for (const Plan::Access &access : accesses) {
+    for (const LaunchGuards::Access &access : accesses) {
       if (isCompanion(access.object) || access.input->written.isEmpty) continue;
       other.compare(access.object, true);
       Box box = evaluate(access.input->written, access.object, block);
@@ -268,7 +268,7 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
 void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
   Turn turn;
   for (Journal *to = journal; to; to = to->outer)
-    for (const Plan::Access &access : accesses) {
+    for (const LaunchGuards::Access &access : accesses) {
       if (to->isClosed || isCompanion(access.object)) continue;
       if (isOpen(access.object)) to->watch(access);
       if (access.input->read.isEmpty) continue;
@@ -348,7 +348,7 @@ void Journal::show() {
 //--- Memory that others may write to ---
 
 /// After a launch.
-void Journal::watch(const Plan::Access &access) {
+void Journal::watch(const LaunchGuards::Access &access) {
   bool isWritten = !access.input->written.isEmpty;
   bool isComputed =
       isWritten && !PyArray_Check(access.object) && call("quadrants.ad._keep", "has_gradient", "O", access.object).get() == Py_True;

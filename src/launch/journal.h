@@ -6,7 +6,7 @@
 #pragma once
 
 #include "artifact/artifact.h"
-#include "launch/plan.h"
+#include "launch/guards.h"
 #include "runtime/buffer.h"
 
 #include <array>
@@ -44,7 +44,7 @@ public:
   /// Undoes `undo`.
   void redo();
 
-  using Accesses = std::vector<Plan::Access>;
+  using Accesses = std::vector<LaunchGuards::Access>;
   /// Whether some thread's journal notes launches now.
   static bool isAnyEntered() { return firstEntered != nullptr; }
   /// Around a launch. Throws Error (Memory) that names the container.
@@ -126,7 +126,7 @@ private:
   void write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn);
   void keep(PyObject *object, const Box &box);
   void writeFromHost(PyObject *container, const Box &box, const std::string &writer);
-  void watch(const Plan::Access &access);
+  void watch(const LaunchGuards::Access &access);
   static void copyNow(Watched &entry);
   void compare(PyObject *object, bool isWritten);
   void compareAll();

@@ -47,8 +47,8 @@ static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
   if (kernel.specializations->launch(kernel, items, result)) return result;
   kernel.specializations->raiseRefusal();
   throw support::Error(support::ErrorKind::Runtime, "kernel " + made->artifact.kernel +
-                                                        " was compiled for other arguments than it was called with: '" + made->getMisfit() +
-                                                        "' does not fit");
+                                                        " was compiled for other arguments than it was called with: '" +
+                                                        made->getGuardFailure() + "' does not fit");
 }
 
 static Ref makeKeywords(PyObject *const *arguments, Py_ssize_t count, PyObject *names, bool keepsStream = false) {
@@ -139,7 +139,7 @@ static PyObject *callKernel(PyObject *self, PyObject *const *arguments, size_t c
       // A copy of the reference: reading a member may run Python code that resets the runtime.
       std::shared_ptr<Specialization> latest = kernel.specializations->latest();
       PyObject *result;
-      if (latest->launch(kernel, arguments, result) == Fit::Yes) return result;
+      if (latest->launch(kernel, arguments, result) == GuardResult::Passed) return result;
     }
     return callGeneral(self, arguments, count, names);
   });

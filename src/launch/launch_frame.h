@@ -25,7 +25,7 @@ struct Specialization::Frame {
       while (count) free(blocks[--count]);
     }
   } spilled;
-  PlanFrame plan; ///< after the memory that lists its references
+  GuardFrame guards; ///< after the memory that lists its references
   /// What the launch works on, from where other Python code may run until it is over: that may rebind, drop and reset all of it.
   struct Held {
     std::shared_ptr<Specialization> code;

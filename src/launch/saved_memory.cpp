@@ -51,9 +51,9 @@ static void noteWrites(const std::vector<MemoryRange> &written) {
   for (const Ref &tensor : changed) call("quadrants._foreign", "raise_version", "O", tensor.get());
 }
 
-void noteSavedWrites(const std::vector<Plan::Access> &accesses) {
+void noteSavedWrites(const std::vector<LaunchGuards::Access> &accesses) {
   std::vector<MemoryRange> written;
-  for (const Plan::Access &access : accesses)
+  for (const LaunchGuards::Access &access : accesses)
     if (access.input->isWritten) written.push_back(getMemoryRange(access.object));
   noteWrites(written);
 }

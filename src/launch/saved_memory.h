@@ -2,7 +2,7 @@
 // it tells by a count in the tensor; launches that write to the memory raise the count.
 #pragma once
 
-#include "launch/plan.h"
+#include "launch/guards.h"
 
 namespace qd::launch {
 
@@ -11,7 +11,7 @@ void noteSaved(PyObject *tensor);
 /// Whether there is any such tensor.
 inline bool hasSavedMemory = false;
 /// Before a launch.
-void noteSavedWrites(const std::vector<Plan::Access> &accesses);
+void noteSavedWrites(const std::vector<LaunchGuards::Access> &accesses);
 /// Something has written to this container or array.
 void noteSavedWrite(PyObject *object);
 

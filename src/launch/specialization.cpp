@@ -173,26 +173,27 @@ private:
 /// Keeps what the launch works on, once for each.
 void Specialization::hold(Frame &frame) {
   if (frame.held) return;
-  const std::vector<uint16_t> &slots = plan->getTensorSlots();
+  const std::vector<uint16_t> &slots = guards->getTensorSlots();
   Frame::Held held{shared_from_this(), {}, {}};
   held.objects.reserve(slots.size());
   held.buffers.reserve(slots.size());
   for (uint16_t slot : slots) {
-    PyObject *object = frame.plan.slots[slot];
+    PyObject *object = frame.guards.slots[slot];
     held.objects.push_back(Ref::borrow(object));
     if (isTensor(object)) held.buffers.push_back(getTensor(object).buffer);
   }
   frame.held = std::move(held);
 }
 
-std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit) {
+std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact, const Roots &roots, bool isFresh,
+                                                     std::string &guardFailure) {
   auto made = std::make_shared<Specialization>();
   made->artifact = std::move(artifact);
   // The compiler records what a kernel refers to. Code that reports places depends on where the kernel itself stands, too.
   if (isFresh && !made->artifact.sites.empty())
     made->artifact.dependencies.push_back({artifact::Dependency::Kind::Function, {artifact::Path::Root::Kernel, 0, {}}, {}});
-  made->plan = Plan::build(made->artifact, roots, isFresh, misfit);
-  if (!made->plan) return nullptr;
+  made->guards = LaunchGuards::build(made->artifact, roots, isFresh, guardFailure);
+  if (!made->guards) return nullptr;
   requireActive(); // what was asked for the dependencies may have reset the runtime
   made->code = getState().device->load(made->artifact);
   // A kernel that was just compiled may do anything, and a thread more does not count; a warm start is not slowed down by one.
@@ -201,42 +202,42 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
 }
 
 [[gnu::always_inline]] inline void Specialization::place(Frame &frame) {
-  size_t slots = plan->getSlotCount();
+  size_t slots = guards->getSlotCount();
   unsigned char *memory =
       frame.get(reinterpret_cast<unsigned char *>(frame.pointers), sizeof frame.pointers, 3 * slots * sizeof(PyObject *));
-  frame.plan.place(reinterpret_cast<PyObject **>(memory), slots);
-  frame.plan.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
+  frame.guards.place(reinterpret_cast<PyObject **>(memory), slots);
+  frame.guards.block = frame.get(frame.arguments, Frame::kBlockBytes, artifact.argumentBytes);
 }
 
-Fit Specialization::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
+GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   Frame frame;
   place(frame);
   if (kernel.mode == support::AutodiffMode::Joined) [[unlikely]] {
     if (!joinedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
-    (frame.plan.joined = joinedLaunch)->begin();
+    (frame.guards.joined = joinedLaunch)->begin();
   }
-  Fit fit = plan->read(arguments, frame.plan);
-  return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
+  GuardResult fit = guards->read(arguments, frame.guards);
+  return fit == GuardResult::Passed ? runRead(kernel, frame, result) : fit;
 }
 
-Fit Specialization::readBound(const Binding &binding, Frame &frame) {
+GuardResult Specialization::readBound(const Binding &binding, Frame &frame) {
   place(frame);
   std::erase_if(links, [](const auto &known) { return known.first.expired(); });
   auto found = std::find_if(links.begin(), links.end(), [&](const auto &known) { return known.first.lock() == binding.version; });
-  if (found == links.end()) found = links.insert(links.end(), {binding.version, plan->link(*binding.version->plan)});
-  return plan->readBound(*found->second, binding.objects, binding.block.data(), frame.plan);
+  if (found == links.end()) found = links.insert(links.end(), {binding.version, guards->link(*binding.version->guards)});
+  return guards->readBound(*found->second, binding.objects, binding.block.data(), frame.guards);
 }
 
-Fit Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
+GuardResult Specialization::launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result) {
   Frame frame;
-  Fit fit = readBound(binding, frame);
-  return fit == Fit::Yes ? runRead(kernel, frame, result) : fit;
+  GuardResult fit = readBound(binding, frame);
+  return fit == GuardResult::Passed ? runRead(kernel, frame, result) : fit;
 }
 
 bool Specialization::fitsBound(const Binding &binding) {
   Frame frame;
-  frame.plan.isTrial = true;
-  return readBound(binding, frame) != Fit::No;
+  frame.guards.isTrial = true;
+  return readBound(binding, frame) != GuardResult::Failed;
 }
 
 /// Kernels of adjoints write to gradients alone.
@@ -244,38 +245,38 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
   return mode == support::AutodiffMode::Reverse || mode == support::AutodiffMode::Replay;
 }
 
-[[gnu::always_inline]] inline Fit Specialization::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
+[[gnu::always_inline]] inline GuardResult Specialization::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
-    noteSavedWrites(plan->listAccesses(frame.plan));
+    noteSavedWrites(guards->listAccesses(frame.guards));
   if (Journal::isAnyEntered() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runNoted(kernel, frame, result);
-  if (frame.plan.joined) return runJoined(kernel, frame, result);
+  if (frame.guards.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return runPlainly(kernel, frame, result);
 }
 
-Fit Specialization::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
-  return frame.plan.hostArrays.empty() && !frame.plan.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
+GuardResult Specialization::runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result) {
+  return frame.guards.hostArrays.empty() && !frame.guards.stream ? run(kernel, frame, result) : runAmongOthers(kernel, frame, result);
 }
 
 /// With arrays of the host that the device works on copies of, or in order with the stream of another library.
-Fit Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   hold(frame);
   std::shared_ptr<runtime::DeviceMemory> memory = state.memory;
   Staging staging(*memory);
-  staging.copyIn(frame.plan.hostArrays);
+  staging.copyIn(frame.guards.hostArrays);
   runtime::Streams *streams = state.device->getStreams();
-  if (frame.plan.stream) streams->order(frame.plan.stream, currentStream);
+  if (frame.guards.stream) streams->order(frame.guards.stream, currentStream);
   run(kernel, frame, result);
   Ref held = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (frame.plan.stream && state.memory == memory) streams->order(currentStream, frame.plan.stream);
+  if (frame.guards.stream && state.memory == memory) streams->order(currentStream, frame.guards.stream);
   if (held) staging.copyOut();
   result = held.release();
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
-Fit Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
   SoleLaunch sole;
   if (sole.mustWait()) [[unlikely]] {
@@ -291,7 +292,7 @@ Fit Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   observer.run = &run;
   run.isSole = sole.isSole();
   run.context.alone = run.isSole && runtime::getThreadCount() == 1;
-  run.context.arguments = frame.plan.block;
+  run.context.arguments = frame.guards.block;
   run.context.result = frame.get(frame.result, sizeof frame.result, artifact.resultBytes);
   if (artifact.scratchBytes && artifact.tasks.empty()) {
     run.context.scratch = frame.get(frame.scratch, Frame::kBlockBytes, artifact.scratchBytes);
@@ -314,7 +315,7 @@ Fit Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   // From here on the GIL is held again.
   lastMicroseconds = ticks / getTicksPerMicrosecond();
   result = observer.wasInterrupted ? nullptr : finish(kernel, run, run.context.result);
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 PyObject *Specialization::finish(KernelObject &kernel, KernelRun &run, unsigned char *block) {

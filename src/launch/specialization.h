@@ -2,7 +2,7 @@
 #pragma once
 
 #include "artifact/artifact.h"
-#include "launch/plan.h"
+#include "launch/guards.h"
 #include "runtime/device.h"
 
 #include <memory>
@@ -15,15 +15,15 @@ struct KernelObject;
 class Specialization : public std::enable_shared_from_this<Specialization> {
 public:
   /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in; otherwise they are compared with the objects
-  /// there are now, and the result is empty when one differs, which `misfit` then names.
-  static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &misfit);
+  /// there are now, and the result is empty when one differs, which `guardFailure` then names.
+  static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &guardFailure);
 
-  int traverse(visitproc visit, void *arg) const { return plan->traverse(visit, arg); }
+  int traverse(visitproc visit, void *arg) const { return guards->traverse(visit, arg); }
 
   /// Launches if the arguments fit; `result` is then a new reference, or null with the Python error set.
-  Fit launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
+  GuardResult launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
   /// The same on what a call of another kernel of the same function was called with.
-  Fit launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
+  GuardResult launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
   /// Whether it would launch.
   bool fitsBound(const Binding &binding);
 
@@ -33,30 +33,30 @@ public:
   uint64_t lastLaunch = 0;  ///< number of its latest one; when it was made, where there was none yet
   bool hasGradient = false; ///< of a kernel under tapes: a version of its gradient was asked for
   Ref record;               ///< quadrants._reports.Version: what is told about it; texts and numbers only
-  std::string getMisfit() const { return plan->getMisfit(); }
-  const std::optional<support::Error> &getRefusal() const { return plan->getRefusal(); }
+  std::string getGuardFailure() const { return guards->getGuardFailure(); }
+  const std::optional<support::Error> &getRefusal() const { return guards->getRefusal(); }
 
 private:
   struct Frame;
   class Observer;
   void place(Frame &frame);
-  Fit readBound(const Binding &binding, Frame &frame);
-  Fit runRead(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult readBound(const Binding &binding, Frame &frame);
+  GuardResult runRead(KernelObject &kernel, Frame &frame, PyObject *&result);
   void noteBinding(const Frame &frame);
   void hold(Frame &frame);
-  Fit run(KernelObject &kernel, Frame &frame, PyObject *&result);
-  Fit runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
-  Fit runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
-  Fit runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
-  Fit runJoined(KernelObject &kernel, Frame &frame, PyObject *&result);
-  PyObject *findSum(const std::vector<Plan::Access> &accesses) const;
-  Fit runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult run(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult runJoined(KernelObject &kernel, Frame &frame, PyObject *&result);
+  PyObject *findSum(const std::vector<LaunchGuards::Access> &accesses) const;
+  GuardResult runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);
   PyObject *buildResult(KernelObject &kernel, const unsigned char *block);
   [[noreturn]] void raiseFailure(runtime::KernelRun &run);
 
-  std::unique_ptr<Plan> plan;
-  std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<Plan::Link>>>
+  std::unique_ptr<LaunchGuards> guards;
+  std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<LaunchGuards::Link>>>
       links; ///< to versions of other kernels of the function
   std::unique_ptr<runtime::LoadedKernel> code;
   uint64_t lastMicroseconds = 0; ///< how long the launch before took

@@ -18,7 +18,7 @@ static constexpr size_t kMax = 2048;
 
 void Specializations::clear() {
   known.clear();
-  tellers.reset();
+  discriminators.reset();
   // Dropping code drops references, which may run anything, this kernel included.
   std::vector<std::shared_ptr<Specialization>> dropped = std::exchange(list, {});
 }
@@ -43,13 +43,13 @@ void Specializations::add(std::shared_ptr<Specialization> made) {
   list.push_back(std::move(made));
   if (list.size() != kMany) return;
   using Kind = artifact::Dependency::Kind;
-  auto found = std::make_shared<Tellers>();
+  auto found = std::make_shared<Discriminators>();
   for (const artifact::Dependency &dependency : list.back()->artifact.dependencies)
     if (dependency.path.root == artifact::Path::Root::Argument && dependency.kind != Kind::Function && dependency.kind != Kind::Absent)
       found->push_back(dependency.path);
   for (const artifact::Input &input : list.back()->artifact.inputs)
     if (input.path.root == artifact::Path::Root::Argument && input.kind == artifact::Input::Kind::Tensor) found->push_back(input.path);
-  if (!found->empty()) tellers = std::move(found);
+  if (!found->empty()) discriminators = std::move(found);
 }
 
 /// What of an object two versions of a kernel may differ in, as far as it can be had in a moment.
@@ -66,9 +66,9 @@ static uint64_t hashObject(PyObject *object) {
   return hash;
 }
 
-static uint64_t computeHash(const std::vector<artifact::Path> &tellers, PyObject *const *arguments) {
+static uint64_t computeHash(const std::vector<artifact::Path> &discriminators, PyObject *const *arguments) {
   uint64_t hash = 1;
-  for (const artifact::Path &path : tellers) {
+  for (const artifact::Path &path : discriminators) {
     Ref object = Ref::borrow(arguments[path.argument]);
     for (const artifact::PathStep &step : path.steps) {
       Ref name = step.name.empty() ? Ref() : Ref::adopt(PyUnicode_InternFromString(step.name.c_str()));
@@ -85,16 +85,16 @@ bool Specializations::tryOne(KernelObject &kernel, std::shared_ptr<Specializatio
 }
 
 /// What a launch said; one that fits is moved to the front.
-bool Specializations::accept(const std::shared_ptr<Specialization> &candidate, Fit fit) {
-  if (fit == Fit::ReadOnly)
+bool Specializations::accept(const std::shared_ptr<Specialization> &candidate, GuardResult fit) {
+  if (fit == GuardResult::ReadOnly)
     throw support::Error(support::ErrorKind::Value, "kernel " + candidate->artifact.kernel + " writes its argument '" +
-                                                        candidate->getMisfit() + "', and the array that was passed is read-only");
-  if (fit == Fit::Shared)
+                                                        candidate->getGuardFailure() + "', and the array that was passed is read-only");
+  if (fit == GuardResult::Shared)
     throw support::Error(support::ErrorKind::Value,
-                         "kernel " + candidate->artifact.kernel + " writes its argument '" + candidate->getMisfit() +
+                         "kernel " + candidate->artifact.kernel + " writes its argument '" + candidate->getGuardFailure() +
                              "' in parallel, and elements of the array that was passed share memory (an axis of stride 0, or windows that "
                              "overlap): pass a copy");
-  if (fit == Fit::No) return false;
+  if (fit == GuardResult::Failed) return false;
   // The launch may have run Python code that changed the list.
   size_t position = candidate->position;
   if (position < list.size() && list[position] == candidate) {
@@ -126,7 +126,7 @@ std::shared_ptr<Specialization> Specializations::findBound(const Binding &bindin
 bool Specializations::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   uint64_t hash = 0;
   // A copy of the reference: reading a member may run Python code that resets the runtime.
-  if (std::shared_ptr<const Tellers> asked = tellers) {
+  if (std::shared_ptr<const Discriminators> asked = discriminators) {
     hash = computeHash(*asked, arguments);
     auto found = known.find(hash);
     if (found != known.end() && tryOne(kernel, found->second->shared_from_this(), arguments, result)) return true;
@@ -136,7 +136,7 @@ bool Specializations::launch(KernelObject &kernel, PyObject *const *arguments, P
     if (i >= list.size()) continue;
     std::shared_ptr<Specialization> candidate = list[i];
     if (!tryOne(kernel, candidate, arguments, result)) continue;
-    if (tellers && candidate->position < list.size() && list[candidate->position] == candidate) {
+    if (discriminators && candidate->position < list.size() && list[candidate->position] == candidate) {
       if (known.size() > 2 * list.size()) known.clear(); // hashes of what does not matter
       known[hash] = candidate.get();
     }

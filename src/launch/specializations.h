@@ -36,11 +36,11 @@ public:
 private:
   std::vector<std::shared_ptr<Specialization>> takeOldest();
   bool tryOne(KernelObject &kernel, std::shared_ptr<Specialization> candidate, PyObject *const *arguments, PyObject *&result);
-  bool accept(const std::shared_ptr<Specialization> &candidate, Fit fit);
+  bool accept(const std::shared_ptr<Specialization> &candidate, GuardResult fit);
 
   std::vector<std::shared_ptr<Specialization>> list; ///< the one used last comes first
-  using Tellers = std::vector<artifact::Path>;
-  std::shared_ptr<const Tellers> tellers; ///< what is hashed; null while there are few
+  using Discriminators = std::vector<artifact::Path>;
+  std::shared_ptr<const Discriminators> discriminators; ///< what is hashed; null while there are few
   std::unordered_map<uint64_t, Specialization *> known;
 };
 

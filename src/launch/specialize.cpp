@@ -106,14 +106,14 @@ static std::shared_ptr<Specialization> findOnDisk(artifact::DiskCache &cache, co
   std::shared_ptr<Specialization> found;
   miss = "nothing is on disk under its key";
   cache.find(key, [&](artifact::Artifact &&candidate) {
-    std::string misfit = "the system";
+    std::string guardFailure = "the system";
     try {
-      found = Specialization::make(std::move(candidate), roots, false, misfit);
+      found = Specialization::make(std::move(candidate), roots, false, guardFailure);
     } catch (const support::Error &error) {
       // Whole, but not for this system: the loader refuses it.
       support::log(support::LogLevel::Warn, std::string(error.what()) + "; it is compiled again");
     }
-    miss = "what is on disk was made for another value of '" + misfit + "'";
+    miss = "what is on disk was made for another value of '" + guardFailure + "'";
     return bool(found);
   });
   return found;
@@ -161,7 +161,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   Roots roots{kernel.function, &PyTuple_GET_ITEM(arguments, 0), size_t(PyTuple_GET_SIZE(arguments))};
   std::optional<Digest> key;
   std::optional<artifact::CompileLock> lock;
-  std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", misfit;
+  std::string miss = state.cache ? "its stages are dumped or replaced" : "the disk cache is off", guardFailure;
   std::shared_ptr<Specialization> made;
   std::shared_ptr<artifact::DiskCache> cache = mayUseDisk(state) ? state.cache : nullptr; // held: a reset takes it from the state
   if (cache) {
@@ -183,7 +183,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
   } else {
     artifact::Artifact artifact = compile(kernel, arguments, stages);
     requireEpoch();
-    made = Specialization::make(std::move(artifact), roots, true, misfit);
+    made = Specialization::make(std::move(artifact), roots, true, guardFailure);
     requireEpoch();
     if (key && made->artifact.cacheable) cache->publish(*key, made->artifact);
   }

@@ -7,48 +7,48 @@
 namespace qd::launch {
 
 /// A gradient, some of whose containers are to be as they were before the call.
-Fit Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
   std::vector<PyObject *> objects;
-  for (const Plan::Access &access : plan->listAccesses(frame.plan))
+  for (const LaunchGuards::Access &access : guards->listAccesses(frame.guards))
     if (!access.input->read.isEmpty) objects.push_back(access.object);
   if (!objects.empty()) Journal::exchange(objects, false);
   runPlainly(kernel, frame, result);
-  if (!result || objects.empty()) return Fit::Yes;
+  if (!result || objects.empty()) return GuardResult::Passed;
   Ref kept = Ref::adopt(std::exchange(result, nullptr));
   Journal::exchange(objects, true);
   result = kept.release();
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 /// Leaves what the kernel is called with to the tapes.
 void Specialization::noteBinding(const Frame &frame) {
   if (!journal || !journal->wantsBinding()) return;
-  const unsigned char *block = frame.plan.block;
-  Binding made{shared_from_this(), getState().epoch, plan->listObjects(frame.plan), {block, block + artifact.argumentBytes}};
+  const unsigned char *block = frame.guards.block;
+  Binding made{shared_from_this(), getState().epoch, guards->listObjects(frame.guards), {block, block + artifact.argumentBytes}};
   journal->noteBinding(makeBinding(std::move(made)));
 }
 
 /// Under a tape.
-Fit Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
-  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
+  std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
   noteBinding(frame);
-  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  Journal::noteBegin(artifact, accesses, frame.guards.block);
   runPlainly(kernel, frame, result);
   Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (kept) Journal::noteEnd(accesses, frame.plan.block);
+  if (kept) Journal::noteEnd(accesses, frame.guards.block);
   // How long a device takes nobody knows; the launches that are saved are worth it.
   if (journal) journal->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
   result = kept.release();
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 /// The container that the kernel adds to, if there is one and nobody could tell that it does anything else; borrowed.
-PyObject *Specialization::findSum(const std::vector<Plan::Access> &accesses) const {
+PyObject *Specialization::findSum(const std::vector<LaunchGuards::Access> &accesses) const {
   if (!artifact.sites.empty() || artifact.hasPrint || !artifact.results.empty()) return nullptr;
   PyObject *sum = nullptr;
-  for (const Plan::Access &access : accesses) {
+  for (const LaunchGuards::Access &access : accesses) {
     if (!access.input->isWritten) continue;
     if (sum || !access.input->isUpdated || !access.input->read.isEmpty) return nullptr;
     sum = access.object;
@@ -57,24 +57,24 @@ PyObject *Specialization::findSum(const std::vector<Plan::Access> &accesses) con
 }
 
 /// Together with its gradient, under a tape: True, or False where that may not be.
-Fit Specialization::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
-  JoinedLaunch &joined = *frame.plan.joined;
-  std::vector<Plan::Access> accesses = plan->listAccesses(frame.plan);
-  bool isPossible = frame.plan.hostArrays.empty() && !frame.plan.stream && joined.isPossible(accesses);
+  JoinedLaunch &joined = *frame.guards.joined;
+  std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
+  bool isPossible = frame.guards.hostArrays.empty() && !frame.guards.stream && joined.isPossible(accesses);
   result = Py_NewRef(isPossible ? Py_True : Py_False);
-  if (!isPossible) return Fit::Yes;
+  if (!isPossible) return GuardResult::Passed;
   Ref answer = Ref::adopt(std::exchange(result, nullptr));
   joined.prepare();
   noteBinding(frame);
-  Journal::noteBegin(artifact, accesses, frame.plan.block);
+  Journal::noteBegin(artifact, accesses, frame.guards.block);
   run(kernel, frame, result);
-  if (!result) return Fit::Yes;
+  if (!result) return GuardResult::Passed;
   Ref::adopt(std::exchange(result, nullptr));
-  Journal::noteEnd(accesses, frame.plan.block);
+  Journal::noteEnd(accesses, frame.guards.block);
   joined.finish();
   result = answer.release();
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 } // namespace qd::launch

@@ -68,7 +68,7 @@ SameElements::SameElements(ModuleOp module) {
   });
 }
 
-bool SameElements::isSettled(LoadOp load) const {
+bool SameElements::isSameConstant(LoadOp load) const {
   if (load->hasAttr(kVolatile)) return false;
   if (TensorArgumentOp container = findContainer(load.getRef())) return !written.contains(container.getOffset());
   auto local = load.getRef().getDefiningOp<LocalOp>();
@@ -89,7 +89,7 @@ bool SameElements::isSame(Value one, Value other) const {
   Operation *first = one ? one.getDefiningOp() : nullptr, *second = other ? other.getDefiningOp() : nullptr;
   if (!first || !second || first->getName() != second->getName() || first->getNumOperands() != second->getNumOperands()) return false;
   auto load = dyn_cast<LoadOp>(first);
-  bool isKnown = load ? isSettled(load) && isSettled(cast<LoadOp>(second))
+  bool isKnown = load ? isSameConstant(load) && isSameConstant(cast<LoadOp>(second))
                       : !isa<LocalOp>(first) && isPure(first) && first->getAttrs() == second->getAttrs();
   return isKnown && llvm::all_of(llvm::zip(first->getOperands(), second->getOperands()),
                                  [&](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });

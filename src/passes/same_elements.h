@@ -40,7 +40,7 @@ public:
   /// Told for sure; neither this nor `isSameElement`: it depends on values.
   bool isAnotherElement(llvm::ArrayRef<Index> one, llvm::ArrayRef<Index> other) const;
   /// Whether what is loaded stays in its place: in a container that the module never writes, in a variable that is not assigned any more.
-  bool isSettled(ir::LoadOp load) const;
+  bool isSameConstant(ir::LoadOp load) const;
 
 private:
   llvm::DenseSet<uint32_t> written; ///< offsets of containers

@@ -47,7 +47,7 @@ bool SegmentAccesses::isInvariant(Value index) const {
   if (!definition) return false;
   if (listLoops(definition).empty()) return true;
   auto load = dyn_cast<LoadOp>(definition);
-  if (load ? !elements.isSettled(load) : isa<LocalOp>(definition) || !isPure(definition)) return false;
+  if (load ? !elements.isSameConstant(load) : isa<LocalOp>(definition) || !isPure(definition)) return false;
   return llvm::all_of(definition->getOperands(), [&](Value operand) { return isInvariant(operand); });
 }
 

@@ -1,4 +1,4 @@
-// plan.cpp: how many lanes a parallel loop gets, and how it is cut into chunks
+// guards.cpp: how many lanes a parallel loop gets, and how it is cut into chunks
 //
 // Both depend on the code and on the number of iterations only, never on the number of threads: results are the same on any machine of one
 // vector width.

@@ -1,15 +1,15 @@
-// plan_parts.h: what the steps of a plan look at; shared by the files that build plans and run them, and by nobody else.
+// guards_parts.h: what the steps of a guards look at; shared by the files that build guards and run them, and by nobody else.
 #pragma once
 
 #include "launch/describe.h"
+#include "launch/guards.h"
 #include "launch/numpy.h"
-#include "launch/plan.h"
 
 #include <unordered_map>
 
 namespace qd::launch {
 
-struct Plan::TensorInput {
+struct LaunchGuards::TensorInput {
   const artifact::Input *input;
   uint64_t key = 0; ///< type key of the containers that fit
   Ref type{};       ///< of the container seen last, so that the common case is one compare
@@ -26,7 +26,7 @@ struct Plan::TensorInput {
   const void *end = nullptr;     ///< of an array of another library, at the last launch
 };
 
-struct Plan::ValueInput {
+struct LaunchGuards::ValueInput {
   const artifact::Input *input;
   uint32_t offset;
   /// Of an integer member that is read at each launch though its class says no type (`template_primitives=False`): where its object is
@@ -38,7 +38,7 @@ struct Plan::ValueInput {
   std::unordered_map<PyObject *, Ref> owners{};
 };
 
-struct Plan::Check {
+struct LaunchGuards::Guard {
   const artifact::Dependency *dependency;
   const artifact::Artifact *artifact;
   artifact::Dependency::Kind kind = artifact::Dependency::Kind::Value;

@@ -1,15 +1,15 @@
-// plan_bound.cpp: launches on what a recorded call was called with.
+// guards_bound.cpp: launches on what a recorded call was called with.
 //
-// Two kernels of one function reach the same objects by the same paths. So what the plan of a call has found takes the place of looking
-// again, however the objects are bound by then; what that plan did not look at (`.grad`) is found from there.
-#include "launch/plan_parts.h"
+// Two kernels of one function reach the same objects by the same paths. So what the guards of a call has found takes the place of looking
+// again, however the objects are bound by then; what that guards did not look at (`.grad`) is found from there.
+#include "launch/guards_parts.h"
 
 #include <cstring>
 #include <map>
 
 namespace qd::launch {
 
-std::vector<Ref> Plan::listObjects(const PlanFrame &frame) const {
+std::vector<Ref> LaunchGuards::listObjects(const GuardFrame &frame) const {
   std::vector<Ref> objects;
   objects.reserve(slotCount);
   for (size_t slot = 0; slot < slotCount; ++slot)
@@ -17,7 +17,7 @@ std::vector<Ref> Plan::listObjects(const PlanFrame &frame) const {
   return objects;
 }
 
-std::unique_ptr<Plan::Link> Plan::link(const Plan &other) const {
+std::unique_ptr<LaunchGuards::Link> LaunchGuards::link(const LaunchGuards &other) const {
   constexpr int32_t kNone = -1;
   std::map<std::pair<int32_t, std::string_view>, int32_t> known;
   for (size_t slot = 0; slot < other.slotCount; ++slot) known[{other.origins[slot].parent, other.origins[slot].step}] = int32_t(slot);
@@ -29,17 +29,17 @@ std::unique_ptr<Plan::Link> Plan::link(const Plan &other) const {
     if (found != known.end()) made->slots.push_back({uint16_t(slots.size()), uint16_t(found->second)});
     slots.push_back(found == known.end() ? kNone : found->second);
   }
-  std::multimap<std::pair<StepKind, int32_t>, size_t> looks; // of the other plan: checks and values by slot
+  std::multimap<std::pair<StepKind, int32_t>, size_t> looks; // of the other guards: guards and values by slot
   for (const std::vector<Step> *list : {&other.captureSteps, &other.steps})
     for (const Step &step : *list) looks.insert({{step.kind, step.slot}, size_t(step.index)});
 
   // What was baked into the code that ran is what it was then, whatever has become of the object.
-  auto isSettled = [&](const Check &check, int32_t slot) {
-    auto [first, last] = looks.equal_range({StepKind::Check, slot});
+  auto isSameConstant = [&](const Guard &guard, int32_t slot) {
+    auto [first, last] = looks.equal_range({StepKind::Guard, slot});
     for (auto found = first; found != last; ++found) {
-      const Check &same = other.checks[found->second];
-      if (check.kind != same.kind || !check.hasDigest || !same.hasDigest) continue;
-      made->fits &= check.digest == same.digest;
+      const Guard &same = other.guards[found->second];
+      if (guard.kind != same.kind || !guard.hasDigest || !same.hasDigest) continue;
+      made->fits &= guard.digest == same.digest;
       return true;
     }
     return false;
@@ -65,7 +65,7 @@ std::unique_ptr<Plan::Link> Plan::link(const Plan &other) const {
         made->fits &= slot != kNone;
         isDone = true;
         break;
-      case StepKind::Check: isDone = slot != kNone && isSettled(checks[size_t(step.index)], slot); break;
+      case StepKind::Guard: isDone = slot != kNone && isSameConstant(guards[size_t(step.index)], slot); break;
       case StepKind::Value: isDone = slot != kNone && isCopied(values[size_t(step.index)], slot); break;
       case StepKind::Tensor: break;
       default:
@@ -77,23 +77,23 @@ std::unique_ptr<Plan::Link> Plan::link(const Plan &other) const {
   return made;
 }
 
-Fit Plan::readBound(Link &link, const std::vector<Ref> &objects, const unsigned char *block, PlanFrame &frame) {
+GuardResult LaunchGuards::readBound(Link &link, const std::vector<Ref> &objects, const unsigned char *block, GuardFrame &frame) {
   refusal.reset();
-  misfit = {"something that the compiled code depends on", nullptr};
-  if (!link.fits) return Fit::No;
+  guardFailure = {"something that the compiled code depends on", nullptr};
+  if (!link.fits) return GuardResult::Failed;
   memset(frame.slots, 0, slotCount * sizeof(PyObject *));
   memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
   for (auto [own, other] : link.slots) frame.slots[own] = objects[other].get();
   for (const Step *step : link.required)
     if (!frame.slots[step->slot]) {
-      misfit = {step->path->name, nullptr};
-      return Fit::No;
+      guardFailure = {step->path->name, nullptr};
+      return GuardResult::Failed;
     }
   for (const Link::Copy &copy : link.copies) memcpy(frame.block + copy.to, block + copy.from, copy.bytes);
-  if (Fit fit = walk(link.rest, nullptr, frame); fit != Fit::Yes) return fit;
-  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
+  if (GuardResult fit = walk(link.rest, nullptr, frame); fit != GuardResult::Passed) return fit;
+  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return GuardResult::Failed;
   hasMoved = false;
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 } // namespace qd::launch

@@ -1,9 +1,9 @@
-#include "launch/plan.h"
+#include "launch/guards.h"
 
 #include "launch/data_type.h"
 #include "launch/external_array.h"
+#include "launch/guards_parts.h"
 #include "launch/joined_launch.h"
-#include "launch/plan_parts.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
@@ -37,42 +37,42 @@ static uint64_t getVersion(PyObject *dict) {
 #endif
 }
 
-Plan::~Plan() = default;
+LaunchGuards::~LaunchGuards() = default;
 
-int Plan::traverse(visitproc visit, void *arg) const {
+int LaunchGuards::traverse(visitproc visit, void *arg) const {
   for (const TensorInput &tensor : tensors) Py_VISIT(tensor.type.get());
-  for (const Check &check : checks) {
-    Py_VISIT(check.held.get());
-    Py_VISIT(check.weak.get());
+  for (const Guard &guard : guards) {
+    Py_VISIT(guard.held.get());
+    Py_VISIT(guard.weak.get());
   }
-  for (const Watch &watch : watches) Py_VISIT(watch.dict.get());
+  for (const DictVersion &trackDict : dictVersions) Py_VISIT(trackDict.dict.get());
   return 0;
 }
 
 /// Stands around what may run code of the user while a walk is under way, which may rebind the captured names and replace the dictionaries
 /// that the walk has borrowed.
-class Plan::PythonCode {
+class LaunchGuards::PythonCode {
 public:
-  PythonCode(Plan &plan, PlanFrame &frame) : plan(plan), frame(frame) {
+  PythonCode(LaunchGuards &launchGuards, GuardFrame &frame) : launchGuards(launchGuards), frame(frame) {
     if (std::exchange(frame.ranPython, true)) return;
     const State &state = getState();
     frame.state = &state, frame.epoch = state.epoch, frame.launches = state.launches;
-    if (frame.slots == plan.captured.data()) return;
-    for (const Step &step : plan.steps)
-      if (PyObject *object = step.kind == StepKind::Captured ? plan.captured[step.slot] : nullptr)
+    if (frame.slots == launchGuards.captured.data()) return;
+    for (const Step &step : launchGuards.steps)
+      if (PyObject *object = step.kind == StepKind::Captured ? launchGuards.captured[step.slot] : nullptr)
         frame.owned[frame.ownedCount++] = Py_NewRef(frame.slots[step.slot] = object);
   }
   ~PythonCode() {
-    if (plan.usesDicts) memset(frame.dicts, 0, plan.slotCount * sizeof(PyObject *));
+    if (launchGuards.usesDicts) memset(frame.dicts, 0, launchGuards.slotCount * sizeof(PyObject *));
   }
 
 private:
-  Plan &plan;
-  PlanFrame &frame;
+  LaunchGuards &launchGuards;
+  GuardFrame &frame;
 };
 
 /// Empty when there is no such member.
-Ref Plan::fetchAttribute(Step &step, PyObject *object) {
+Ref LaunchGuards::fetchAttribute(Step &step, PyObject *object) {
   object = unwrap(object);
   PyTypeObject *type = Py_TYPE(object);
   // Next time the dictionary is enough, unless the class has a say about the member.
@@ -89,12 +89,12 @@ Ref Plan::fetchAttribute(Step &step, PyObject *object) {
   return takeStep(object, *step.path, step.name.get());
 }
 
-Ref Plan::fetch(Step &step, PlanFrame &frame) {
+Ref LaunchGuards::fetch(Step &step, GuardFrame &frame) {
   PyObject *object = frame.slots[step.source];
   bool isCapture = frame.slots == captured.data();
   switch (step.kind) {
   case StepKind::Attribute: {
-    if (isCapture && PyModule_CheckExact(object)) watch(PyModule_GetDict(object));
+    if (isCapture && PyModule_CheckExact(object)) trackDict(PyModule_GetDict(object));
     if (!step.typeVersion || Py_TYPE(object)->tp_version_tag != step.typeVersion) {
       PythonCode code(*this, frame);
       return fetchAttribute(step, object);
@@ -134,8 +134,8 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
   }
   case StepKind::Global:
     if (PyObject *function = isCapture ? getFunction(object) : nullptr) {
-      watch(PyFunction_GetGlobals(function));
-      watch(reinterpret_cast<PyFunctionObject *>(function)->func_builtins);
+      trackDict(PyFunction_GetGlobals(function));
+      trackDict(reinterpret_cast<PyFunctionObject *>(function)->func_builtins);
     }
     break;
   case StepKind::Cell: return Ref::borrow(readCell(getFunction(object), step.index));
@@ -144,7 +144,7 @@ Ref Plan::fetch(Step &step, PlanFrame &frame) {
   return takeStep(object, *step.path, step.name.get());
 }
 
-Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &frame) {
+GuardResult LaunchGuards::walk(std::vector<Step> &list, PyObject *const *arguments, GuardFrame &frame) {
   PyObject **slots = frame.slots;
   for (Step &step : list) {
     switch (step.kind) {
@@ -154,8 +154,8 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
       break;
     case StepKind::Tensor: {
       TensorInput &input = tensors[size_t(step.index)];
-      if (Fit fit = readTensor(input, slots[step.slot], frame); fit != Fit::Yes) {
-        misfit = {input.input->name, nullptr};
+      if (GuardResult fit = readTensor(input, slots[step.slot], frame); fit != GuardResult::Passed) {
+        guardFailure = {input.input->name, nullptr};
         return fit;
       }
       break;
@@ -165,16 +165,16 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
       bool isRead = input.isMember ? readMember(input, slots[step.slot], frame) : readValue(input, slots[step.slot], frame);
       if (!isRead) {
         refuseNumber(input, slots[step.slot]);
-        misfit = {input.input->name, nullptr};
-        return Fit::No;
+        guardFailure = {input.input->name, nullptr};
+        return GuardResult::Failed;
       }
       break;
     }
-    case StepKind::Check: {
-      Check &check = checks[size_t(step.index)];
-      if (!holds(check, slots[step.slot], frame)) {
-        misfit = {{}, &check.dependency->path};
-        return Fit::No;
+    case StepKind::Guard: {
+      Guard &guard = guards[size_t(step.index)];
+      if (!holds(guard, slots[step.slot], frame)) {
+        guardFailure = {{}, &guard.dependency->path};
+        return GuardResult::Failed;
       }
       break;
     }
@@ -184,43 +184,43 @@ Fit Plan::walk(std::vector<Step> &list, PyObject *const *arguments, PlanFrame &f
       if (found)
         frame.owned[frame.ownedCount++] = found;
       else if (!step.mayBeMissing) {
-        misfit = {step.path->name, nullptr};
-        return Fit::No;
+        guardFailure = {step.path->name, nullptr};
+        return GuardResult::Failed;
       }
       slots[step.slot] = found;
     }
     }
   }
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
-void Plan::watch(PyObject *dict) {
-  if (std::none_of(watches.begin(), watches.end(), [&](const Watch &other) { return other.dict.get() == dict; }))
-    watches.push_back({Ref::borrow(dict), getVersion(dict)});
+void LaunchGuards::trackDict(PyObject *dict) {
+  if (std::none_of(dictVersions.begin(), dictVersions.end(), [&](const DictVersion &other) { return other.dict.get() == dict; }))
+    dictVersions.push_back({Ref::borrow(dict), getVersion(dict)});
 }
 
 /// Looks up the names of modules again and notes which dictionaries were looked at.
-bool Plan::refreshCaptures() {
-  watches.clear();
+bool LaunchGuards::refreshCaptures() {
+  dictVersions.clear();
   std::vector<PyObject *> memory(3 * slotCount);
-  PlanFrame frame;
+  GuardFrame frame;
   frame.place(memory.data(), slotCount);
   frame.slots = captured.data(); // borrowed: the dictionaries hold what was found in them
-  bool fits = walk(captureSteps, nullptr, frame) == Fit::Yes;
+  bool fits = walk(captureSteps, nullptr, frame) == GuardResult::Passed;
   // What was found is borrowed from dictionaries that code of the user may have changed since.
-  if (frame.ranPython) fits = fits && areWatchesCurrent();
-  if (!fits || !kCountsChanges) watches.clear();
+  if (frame.ranPython) fits = fits && areDictsUnchanged();
+  if (!fits || !kCountsChanges) dictVersions.clear();
   return fits;
 }
 
-bool Plan::areWatchesCurrent() const {
+bool LaunchGuards::areDictsUnchanged() const {
   bool areCurrent = true;
-  for (const Watch &watch : watches) areCurrent &= getVersion(watch.dict.get()) == watch.version;
+  for (const DictVersion &trackDict : dictVersions) areCurrent &= getVersion(trackDict.dict.get()) == trackDict.version;
   return areCurrent;
 }
 
 /// Whether all memory is where it was when the walk came to it.
-bool Plan::isAsRead(const PlanFrame &frame) const {
+bool LaunchGuards::isAsRead(const GuardFrame &frame) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject *object = frame.slots[tensorSlots[i]];
     ExternalArray array;
@@ -231,27 +231,27 @@ bool Plan::isAsRead(const PlanFrame &frame) const {
   return true;
 }
 
-Fit Plan::read(PyObject *const *arguments, PlanFrame &frame) {
+GuardResult LaunchGuards::read(PyObject *const *arguments, GuardFrame &frame) {
   if (!captureSteps.empty()) {
-    bool isCurrent = !watches.empty() && areWatchesCurrent();
-    if (!isCurrent && !refreshCaptures()) return Fit::No;
+    bool isCurrent = !dictVersions.empty() && areDictsUnchanged();
+    if (!isCurrent && !refreshCaptures()) return GuardResult::Failed;
   }
   refusal.reset();
   if (usesDicts) memset(frame.dicts, 0, slotCount * sizeof(PyObject *));
-  if (Fit fit = walk(steps, arguments, frame); fit != Fit::Yes) return fit;
+  if (GuardResult fit = walk(steps, arguments, frame); fit != GuardResult::Passed) return fit;
   if (frame.ranPython) [[unlikely]] {
     const State &state = getState();
-    if (&state != frame.state || state.epoch != frame.epoch || !isAsRead(frame)) return Fit::No;
+    if (&state != frame.state || state.epoch != frame.epoch || !isAsRead(frame)) return GuardResult::Failed;
     hasMoved |= state.launches != frame.launches; // it may have launched this kernel
   }
-  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return Fit::No;
+  if (hasMoved && hasExclusive && findOverlap(frame.slots)) return GuardResult::Failed;
   hasMoved = false;
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 /// Whether something that the code takes to be alone in its memory shares some with another input of this launch: a field with any, an
 /// updated array with another one.
-bool Plan::findOverlap(PyObject *const *slots) {
+bool LaunchGuards::findOverlap(PyObject *const *slots) {
   // Nearly always each has memory of its own: sorted, that shows without a look at the pairs (of 30 arrays 6 µs a launch).
   std::vector<MemoryRange> ranges;
   ranges.reserve(tensors.size());
@@ -271,19 +271,19 @@ bool Plan::findOverlap(PyObject *const *slots) {
     for (size_t k = i + 1; k < tensors.size(); ++k) {
       bool matters = excludes(tensors[i], tensors[k]) || excludes(tensors[k], tensors[i]);
       if (!matters || !mayOverlap(slots[tensorSlots[i]], slots[tensorSlots[k]])) continue;
-      misfit = {tensors[i].input->name, nullptr};
+      guardFailure = {tensors[i].input->name, nullptr};
       return true;
     }
   return false;
 }
 
-std::vector<Plan::Access> Plan::listAccesses(const PlanFrame &frame) const {
+std::vector<LaunchGuards::Access> LaunchGuards::listAccesses(const GuardFrame &frame) const {
   std::vector<Access> accesses;
   for (size_t i = 0; i < tensors.size(); ++i) accesses.push_back({frame.slots[tensorSlots[i]], tensors[i].input});
   return accesses;
 }
 
-QdTensorArgument &Plan::getArgument(const TensorInput &input, PlanFrame &frame) {
+QdTensorArgument &LaunchGuards::getArgument(const TensorInput &input, GuardFrame &frame) {
   return *reinterpret_cast<QdTensorArgument *>(frame.block + input.offset);
 }
 
@@ -292,7 +292,7 @@ static bool fitsExtents(const layout::TensorLayout &layout, const int64_t *exten
                     [](int64_t known, int64_t extent) { return known == kDynamic || known == extent; });
 }
 
-void Plan::store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides) {
+void LaunchGuards::store(TensorInput &input, QdTensorArgument &argument, void *data, const int64_t *extents, const int64_t *strides) {
   hasMoved |= input.address != data;
   input.address = argument.data = data;
   int64_t *out = argument.extents_and_strides;
@@ -311,7 +311,7 @@ static bool fitsLimits(const artifact::Input &input, const int64_t *extents) {
   return true;
 }
 
-Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
+GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, GuardFrame &frame) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(object)) != input.type.get()) {
     object = unwrap(object);
     if (!isTensor(object)) return readArray(input, object, frame);
@@ -320,17 +320,17 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
   const runtime::Tensor &tensor = getTensor(object);
   if (frame.joined && input.isWritten) frame.joined->note(*reinterpret_cast<TensorObject *>(object), *input.input);
   if (tensor.typeKey != input.key) {
-    if (tensor.state != runtime::Tensor::State::Stale) return Fit::No;
-    if (frame.isTrial) return Fit::Yes;
+    if (tensor.state != runtime::Tensor::State::Stale) return GuardResult::Failed;
+    if (frame.isTrial) return GuardResult::Passed;
     wakeCleared(*reinterpret_cast<TensorObject *>(object));
-    if (tensor.typeKey != input.key) return Fit::No;
+    if (tensor.typeKey != input.key) return GuardResult::Failed;
   }
   if (input.isWritten) {
-    if (!tensor.buffer->isWritable()) return Fit::ReadOnly;
+    if (!tensor.buffer->isWritable()) return GuardResult::ReadOnly;
     if (!frame.isTrial) tensor.buffer->noteLaunch(getState().launches + 1);
   }
-  if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return Fit::No;
-  if (input.hasExtentLimits && !fitsLimits(*input.input, tensor.layout.extents.data())) return Fit::No;
+  if (input.hasKnownExtents && !fitsExtents(input.input->layout, tensor.layout.extents.data())) return GuardResult::Failed;
+  if (input.hasExtentLimits && !fitsLimits(*input.input, tensor.layout.extents.data())) return GuardResult::Failed;
   QdTensorArgument &argument = getArgument(input, frame);
   runtime::DeviceMemory *memory = getState().memory.get();
   if (tensor.buffer->getMemory() != memory) [[unlikely]] {
@@ -344,36 +344,36 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
                                 tensor.data + tensor.range.end, input.isWritten});
   }
   store(input, argument, tensor.data, tensor.layout.extents.data(), tensor.layout.strides.data());
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 /// An array of another library. Apart from containers, which need none of its stack.
-[[gnu::noinline]] Fit Plan::readArray(TensorInput &input, PyObject *object, PlanFrame &frame) {
+[[gnu::noinline]] GuardResult LaunchGuards::readArray(TensorInput &input, PyObject *object, GuardFrame &frame) {
   const layout::TensorLayout &layout = input.input->layout;
   ExternalArray array;
-  if (input.input->isField || !layout.origin.empty() || !readExternal(object, array)) return Fit::No;
+  if (input.input->isField || !layout.origin.empty() || !readExternal(object, array)) return GuardResult::Failed;
   const layout::ValueType &element = layout.element;
   const int64_t *extents = array.extents, *strides = array.strides;
   if (array.rank != input.rank + element.rank || array.scalar != element.scalar || !array.isAligned || input.hasStrides == array.isPacked)
-    return Fit::No;
+    return GuardResult::Failed;
   // The components of an element lie packed.
   if (element.rank && (extents[array.rank - 1] != (element.rank == 1 ? element.rows : element.columns) ||
                        (input.hasStrides && strides[array.rank - 1] != layout.componentStride)))
-    return Fit::No;
+    return GuardResult::Failed;
   if (element.rank == 2 &&
       (extents[input.rank] != element.rows || (input.hasStrides && strides[input.rank] != layout.componentStride * element.columns)))
-    return Fit::No;
-  if (!fitsExtents(layout, extents) || (input.hasExtentLimits && !fitsLimits(*input.input, extents))) return Fit::No;
+    return GuardResult::Failed;
+  if (!fitsExtents(layout, extents) || (input.hasExtentLimits && !fitsLimits(*input.input, extents))) return GuardResult::Failed;
   // Strides of another library may lead to one element from several places.
-  if (input.input->isAlone && input.hasStrides) return Fit::No;
-  if (input.isWritten && !array.isWritable) return Fit::ReadOnly;
-  if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return Fit::Shared;
-  if (input.seesGradients && lacksGradient(object)) return Fit::No; // it is made where arguments are prepared
+  if (input.input->isAlone && input.hasStrides) return GuardResult::Failed;
+  if (input.isWritten && !array.isWritable) return GuardResult::ReadOnly;
+  if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return GuardResult::Shared;
+  if (input.seesGradients && lacksGradient(object)) return GuardResult::Failed; // it is made where arguments are prepared
   QdTensorArgument &argument = getArgument(input, frame);
   if (array.stream) frame.stream = array.stream;
   runtime::DeviceMemory *memory = getState().memory.get();
   if (array.device != (memory ? memory->getOrdinal() : -1)) {
-    if (!memory || array.device >= 0) return Fit::No;
+    if (!memory || array.device >= 0) return GuardResult::Failed;
     auto [begin, end] = array.getRange();
     frame.hostArrays.push_back({reinterpret_cast<unsigned char **>(&argument.data), begin, end, input.isWritten});
   }
@@ -384,7 +384,7 @@ Fit Plan::readTensor(TensorInput &input, PyObject *&object, PlanFrame &frame) {
     hasMoved |= input.end != end;
     input.end = end;
   }
-  return Fit::Yes;
+  return GuardResult::Passed;
 }
 
 /// Whether integers are the same after they were converted.
@@ -453,7 +453,7 @@ static bool readComponents(const layout::ValueType &type, PyObject *object, unsi
   return true;
 }
 
-bool Plan::readValue(ValueInput &input, PyObject *object, PlanFrame &frame) {
+bool LaunchGuards::readValue(ValueInput &input, PyObject *object, GuardFrame &frame) {
   const layout::ValueType &type = input.input->type;
   unsigned char *address = frame.block + input.offset;
   if (type.rank == 0 && (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object)))
@@ -476,7 +476,7 @@ static PyObject *getReferent(PyObject *weak) {
 }
 
 /// Remembers whose member was read. Costs a compare while it is the same object.
-bool Plan::readMember(ValueInput &input, PyObject *object, PlanFrame &frame) {
+bool LaunchGuards::readMember(ValueInput &input, PyObject *object, GuardFrame &frame) {
   PyObject *owner = frame.slots[input.ownerSlot];
   bool fits = readValue(input, object, frame);
   if (fits && owner == input.lastOwner) return true;
@@ -492,7 +492,7 @@ bool Plan::readMember(ValueInput &input, PyObject *object, PlanFrame &frame) {
   return true;
 }
 
-void Plan::refuseNumber(const ValueInput &input, PyObject *object) {
+void LaunchGuards::refuseNumber(const ValueInput &input, PyObject *object) {
   const layout::ValueType &type = input.input->type;
   if (!support::isInteger(type.scalar)) return;
   const std::string &name = input.input->name;
@@ -524,15 +524,15 @@ void Plan::refuseNumber(const ValueInput &input, PyObject *object) {
                         "template_primitives=True");
 }
 
-bool Plan::holds(Check &check, PyObject *object, PlanFrame &frame) {
-  if (!object) return check.kind == Dependency::Kind::Absent;
-  if (check.kind == Dependency::Kind::Absent) return false;
-  if (check.weak) return getReferent(check.weak.get()) == object;
-  if (PyObject *held = check.held.get()) {
+bool LaunchGuards::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
+  if (!object) return guard.kind == Dependency::Kind::Absent;
+  if (guard.kind == Dependency::Kind::Absent) return false;
+  if (guard.weak) return getReferent(guard.weak.get()) == object;
+  if (PyObject *held = guard.held.get()) {
     if (object == held) return true;
-    if (check.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;
+    if (guard.kind == Dependency::Kind::Type && !PyType_Check(object) && reinterpret_cast<PyObject *>(Py_TYPE(object)) == held) return true;
     // Equal small values, without the way over a description.
-    if (Py_TYPE(object) == Py_TYPE(held) && check.kind == Dependency::Kind::Value) {
+    if (Py_TYPE(object) == Py_TYPE(held) && guard.kind == Dependency::Kind::Value) {
       if (PyLong_CheckExact(object) || PyUnicode_CheckExact(object)) return PyObject_RichCompareBool(object, held, Py_EQ) == 1;
       if (PyFloat_CheckExact(object)) {
         double a = PyFloat_AS_DOUBLE(object), b = PyFloat_AS_DOUBLE(held);
@@ -540,11 +540,11 @@ bool Plan::holds(Check &check, PyObject *object, PlanFrame &frame) {
       }
     }
   }
-  if (!check.hasDigest) return false;
+  if (!guard.hasDigest) return false;
   PythonCode code(*this, frame);
-  std::optional<Digest> digest = describeDependency(check.kind, object, getPlacement(*check.artifact));
-  if (!digest || *digest != check.digest) return false;
-  if (check.held && check.kind != Dependency::Kind::Type && isImmutable(object)) check.held = Ref::borrow(object); // found faster next time
+  std::optional<Digest> digest = describeDependency(guard.kind, object, getPlacement(*guard.artifact));
+  if (!digest || *digest != guard.digest) return false;
+  if (guard.held && guard.kind != Dependency::Kind::Type && isImmutable(object)) guard.held = Ref::borrow(object); // found faster next time
   return true;
 }
 

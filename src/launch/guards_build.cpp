@@ -1,6 +1,6 @@
-// plan_build.cpp: from the paths of an artifact to the steps of a plan. Paths with a common beginning share its steps.
+// guards_build.cpp: from the paths of an artifact to the steps of a launchGuards. Paths with a common beginning share its steps.
 #include "launch/external_array.h"
-#include "launch/plan_parts.h"
+#include "launch/guards_parts.h"
 #include "launch/tensor_object.h"
 #include "runtime/tensor.h"
 #include "support/error.h"
@@ -22,47 +22,47 @@ static Dependency::Kind getKind(const Dependency &dependency, PyObject *object) 
   return dependency.kind == Dependency::Kind::Type && object && isBuiltin(object) ? Dependency::Kind::Value : dependency.kind;
 }
 
-struct Plan::Node {
+struct LaunchGuards::Node {
   uint16_t slot;
-  Ref object;      ///< what it is now
-  bool isWatched;  ///< found by names of modules only
-  bool isInLaunch; ///< launch steps fill its slot
+  Ref object;       ///< what it is now
+  bool isOfModules; ///< found by names of modules only
+  bool isInLaunch;  ///< launch steps fill its slot
   std::map<std::pair<int, std::string>, std::unique_ptr<Node>> children;
 };
 
-class Plan::Builder {
+class LaunchGuards::Builder {
 public:
-  Builder(Plan &plan, const Roots &roots) : plan(plan), roots(roots) {}
+  Builder(LaunchGuards &launchGuards, const Roots &roots) : launchGuards(launchGuards), roots(roots) {}
   Node &getRoot(const Path &path);
   /// The node at the end of a path; null when the path leads nowhere.
   Node *find(const Path &path, bool mayBeMissing);
   void useInLaunch(Node &node);
-  bool check(Dependency &dependency, bool isFresh);
+  bool guard(Dependency &dependency, bool isFresh);
   void input(const Input &input);
   bool isReadThroughObject(const Path &path, uint16_t &ownerSlot);
   /// The kernel's own function is where captured names start.
   void finish() {
-    if (auto found = tops.find(kKernel); found != tops.end()) plan.captured[found->second.slot] = roots.function;
+    if (auto found = tops.find(kKernel); found != tops.end()) launchGuards.captured[found->second.slot] = roots.function;
   }
 
 private:
   static constexpr int64_t kKernel = -1;
   Node *addChild(Node &parent, const PathStep &path, bool mayBeMissing);
-  Node makeNode(Ref object, bool isWatched, int32_t parent, std::string step);
+  Node makeNode(Ref object, bool isOfModules, int32_t parent, std::string step);
 
-  Plan &plan;
+  LaunchGuards &launchGuards;
   const Roots &roots;
   std::map<int64_t, Node> tops;
 };
 
-Plan::Node Plan::Builder::makeNode(Ref object, bool isWatched, int32_t parent, std::string step) {
-  if (plan.slotCount >= UINT16_MAX)
+LaunchGuards::Node LaunchGuards::Builder::makeNode(Ref object, bool isOfModules, int32_t parent, std::string step) {
+  if (launchGuards.slotCount >= UINT16_MAX)
     throw support::Error(support::ErrorKind::Runtime, "a kernel that reads more than 65535 different objects is not supported");
-  plan.origins.push_back({parent, std::move(step), isWatched});
-  return Node{uint16_t(plan.slotCount++), std::move(object), isWatched, !isWatched, {}};
+  launchGuards.origins.push_back({parent, std::move(step), isOfModules});
+  return Node{uint16_t(launchGuards.slotCount++), std::move(object), isOfModules, !isOfModules, {}};
 }
 
-Plan::Node &Plan::Builder::getRoot(const Path &path) {
+LaunchGuards::Node &LaunchGuards::Builder::getRoot(const Path &path) {
   bool isArgument = path.root == Path::Root::Argument;
   if (isArgument && path.argument >= roots.argumentCount)
     throw support::Error(support::ErrorKind::Format, "a path starts at an argument that there is not");
@@ -70,17 +70,17 @@ Plan::Node &Plan::Builder::getRoot(const Path &path) {
   if (auto found = tops.find(key); found != tops.end()) return found->second;
   Ref object = Ref::borrow(isArgument ? roots.arguments[path.argument] : roots.function);
   Node &node = tops.emplace(key, makeNode(std::move(object), !isArgument, -1, std::to_string(key))).first->second;
-  if (isArgument) plan.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
+  if (isArgument) launchGuards.steps.push_back({.kind = StepKind::Argument, .slot = node.slot, .index = path.argument});
   return node;
 }
 
-void Plan::Builder::useInLaunch(Node &node) {
+void LaunchGuards::Builder::useInLaunch(Node &node) {
   if (node.isInLaunch) return;
-  plan.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
+  launchGuards.steps.push_back({.kind = StepKind::Captured, .slot = node.slot});
   node.isInLaunch = true;
 }
 
-Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
+LaunchGuards::Node *LaunchGuards::Builder::addChild(Node &parent, const PathStep &path, bool mayBeMissing) {
   auto key =
       std::make_pair(int(path.kind), path.kind == PathStep::Kind::Item && path.name.empty() ? "#" + std::to_string(path.index) : path.name);
   if (auto found = parent.children.find(key); found != parent.children.end()) return found->second.get();
@@ -93,16 +93,16 @@ Plan::Node *Plan::Builder::addChild(Node &parent, const PathStep &path, bool may
   if (step.kind == StepKind::Cell) step.index = findCell(getFunction(parent.object.get()), step.name.get());
   bool isModule = step.kind == StepKind::Attribute && PyModule_CheckExact(parent.object.get()) &&
                   (!object || PyDict_GetItemWithError(PyModule_GetDict(parent.object.get()), step.name.get()));
-  bool isWatched = parent.isWatched && (step.kind == StepKind::Global || isModule);
-  if (!isWatched) useInLaunch(parent);
-  auto node = std::make_unique<Node>(makeNode(std::move(object), isWatched, parent.slot, std::to_string(key.first) + key.second));
+  bool isOfModules = parent.isOfModules && (step.kind == StepKind::Global || isModule);
+  if (!isOfModules) useInLaunch(parent);
+  auto node = std::make_unique<Node>(makeNode(std::move(object), isOfModules, parent.slot, std::to_string(key.first) + key.second));
   step.slot = node->slot;
-  plan.usesDicts |= !isWatched && step.kind == StepKind::Attribute;
-  (isWatched ? plan.captureSteps : plan.steps).push_back(std::move(step));
+  launchGuards.usesDicts |= !isOfModules && step.kind == StepKind::Attribute;
+  (isOfModules ? launchGuards.captureSteps : launchGuards.steps).push_back(std::move(step));
   return parent.children.emplace(key, std::move(node)).first->second.get();
 }
 
-Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
+LaunchGuards::Node *LaunchGuards::Builder::find(const Path &path, bool mayBeMissing) {
   Node *node = &getRoot(path);
   for (size_t i = 0; node && i < path.steps.size(); ++i) {
     if (!node->object) return nullptr;
@@ -111,7 +111,7 @@ Plan::Node *Plan::Builder::find(const Path &path, bool mayBeMissing) {
   return node;
 }
 
-bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
+bool LaunchGuards::Builder::guard(Dependency &dependency, bool isFresh) {
   bool isAbsent = dependency.kind == Dependency::Kind::Absent;
   Node *node = find(dependency.path, isAbsent);
   if (!node && isAbsent) return true; // an object further up is not there; what it hangs from has a dependency of its own
@@ -121,42 +121,42 @@ bool Plan::Builder::check(Dependency &dependency, bool isFresh) {
   }
   PyObject *object = node->object.get();
   Dependency::Kind kind = getKind(dependency, object);
-  Check check{.dependency = &dependency, .artifact = plan.artifact, .kind = kind};
-  if (std::optional<Digest> digest = describeDependency(kind, object, getPlacement(*plan.artifact))) {
-    check.digest = *digest;
-    check.hasDigest = true;
+  Guard guard{.dependency = &dependency, .artifact = launchGuards.artifact, .kind = kind};
+  if (std::optional<Digest> digest = describeDependency(kind, object, getPlacement(*launchGuards.artifact))) {
+    guard.digest = *digest;
+    guard.hasDigest = true;
   }
-  if (isFresh && check.hasDigest)
-    dependency.digest.assign(check.digest.begin(), check.digest.end());
+  if (isFresh && guard.hasDigest)
+    dependency.digest.assign(guard.digest.begin(), guard.digest.end());
   else if (isFresh)
-    plan.artifact->cacheable = false;
-  else if (!check.hasDigest || !std::equal(check.digest.begin(), check.digest.end(), dependency.digest.begin(), dependency.digest.end()))
+    launchGuards.artifact->cacheable = false;
+  else if (!guard.hasDigest || !std::equal(guard.digest.begin(), guard.digest.end(), dependency.digest.begin(), dependency.digest.end()))
     return false;
   bool isSteady = true; // as long as it is the same object
   if (object && kind == Dependency::Kind::Type) {
-    check.held = Ref::borrow(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  } else if (object && (kind == Dependency::Kind::Identity || !check.hasDigest)) {
+    guard.held = Ref::borrow(PyType_Check(object) ? object : reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  } else if (object && (kind == Dependency::Kind::Identity || !guard.hasDigest)) {
     if (PyObject *weak = PyWeakref_NewRef(object, nullptr))
-      check.weak = Ref::adopt(weak);
+      guard.weak = Ref::adopt(weak);
     else
-      check.held = Ref::borrow(object); // such an object can only be recognized by keeping it
+      guard.held = Ref::borrow(object); // such an object can only be recognized by keeping it
     PyErr_Clear();
   } else if (object && (kind == Dependency::Kind::Function || isImmutable(object))) {
-    check.held = Ref::borrow(object);
+    guard.held = Ref::borrow(object);
   } else {
     isSteady = !object;
   }
-  bool isCapture = node->isWatched && isSteady;
+  bool isCapture = node->isOfModules && isSteady;
   if (!isCapture) useInLaunch(*node);
-  (isCapture ? plan.captureSteps : plan.steps)
-      .push_back({.kind = StepKind::Check, .slot = node->slot, .index = Py_ssize_t(plan.checks.size())});
-  plan.checks.push_back(std::move(check));
+  (isCapture ? launchGuards.captureSteps : launchGuards.steps)
+      .push_back({.kind = StepKind::Guard, .slot = node->slot, .index = Py_ssize_t(launchGuards.guards.size())});
+  launchGuards.guards.push_back(std::move(guard));
   return true;
 }
 
 /// Whether a value is a member of an object whose class says that members are read at each launch, or of something that it reaches;
 /// `ownerSlot` is where that object is found.
-bool Plan::Builder::isReadThroughObject(const Path &path, uint16_t &ownerSlot) {
+bool LaunchGuards::Builder::isReadThroughObject(const Path &path, uint16_t &ownerSlot) {
   Path owner = path;
   for (owner.steps.clear(); owner.steps.size() < path.steps.size(); owner.steps.push_back(path.steps[owner.steps.size()])) {
     Node *node = find(owner, false);
@@ -168,15 +168,15 @@ bool Plan::Builder::isReadThroughObject(const Path &path, uint16_t &ownerSlot) {
   return false;
 }
 
-void Plan::Builder::input(const Input &input) {
+void LaunchGuards::Builder::input(const Input &input) {
   Node *node = find(input.path, false);
   if (!node) throw support::Error(support::ErrorKind::Format, "the input " + input.name + " is not there");
   useInLaunch(*node);
   if (input.kind == Input::Kind::Value) {
-    plan.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(plan.values.size())});
+    launchGuards.steps.push_back({.kind = StepKind::Value, .slot = node->slot, .index = Py_ssize_t(launchGuards.values.size())});
     ValueInput value{.input = &input, .offset = input.offset};
     value.isMember = support::isInteger(input.type.scalar) && input.type.rank == 0 && isReadThroughObject(input.path, value.ownerSlot);
-    plan.values.push_back(std::move(value));
+    launchGuards.values.push_back(std::move(value));
     return;
   }
   const layout::TensorLayout &layout = input.layout;
@@ -187,24 +187,25 @@ void Plan::Builder::input(const Input &input) {
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
   tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isAlone);
-  plan.hasExclusive |= tensor.isExclusive && (input.isField || input.isAlone || ++plan.updatedArrays > 1);
+  launchGuards.hasExclusive |= tensor.isExclusive && (input.isField || input.isAlone || ++launchGuards.updatedArrays > 1);
   PyObject *object = node->object.get();
   tensor.seesGradients = !isTensor(object) && isTorchTensor(object) && PyObject_IsTrue(findAttribute(object, "requires_grad").get()) == 1;
   tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;
-  plan.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(plan.tensors.size())});
-  plan.tensors.push_back(std::move(tensor));
-  plan.tensorSlots.push_back(node->slot);
+  launchGuards.steps.push_back({.kind = StepKind::Tensor, .slot = node->slot, .index = Py_ssize_t(launchGuards.tensors.size())});
+  launchGuards.tensors.push_back(std::move(tensor));
+  launchGuards.tensorSlots.push_back(node->slot);
 }
 
-std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh, std::string &misfit) {
-  std::unique_ptr<Plan> plan(new Plan);
-  plan->artifact = &artifact;
-  Builder builder(*plan, roots);
+std::unique_ptr<LaunchGuards> LaunchGuards::build(artifact::Artifact &artifact, const Roots &roots, bool isFresh,
+                                                  std::string &guardFailure) {
+  std::unique_ptr<LaunchGuards> launchGuards(new LaunchGuards);
+  launchGuards->artifact = &artifact;
+  Builder builder(*launchGuards, roots);
   try {
     // Checks first: what an input's path leads through is of the expected type before the path is walked.
     for (Dependency &dependency : artifact.dependencies) {
-      if (builder.check(dependency, isFresh)) continue;
-      misfit = describe(dependency.path);
+      if (builder.guard(dependency, isFresh)) continue;
+      guardFailure = describe(dependency.path);
       return nullptr;
     }
     for (const Input &input : artifact.inputs) builder.input(input);
@@ -212,23 +213,23 @@ std::unique_ptr<Plan> Plan::build(artifact::Artifact &artifact, const Roots &roo
     if (!isFresh && error.kind == support::ErrorKind::Format) return nullptr;
     throw;
   }
-  plan->captured.resize(plan->slotCount);
+  launchGuards->captured.resize(launchGuards->slotCount);
   builder.finish();
   // What was made elsewhere may be for containers of other layouts.
-  if (!isFresh && !plan->fits(roots.arguments)) {
-    misfit = plan->getMisfit();
+  if (!isFresh && !launchGuards->fits(roots.arguments)) {
+    guardFailure = launchGuards->getGuardFailure();
     return nullptr;
   }
-  return plan;
+  return launchGuards;
 }
 
-bool Plan::fits(PyObject *const *arguments) {
+bool LaunchGuards::fits(PyObject *const *arguments) {
   std::vector<unsigned char> block(artifact->argumentBytes + 1);
   std::vector<PyObject *> memory(3 * slotCount + 1);
-  PlanFrame frame;
+  GuardFrame frame;
   frame.block = block.data();
   frame.place(memory.data(), slotCount);
-  return read(arguments, frame) != Fit::No;
+  return read(arguments, frame) != GuardResult::Failed;
 }
 
 } // namespace qd::launch
