@@ -42,13 +42,13 @@ GpuKernel::GpuKernel(std::shared_ptr<Memory> owner, const artifact::Artifact &ar
   const Api &api = memory->api;
   memory->check(api.loadModule(&module, artifact.binary.data()), "load a compiled kernel");
   unsigned processors = unsigned(memory->getAttribute(kMultiprocessorCount));
-  for (const artifact::DeviceTask &plan : artifact.tasks) {
-    Task task{plan};
-    memory->check(api.getFunction(&task.function, module, plan.entry.c_str()), "find a task of a compiled kernel");
+  for (const artifact::DeviceTask &deviceTask : artifact.tasks) {
+    Task task{deviceTask};
+    memory->check(api.getFunction(&task.function, module, deviceTask.entry.c_str()), "find a task of a compiled kernel");
     int blocks = 1;
-    memory->check(api.getOccupancy(&blocks, task.function, int(plan.blockSize), 0), "say how many blocks run at a time");
+    memory->check(api.getOccupancy(&blocks, task.function, int(deviceTask.blockSize), 0), "say how many blocks run at a time");
     task.residentBlocks = std::max(1u, unsigned(blocks) * processors);
-    waitsForGrids |= plan.isTogether;
+    waitsForGrids |= deviceTask.isTogether;
     tasks.push_back(std::move(task));
   }
   getLane(nullptr);
@@ -93,18 +93,19 @@ GpuKernel::~GpuKernel() {
 //--- A launch ---
 
 KernelNode GpuKernel::makeNode(const Task &task, const uint8_t *arguments, void **kernelParameters) const {
-  const artifact::DeviceTask &plan = task.plan;
+  const artifact::DeviceTask &deviceTask = task.deviceTask;
   int64_t blocks = task.residentBlocks;
-  if (plan.iterations.isKnown()) {
-    int64_t iterations = plan.iterations.evaluate(arguments);
+  if (deviceTask.iterations.isKnown()) {
+    int64_t iterations = deviceTask.iterations.evaluate(arguments);
     if (iterations == INT64_MAX) throw Error(ErrorKind::Runtime, "kernel " + name + ": " + artifact::kTooManyIterations);
-    int64_t inBlock = int64_t(plan.blockSize) * plan.perThread;
+    int64_t inBlock = int64_t(deviceTask.blockSize) * deviceTask.perThread;
     blocks = std::clamp<int64_t>(iterations <= 0 ? 1 : (iterations - 1) / inBlock + 1, 1, INT32_MAX);
   }
-  if (plan.maxBlocks) blocks = std::min<int64_t>(blocks, plan.maxBlocks);
-  int64_t sharedBytes = plan.sharedBytes.isKnown() ? plan.sharedBytes.evaluate(arguments) : 0;
+  if (deviceTask.maxBlocks) blocks = std::min<int64_t>(blocks, deviceTask.maxBlocks);
+  int64_t sharedBytes = deviceTask.sharedBytes.isKnown() ? deviceTask.sharedBytes.evaluate(arguments) : 0;
   if (sharedBytes < 0 || sharedBytes > artifact::DeviceTask::kMaxSharedBytes) sharedBytes = 0;
-  return {task.function, unsigned(blocks), 1, 1, plan.blockSize, 1, 1, unsigned(sharedBytes), kernelParameters, nullptr, nullptr, nullptr};
+  return {task.function,    unsigned(blocks), 1,       1,      deviceTask.blockSize, 1, 1, unsigned(sharedBytes),
+          kernelParameters, nullptr,          nullptr, nullptr};
 }
 
 void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
@@ -126,7 +127,7 @@ void GpuKernel::writeParameters(Lane &lane, runtime::KernelRun &run) {
 }
 
 void GpuKernel::checkTogether(const Task &task, unsigned blocks, const uint8_t *arguments) const {
-  int64_t iterations = task.plan.iterations.evaluate(arguments), size = task.plan.blockSize;
+  int64_t iterations = task.deviceTask.iterations.evaluate(arguments), size = task.deviceTask.blockSize;
   std::string what = "kernel " + name + ": qd.simt.grid.sync() waits for " + std::to_string(iterations) + " threads, ";
   if (iterations % size != 0)
     throw Error(ErrorKind::Runtime, what + "which are no whole blocks of " + std::to_string(size) + ": make them a multiple of block_dim");
@@ -139,9 +140,9 @@ void GpuKernel::launchTask(Lane &lane, const Task &task, const uint8_t *argument
   void *pointers[] = {lane.parameters.data()};
   KernelNode node = makeNode(task, arguments, pointers);
   const Api &api = memory->api;
-  if (task.plan.isTogether && task.plan.iterations.evaluate(arguments) <= 0) return;
-  if (task.plan.isTogether) checkTogether(task, node.gridX, arguments);
-  memory->check(task.plan.isTogether
+  if (task.deviceTask.isTogether && task.deviceTask.iterations.evaluate(arguments) <= 0) return;
+  if (task.deviceTask.isTogether) checkTogether(task, node.gridX, arguments);
+  memory->check(task.deviceTask.isTogether
                     ? api.launchTogether(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers)
                     : api.launch(node.function, node.gridX, 1, 1, node.blockX, 1, 1, node.sharedBytes, lane.stream, pointers, nullptr),
                 "launch a kernel");
@@ -182,7 +183,7 @@ void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers)
   std::map<uint32_t, GraphNode> branches; // the last task of each
   for (size_t i = 0; i < tasks.size(); ++i) {
     KernelNode node = makeNode(tasks[i], arguments, pointers);
-    uint32_t branch = tasks[i].plan.branch;
+    uint32_t branch = tasks[i].deviceTask.branch;
     if (branch == 0 && !branches.empty()) {
       before.clear();
       for (auto &[number, last] : branches) before.push_back(last);
@@ -190,7 +191,7 @@ void GpuKernel::makeGraph(Lane &lane, const uint8_t *arguments, void **pointers)
     }
     auto last = branches.find(branch);
     std::vector<GraphNode> after = last == branches.end() ? before : std::vector{last->second};
-    bool isEarly = api.addGraphEdges && tasks[i].plan.waits && after.size() == 1;
+    bool isEarly = api.addGraphEdges && tasks[i].deviceTask.waits && after.size() == 1;
     memory->check(api.addKernelNode(&lane.nodes[i], lane.graph, after.data(), isEarly ? 0 : after.size(), &node), "make a graph");
     const GraphEdge edge = GraphEdge::makeEarly();
     if (isEarly) memory->check(api.addGraphEdges(lane.graph, after.data(), &lane.nodes[i], &edge, 1), "make a graph");

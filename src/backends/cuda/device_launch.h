@@ -17,7 +17,7 @@ public:
 
 private:
   struct Task {
-    artifact::DeviceTask plan;
+    artifact::DeviceTask deviceTask;
     Function function = nullptr;
     unsigned residentBlocks = 1; ///< as many as run at a time
   };

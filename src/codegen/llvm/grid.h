@@ -124,7 +124,7 @@ private:
       alignedTensors;               ///< containers of which one access takes an element or several, when they are aligned
   llvm::Value *isAligned = nullptr; ///< whether all of them are; null: there are none
   bool hasAligned = false;          ///< the version for aligned containers is being emitted
-  artifact::DeviceTask plan;
+  artifact::DeviceTask deviceTask;
 };
 
 } // namespace qd::codegen

@@ -27,8 +27,8 @@ void GridTask::collectReductions() {
       copies.push_back(copy.getTarget());
     }
   }
-  plan.sharedBytes = countBytes(copies, module);
-  if (!reductions.empty()) plan.maxBlocks = kMaxBlocks;
+  deviceTask.sharedBytes = countBytes(copies, module);
+  if (!reductions.empty()) deviceTask.maxBlocks = kMaxBlocks;
 }
 
 //--- Accumulators ---
@@ -99,7 +99,7 @@ void GridTask::endSums() {
   // The block that counts last sees what all have stored.
   llvm::Value *isLastShared = threads->makeShared(at.getInt32Ty(), "qd_is_last");
   llvm::Value *state = body->loadAddress(body->offsetBy(body->context, offsetof(QdGpuLaunch, state)));
-  llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * plan.branch));
+  llvm::Value *counter = body->offsetBy(state, int64_t(offsetof(QdGpuState, finished_blocks) + sizeof(uint32_t) * deviceTask.branch));
   body->emitWhen(isFirst, "count", [&] {
     // LLVM makes a relaxed instruction of any ordering here: the fences order what was stored.
     at.CreateFence(llvm::AtomicOrdering::AcquireRelease, module.atomicScope);
@@ -151,7 +151,7 @@ llvm::Value *GridTask::isWorthCopying(llvm::Value *iterations) {
     scalars = at.CreateAdd(scalars, at.CreateMul(count, at.getInt64(uint64_t(ir::getComponentCount(reduction.element)))));
     updates += countUpdates(reduction);
   }
-  if (updates == 0 || !plan.sharedBytes.isKnown()) return at.getFalse();
+  if (updates == 0 || !deviceTask.sharedBytes.isKnown()) return at.getFalse();
   return at.CreateAnd(at.CreateICmpULE(bytes, at.getInt64(artifact::DeviceTask::kMaxSharedBytes)),
                       at.CreateICmpULE(scalars, at.CreateMul(iterations, at.getInt64(updates))));
 }

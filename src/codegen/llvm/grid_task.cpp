@@ -37,7 +37,7 @@ void GridTask::emit(bool isLast) {
   module.wantsRegisters = false;
   // More blocks than there are branches take turns.
   if (auto number = task->getAttrOfType<IntegerAttr>(ir::kStreamBlock))
-    plan.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
+    deviceTask.branch = uint32_t(number.getInt() - 1) % artifact::DeviceTask::kMaxBranches + 1;
   task.getParallel() ? emitParallel() : emitSerial(isLast);
   // The assembler saves registers for a full multiprocessor unless it is told that fewer threads will do.
   if (module.wantsRegisters) body->function->addFnAttr("nvvm.minctasm", std::to_string(std::max(1u, kThreadsWithRegisters / blockSize)));
@@ -46,7 +46,7 @@ void GridTask::emit(bool isLast) {
         return assertion && !assertion.getReports();
       }))
     module.mayHaveFailed = true;
-  module.artifact.tasks.push_back(std::move(plan));
+  module.artifact.tasks.push_back(std::move(deviceTask));
 }
 
 llvm::Function *GridTask::makeEntry() {
@@ -54,9 +54,9 @@ llvm::Function *GridTask::makeEntry() {
   uint64_t bytes = sizeof(QdGpuLaunch) + (module.argumentBytes <= QD_GPU_INLINE_ARGUMENTS ? module.argumentBytes : 0);
   auto *launch = llvm::ArrayType::get(llvm::Type::getInt64Ty(ctx), (bytes + 7) / 8);
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(ctx), {llvm::PointerType::get(ctx, 0)}, false);
-  plan.entry = "qd_task_" + std::to_string(index);
-  plan.blockSize = blockSize;
-  auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, plan.entry, *module.module);
+  deviceTask.entry = "qd_task_" + std::to_string(index);
+  deviceTask.blockSize = blockSize;
+  auto *entry = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, deviceTask.entry, *module.module);
   entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
   llvm::AttrBuilder attributes(ctx);
   attributes.addByValAttr(launch);
@@ -80,9 +80,9 @@ double GridTask::countKnownIterations() {
 void GridTask::beginEntry(const BodyFacts &facts) {
   body = std::make_unique<BodyEmitter>(module, makeEntry(), lanes, facts);
   body->task = index;
-  body->branch = plan.branch;
-  plan.waits = module.traits.hasEarlyLaunch && (!loop || countKnownIterations() <= double(kFullGrid));
-  if (!plan.waits) return;
+  body->branch = deviceTask.branch;
+  deviceTask.waits = module.traits.hasEarlyLaunch && (!loop || countKnownIterations() <= double(kFullGrid));
+  if (!deviceTask.waits) return;
   llvm::IRBuilder<> &at = body->builder;
   auto *type = llvm::FunctionType::get(at.getVoidTy(), false);
   for (const char *code : {"griddepcontrol.launch_dependents;", "griddepcontrol.wait;"})
@@ -105,8 +105,8 @@ llvm::Value *GridTask::hasStopped() {
 //--- Serial tasks: one thread ---
 
 void GridTask::emitSerial(bool isLast) {
-  plan.maxBlocks = 1;
-  plan.iterations.steps.push_back({artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1});
+  deviceTask.maxBlocks = 1;
+  deviceTask.iterations.steps.push_back({artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1});
   beginEntry(module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &at = body->builder;
   llvm::BasicBlock *end = body->makeBlock("end");
@@ -204,10 +204,10 @@ void GridTask::emitParallel() {
   blockSize = unsigned(std::clamp<int64_t>(loop.getBlockDim().value_or(uint32_t(module.options.blockSize)), 1, module.options.maxThreads));
   // Warps take part as a whole in what a block combines.
   if (!reductions.empty()) blockSize = (blockSize + GridThreads::kWarp - 1) / GridThreads::kWarp * GridThreads::kWarp;
-  plan.iterations = countIterations(loop, rowAxis, lanes, columns);
-  plan.perThread = rowAxis ? 1 : lanes;
-  plan.isTogether = isOfBlock && module.containsDeep(loop.getBody(), ir::isGridBarrier);
-  if (plan.isTogether && !plan.iterations.isKnown())
+  deviceTask.iterations = countIterations(loop, rowAxis, lanes, columns);
+  deviceTask.perThread = rowAxis ? 1 : lanes;
+  deviceTask.isTogether = isOfBlock && module.containsDeep(loop.getBody(), ir::isGridBarrier);
+  if (deviceTask.isTogether && !deviceTask.iterations.isKnown())
     module.reportError(loop.getLoc()) << "qd.simt.grid.sync() needs a loop whose number of iterations is known before the launch";
 
   const BodyFacts &facts = lanes == 1 ? module.uniformity.getScalarFacts() : module.uniformity.analyzeLoop(loop, getIndexKinds());
@@ -334,7 +334,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   beginCopies(sharedCopies);
   llvm::Type *type = total->getType();
   auto number = [&](uint64_t value) { return llvm::ConstantInt::get(type, value); };
-  llvm::Value *span = number(blockSize * plan.perThread);
+  llvm::Value *span = number(blockSize * deviceTask.perThread);
   llvm::Value *first = at.CreateMul(at.CreateZExt(threads->getBlock(), type), span, "", /*HasNUW=*/true);
   llvm::Value *stride = at.CreateMul(at.CreateZExt(threads->getBlockCount(), type), span, "", /*HasNUW=*/true);
   llvm::Value *slot = body->makeSlot(type, "flat");
@@ -354,7 +354,7 @@ void GridTask::emitLoop(bool sharedCopies) {
   // The body is as long as it should be: `chooseLanes` has seen to that.
   body->setUnrolling(at.CreateBr(header), 1);
   body->moveTo(rest);
-  if (plan.perThread > 1) {
+  if (deviceTask.perThread > 1) {
     llvm::Value *numbers = body->toVector({flat, LaneKind::linear(blockSize)});
     body->mask = at.CreateICmpULT(numbers, body->splat(total));
     body->emitWhen(at.CreateICmpULT(flat, total), "masked", [&] { emitIteration(flat); });
@@ -367,7 +367,7 @@ void GridTask::emitLoop(bool sharedCopies) {
 
 /// The iteration of the last lane.
 llvm::Value *GridTask::getLast(llvm::Value *flat) {
-  if (plan.perThread == 1) return flat;
+  if (deviceTask.perThread == 1) return flat;
   return body->builder.CreateAdd(flat, llvm::ConstantInt::get(flat->getType(), blockSize * (lanes - 1)), "", /*HasNUW=*/true);
 }
 

@@ -28,11 +28,11 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
 }
 
 /// Whether one block of the task's size has all iterations in its first round.
-bool isOneBlock(const artifact::DeviceTask &plan) {
+bool isOneBlock(const artifact::DeviceTask &deviceTask) {
   using Step = artifact::HostNumber::Step;
-  if (plan.sharedBytes.isKnown() || plan.branch || !plan.iterations.isKnown()) return false;
-  if (llvm::any_of(plan.iterations.steps, [](const Step &step) { return step.kind == Step::Kind::Argument; })) return false;
-  return plan.iterations.evaluate(nullptr) <= int64_t(plan.blockSize) * plan.perThread;
+  if (deviceTask.sharedBytes.isKnown() || deviceTask.branch || !deviceTask.iterations.isKnown()) return false;
+  if (llvm::any_of(deviceTask.iterations.steps, [](const Step &step) { return step.kind == Step::Kind::Argument; })) return false;
+  return deviceTask.iterations.evaluate(nullptr) <= int64_t(deviceTask.blockSize) * deviceTask.perThread;
 }
 
 /// Several entries as one.

@@ -34,7 +34,7 @@ void ParallelTask::collectReductions() {
   copiesSlot = module.addScratch(8);
   int64_t registers = 0;
   for (const Reduction &reduction : reductions) registers += reduction.isCopy() ? 0 : ir::getComponentCount(reduction.element);
-  bool isShort = plan.separateTail && module.getSize(loop.getBody()) <= kRepeatedSize;
+  bool isShort = schedule.separateTail && module.getSize(loop.getBody()) <= kRepeatedSize;
   if (isShort && registers > 0 && registers * kMaxSums <= kMaxRegisters) sumCount = kMaxSums;
 }
 
@@ -223,7 +223,8 @@ Place getElementAt(BodyEmitter &in, const Tensor &tensor, const Component &eleme
 
 llvm::Function *ParallelTask::emitMerge(const Reduction &reduction) {
   int64_t size = module.getByteSize(ir::getScalar(reduction.element));
-  unsigned lanes = plan.lanes == 1 && !module.options.lanes ? std::clamp(unsigned(module.traits.vectorBytes / size), 1u, 16u) : plan.lanes;
+  unsigned lanes =
+      schedule.lanes == 1 && !module.options.lanes ? std::clamp(unsigned(module.traits.vectorBytes / size), 1u, 16u) : schedule.lanes;
   std::unique_ptr<BodyEmitter> owned = beginFunction(lanes, module.uniformity.getScalarFacts(), "_merge");
   BodyEmitter &in = *owned;
   llvm::IRBuilder<> &at = in.builder;

@@ -83,11 +83,11 @@ void ParallelTask::emit() {
   Block &block = task.getBody().front();
   loop = findLoop(module, task);
   if (!loop) return;
-  plan = planLoop(module, loop);
-  LaneKinds indices(loop.getRank(), plan.perLaneIndices ? LaneKind::varying() : LaneKind::uniform());
+  schedule = scheduleLoop(module, loop);
+  LaneKinds indices(loop.getRank(), schedule.perLaneIndices ? LaneKind::varying() : LaneKind::uniform());
   std::optional<int64_t> step = findStep(loop, loop.getRank() - 1);
-  indices.back() = step && !plan.perLaneIndices ? LaneKind::linear(*step) : LaneKind::varying();
-  facts = plan.lanes == 1 ? &module.uniformity.getScalarFacts() : &module.uniformity.analyzeLoop(loop, indices);
+  indices.back() = step && !schedule.perLaneIndices ? LaneKind::linear(*step) : LaneKind::varying();
+  facts = schedule.lanes == 1 ? &module.uniformity.getScalarFacts() : &module.uniformity.analyzeLoop(loop, indices);
   drawsRandom = module.containsDeep(loop.getBody(), llvm::IsaPred<ir::RandomOp>);
 
   for (Operation &op : block) {
@@ -97,9 +97,9 @@ void ParallelTask::emit() {
   collectReductions();
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
   passes::collectPlaces(loop.getLoc(), report.frames);
-  report.lanes = plan.lanes;
-  report.whyScalar = plan.whyScalar;
-  report.chunk = loop.getMaxThreads() == 1 ? 0 : plan.grain;
+  report.lanes = schedule.lanes;
+  report.whyScalar = schedule.whyScalar;
+  report.chunk = loop.getMaxThreads() == 1 ? 0 : schedule.grain;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 
   // The loop's functions come first: they find out what crosses.
@@ -215,8 +215,8 @@ llvm::Value *ParallelTask::roundChunk(llvm::Value *size) {
 llvm::Value *ParallelTask::getChunkSize(llvm::Value *total) {
   // Large enough to be worth it, small enough for every thread to get some.
   llvm::Value *share = builder.CreateUDiv(total, builder.getInt64(kWantedChunks));
-  llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(plan.grain + 7) / 8));
-  llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(plan.grain)), even);
+  llvm::Value *even = getLarger(builder, share, builder.getInt64(uint64_t(schedule.grain + 7) / 8));
+  llvm::Value *size = getSmaller(builder, builder.getInt64(uint64_t(schedule.grain)), even);
   return roundChunk(getLarger(builder, size, builder.CreateUDiv(total, builder.getInt64(kMaxChunks))));
 }
 
@@ -270,7 +270,7 @@ std::unique_ptr<BodyEmitter> ParallelTask::beginFunction(unsigned lanes, const B
 }
 
 llvm::Function *ParallelTask::emitLoopFunction(bool privateCopies) {
-  std::unique_ptr<BodyEmitter> owned = beginFunction(plan.lanes, *facts, privateCopies ? "_copies" : "_loop");
+  std::unique_ptr<BodyEmitter> owned = beginFunction(schedule.lanes, *facts, privateCopies ? "_copies" : "_loop");
   BodyEmitter &in = *owned;
   llvm::Function *function = in.function;
   llvm::Value *chunk = function->getArg(3);
@@ -312,7 +312,7 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
   llvm::Value *first = at.CreateLoad(at.getInt64Ty(), slot);
   at.CreateCondBr(at.CreateICmpSLT(first, end), strip, done);
   in.moveTo(strip);
-  llvm::Value *length = getSmaller(at, at.CreateSub(end, first), at.getInt64(uint64_t(plan.grain) * kChunksOfStrip));
+  llvm::Value *length = getSmaller(at, at.CreateSub(end, first), at.getInt64(uint64_t(schedule.grain) * kChunksOfStrip));
   llvm::Value *last = at.CreateAdd(first, length);
   emitRuns(in, first, last);
   at.CreateStore(last, slot);
@@ -324,7 +324,7 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
 void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
-  if (axes.size() == 1 || plan.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
+  if (axes.size() == 1 || schedule.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
   // Row by row: one run is what [begin, end) and a row have in common. Only the first row's indices take divisions, the others count on.
   llvm::SmallVector<llvm::Value *, 4> extents, slots;
   for (const Axis &axis : axes) {
@@ -364,11 +364,11 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   // The iterations from `i` on, `count` of them where it is given.
   auto emitVector = [&](llvm::Value *i, llvm::Value *count) {
     if (count) {
-      llvm::Value *width = at.getInt64(plan.lanes);
+      llvm::Value *width = at.getInt64(schedule.lanes);
       llvm::Value *clamped = at.CreateTrunc(at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, width), at.getInt32Ty());
       in.mask = at.CreateICmpULT(in.toVector({at.getInt32(0), LaneKind::linear(1)}), in.splat(clamped));
     }
-    in.isRare = count && plan.separateTail;
+    in.isRare = count && schedule.separateTail;
     emitIteration(in, axes, at.CreateAdd(first, i), at.CreateAdd(column, i));
     in.isRare = false;
     in.mask = nullptr;
@@ -376,29 +376,29 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
   llvm::Value *ahead = countAhead(in, axes, column, length);
   if (ahead) in.emitWhen(at.CreateIsNotNull(ahead), "head", [&] { emitVector(at.getInt64(0), ahead); });
   at.CreateStore(ahead ? ahead : at.getInt64(0), slot);
-  const bool polls = module.getWork(loop.getBody()) * double(plan.grain * kChunksOfStrip / plan.lanes) > kWorkOfChunk;
+  const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksOfStrip / schedule.lanes) > kWorkOfChunk;
   // `count` vectors in each round; the last one of a masked loop may be cut short.
   auto emitVectors = [&](unsigned count, bool masked) {
     llvm::BasicBlock *header = in.makeBlock("vectors"), *full = in.makeBlock("vector"), *done = in.makeBlock("vectors.end");
     in.continueAt(header);
     llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
-    at.CreateCondBr(at.CreateICmpSGE(at.CreateSub(length, i), at.getInt64(masked ? 1 : count * plan.lanes)), full, done);
+    at.CreateCondBr(at.CreateICmpSGE(at.CreateSub(length, i), at.getInt64(masked ? 1 : count * schedule.lanes)), full, done);
     in.moveTo(full);
     for (unsigned number = 0; number < count; ++number) {
       useSums(in, number);
-      llvm::Value *own = at.CreateAdd(i, at.getInt64(number * plan.lanes));
+      llvm::Value *own = at.CreateAdd(i, at.getInt64(number * schedule.lanes));
       emitVector(own, masked ? at.CreateSub(length, own) : nullptr);
     }
     useSums(in, 0);
-    at.CreateStore(at.CreateAdd(i, at.getInt64(count * plan.lanes)), slot);
+    at.CreateStore(at.CreateAdd(i, at.getInt64(count * schedule.lanes)), slot);
     if (polls) in.leaveIfCanceled();
     in.branchTo(header);
     in.moveTo(done);
   };
-  bool masked = plan.lanes > 1 && !plan.separateTail && !plan.isEven;
+  bool masked = schedule.lanes > 1 && !schedule.separateTail && !schedule.isEven;
   if (sumCount > 1) emitVectors(sumCount, /*masked=*/false);
   emitVectors(1, masked);
-  if (plan.lanes == 1 || masked || plan.isEven) return;
+  if (schedule.lanes == 1 || masked || schedule.isEven) return;
   llvm::Value *i = at.CreateLoad(at.getInt64Ty(), slot);
   in.emitWhen(at.CreateICmpSLT(i, length), "tail", [&] { emitVector(i, at.CreateSub(length, i)); });
 }
@@ -422,11 +422,11 @@ static ir::ElementOp findStream(ir::ForOp loop) {
 /// addresses.
 llvm::Value *ParallelTask::countAhead(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
   constexpr int64_t kAlignedAnyway = 16;
-  if (!plan.separateTail || plan.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
+  if (!schedule.separateTail || schedule.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
   ir::ElementOp element = findStream(loop);
   if (!element) return nullptr;
   Tensor array = in.getTensor(element.getTensor());
-  int64_t size = module.getByteSize(array.type.getElement()), vector = size * plan.lanes;
+  int64_t size = module.getByteSize(array.type.getElement()), vector = size * schedule.lanes;
   if (vector <= kAlignedAnyway || vector > module.traits.vectorBytes) return nullptr;
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *index = at.CreateAdd(at.CreateIntCast(axes[0].lower.value, at.getInt64Ty(), axes[0].type.isSignedInteger()), column);
@@ -439,10 +439,10 @@ llvm::Value *ParallelTask::countAhead(BodyEmitter &in, ArrayRef<Axis> axes, llvm
 void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column) {
   llvm::IRBuilder<> &at = in.builder;
   if (drawsRandom) {
-    in.iteration = {flat, plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
+    in.iteration = {flat, schedule.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(1)};
     at.CreateStore(llvm::Constant::getNullValue(in.widen(at.getInt32Ty())), in.randomCalls);
   }
-  if (plan.perLaneIndices) {
+  if (schedule.perLaneIndices) {
     // 32 bits are enough for nearly every loop, and twice as fast.
     uint64_t total = 1;
     for (const Axis &axis : axes) {
@@ -462,8 +462,8 @@ void ParallelTask::emitIteration(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Val
     const Axis &axis = axes.back();
     auto step = dyn_cast<llvm::ConstantInt>(axis.step.value);
     Component index;
-    if (plan.lanes == 1 || step) {
-      index = {getIndex(at, axis, column), plan.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue())};
+    if (schedule.lanes == 1 || step) {
+      index = {getIndex(at, axis, column), schedule.lanes == 1 ? LaneKind::uniform() : LaneKind::linear(step->getSExtValue())};
     } else {
       llvm::Value *counters = in.toVector({at.CreateTrunc(column, axis.lower.value->getType()), LaneKind::linear(1)});
       index = in.makeVarying(at.CreateAdd(in.splat(axis.lower.value), at.CreateMul(counters, in.splat(axis.step.value))));

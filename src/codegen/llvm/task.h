@@ -8,7 +8,7 @@
 namespace qd::codegen {
 
 /// How a parallel loop is cut and widened; known before any of it is emitted.
-struct LoopPlan {
+struct LoopSchedule {
   unsigned lanes = 1;
   /// Why there is one lane only.
   std::string whyScalar;
@@ -22,7 +22,7 @@ struct LoopPlan {
   bool isEven = false;
 };
 
-LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop);
+LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop);
 
 /// Unsigned minimum and maximum that are constants where both operands are (the builder does not fold the intrinsics).
 inline llvm::Value *getSmaller(llvm::IRBuilder<> &at, llvm::Value *a, llvm::Value *b) {
@@ -133,7 +133,7 @@ private:
   ir::TaskOp task;
   int index;
   ir::ForOp loop;
-  LoopPlan plan;
+  LoopSchedule schedule;
   const BodyFacts *facts = nullptr;
   bool drawsRandom = false;
   std::vector<Reduction> reductions;

@@ -120,8 +120,8 @@ bool isScatter(ir::ForOp loop) {
 
 } // namespace
 
-LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
-  LoopPlan plan;
+LoopSchedule scheduleLoop(ModuleEmitter &module, ir::ForOp loop) {
+  LoopSchedule schedule;
   Region &body = loop.getBody();
   std::optional<double> total = 1;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
@@ -134,32 +134,32 @@ LoopPlan planLoop(ModuleEmitter &module, ir::ForOp loop) {
     return callee && module.isRecursive(callee);
   });
   if (isRecursive)
-    plan.whyScalar = "a function that it calls calls itself";
+    schedule.whyScalar = "a function that it calls calls itself";
   else if (module.isOfBlock(loop))
-    plan.whyScalar = "its iterations work together in blocks";
+    schedule.whyScalar = "its iterations work together in blocks";
   else if (module.containsDeep(body, [](Operation *op) { return op->hasAttr(ir::kVolatile); }))
-    plan.whyScalar = "it reads what other threads change";
+    schedule.whyScalar = "it reads what other threads change";
   else if (module.options.lanes)
-    plan.lanes = unsigned(module.options.lanes);
+    schedule.lanes = unsigned(module.options.lanes);
   else if (isScatter(loop))
-    plan.whyScalar = "it does little but update scattered elements";
+    schedule.whyScalar = "it does little but update scattered elements";
   else if (total && *total <= 2)
-    plan.whyScalar = "it has at most two iterations";
+    schedule.whyScalar = "it has at most two iterations";
   else if (module.containsDeep(body, llvm::IsaPred<ir::PrintOp, ir::ClaimOp, ir::CompareExchangeOp>))
-    plan.whyScalar = "it prints, is checked for races, or compares and exchanges";
+    schedule.whyScalar = "it prints, is checked for races, or compares and exchanges";
   else
-    plan.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
+    schedule.lanes = unsigned(std::clamp<int64_t>(int64_t(module.traits.vectorBytes) / getWidestScalar(module, body), 1, 16));
 
   double perVector = CostModel(module).getCost(body) * 0.5 + 2;
-  double iterations = kChunkCycles / perVector * double(plan.lanes);
-  plan.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
-  plan.separateTail =
-      plan.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
+  double iterations = kChunkCycles / perVector * double(schedule.lanes);
+  schedule.grain = int64_t(std::clamp(iterations, 16.0, double(1 << 20)));
+  schedule.separateTail =
+      schedule.lanes > 1 && module.getSize(body) <= (loop.getMaxThreads() == 1 ? kSeparateTailSizeOfOneThread : kSeparateTailSize);
   std::optional<int64_t> innermost = getLength(loop, loop.getRank() - 1);
-  plan.perLaneIndices = plan.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(plan.lanes);
+  schedule.perLaneIndices = schedule.lanes > 1 && loop.getRank() > 1 && innermost && *innermost < int64_t(schedule.lanes);
   // Chunks begin at multiples of every number of lanes, so runs are as even as the innermost axis.
-  plan.isEven = plan.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(plan.lanes) == 0;
-  return plan;
+  schedule.isEven = schedule.lanes > 1 && innermost && loop.getStep().empty() && *innermost % int64_t(schedule.lanes) == 0;
+  return schedule;
 }
 
 } // namespace qd::codegen
