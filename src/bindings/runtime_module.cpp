@@ -6,7 +6,6 @@
 #include "launch/binding.h"
 #include "launch/data_type.h"
 #include "launch/dlpack.h"
-#include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/python.h"
 #include "launch/saved_memory.h"
@@ -14,6 +13,7 @@
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "launch/undo_log.h"
 #include "runtime/buffer.h"
 #include "runtime/thread_pool.h"
 #include "support/log.h"
@@ -231,36 +231,36 @@ NB_MODULE(_runtime, m) {
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");
   m.def("find_cuda_problem", cuda::findProblem, "library"_a, "Why there is no CUDA device; empty when there is one.");
-  nb::class_<launch::Journal>(m, "Journal", "What was in memory before it was overwritten, for tapes (launch/journal.h).")
+  nb::class_<launch::UndoLog>(m, "UndoLog", "What was in memory before it was overwritten, for tapes (launch/undo_log.h).")
       .def(nb::init<bool>(), "keeps_all"_a = false)
-      .def("enter", &launch::Journal::enter)
-      .def("leave", &launch::Journal::leave)
-      .def("close", &launch::Journal::close)
-      .def("hide", &launch::Journal::hide)
-      .def("show", &launch::Journal::show)
-      .def("mark", &launch::Journal::getMark)
-      .def("undo", &launch::Journal::undo, "mark"_a)
-      .def("begin_replay", &launch::Journal::beginReplay, "before"_a, "after"_a)
-      .def("end_replay", &launch::Journal::endReplay)
-      .def("redo", &launch::Journal::redo)
+      .def("enter", &launch::UndoLog::enter)
+      .def("leave", &launch::UndoLog::leave)
+      .def("close", &launch::UndoLog::close)
+      .def("hide", &launch::UndoLog::hide)
+      .def("show", &launch::UndoLog::show)
+      .def("mark", &launch::UndoLog::getPosition)
+      .def("undo", &launch::UndoLog::undo, "mark"_a)
+      .def("begin_replay", &launch::UndoLog::beginReplay, "before"_a, "after"_a)
+      .def("end_replay", &launch::UndoLog::endReplay)
+      .def("redo", &launch::UndoLog::redo)
       .def("take_binding",
-           [](launch::Journal &journal) -> nb::object {
-             launch::Ref binding = journal.takeBinding();
+           [](launch::UndoLog &undoLog) -> nb::object {
+             launch::Ref binding = undoLog.takeBinding();
              return binding ? nb::steal(binding.release()) : nb::none();
            })
       .def(
           "added_only_to",
-          [](const launch::Journal &journal, nb::handle container, uint64_t minMicroseconds) {
-            return journal.addedOnlyTo(container.ptr(), minMicroseconds);
+          [](const launch::UndoLog &undoLog, nb::handle container, uint64_t minMicroseconds) {
+            return undoLog.addedOnlyTo(container.ptr(), minMicroseconds);
           },
           "container"_a, "min_microseconds"_a)
       .def(
           "launch_joined",
-          [](launch::Journal &journal, nb::handle kernel, nb::handle arguments, nb::handle loss) {
-            return journal.launchJoined(kernel.ptr(), arguments.ptr(), loss.ptr());
+          [](launch::UndoLog &undoLog, nb::handle kernel, nb::handle arguments, nb::handle loss) {
+            return undoLog.launchJoined(kernel.ptr(), arguments.ptr(), loss.ptr());
           },
           "kernel"_a, "arguments"_a, "loss"_a)
-      .def("accept", &launch::Journal::accept);
+      .def("accept", &launch::UndoLog::accept);
   m.def(
       "launch_bound",
       [](nb::handle kernel, nb::handle binding, nb::handle arguments, nb::handle keywords) {

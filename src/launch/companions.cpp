@@ -2,9 +2,9 @@
 //
 // Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone. One
 // that the last call of a tape is going to overwrite becomes stale: zeros are written where something else looks at it first.
-#include "launch/journal.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "launch/undo_log.h"
 #include "runtime/copy.h"
 
 #include <utility>
@@ -30,7 +30,7 @@ PyObject *markCompanion(PyObject *self, PyObject *kind) {
 
 void noteHostWrite(PyObject *container, PyObject *index) {
   getTensor(container).buffer->noteWrite();
-  Journal::noteWrite(container, index);
+  UndoLog::noteWrite(container, index);
   if (!writeWatcher) return;
   struct Pause {
     PyObject *held = std::exchange(writeWatcher, nullptr);
@@ -39,7 +39,7 @@ void noteHostWrite(PyObject *container, PyObject *index) {
   Ref::adopt(PyObject_CallFunctionObjArgs(pause.held, container, index, nullptr));
 }
 
-bool isWriteWatched() { return Journal::isAnyEntered() || writeWatcher; }
+bool isWriteWatched() { return UndoLog::isAnyActive() || writeWatcher; }
 
 bool isZero(const TensorObject &object) {
   if (object.tensor.state == runtime::Tensor::State::Stale) return true;

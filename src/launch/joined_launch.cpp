@@ -26,7 +26,7 @@ void JoinedLaunch::hide() {
   gradients.clear();
 }
 
-bool JoinedLaunch::isPossible(const Journal::Accesses &accesses) const {
+bool JoinedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
   bool isSum = false;
   for (const LaunchGuards::Access &access : accesses) {
     auto isGradient = [&](const Gradient &gradient) { return gradient.object.get() == access.object; };
@@ -49,14 +49,14 @@ void JoinedLaunch::finish() {
   for (const Gradient &gradient : gradients) {
     if (!getObject(gradient).tensor.hasMemory()) continue; // the runtime was reset meanwhile
     getObject(gradient).tensor.makeStale();
-    journal.addHidden(gradient.object, gradient.isReplaced);
+    undoLog.addHidden(gradient.object, gradient.isReplaced);
   }
   gradients.clear();
 }
 
-//--- The journal's part ---
+//--- The undo log's part ---
 
-bool Journal::launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss) {
+bool UndoLog::launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss) {
   uncertain.clear();
   JoinedLaunch launch(*this, loss);
   struct Use {
@@ -66,11 +66,11 @@ bool Journal::launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss
   return Ref::adopt(PyObject_CallObject(kernel, arguments)).get() == Py_True;
 }
 
-void Journal::addHidden(const Ref &object, bool isReplaced) {
+void UndoLog::addHidden(const Ref &object, bool isReplaced) {
   uncertain.push_back({object, getTensor(object.get()).buffer->getWrites(), isReplaced});
 }
 
-bool Journal::accept() {
+bool UndoLog::accept() {
   auto isAsLeft = [](const Hidden &entry) {
     const runtime::Tensor &tensor = getTensor(entry.object.get());
     return tensor.state == TensorState::Stale && tensor.buffer->getWrites() == entry.writes;

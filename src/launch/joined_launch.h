@@ -6,8 +6,8 @@
 // gradients are computed the usual way.
 #pragma once
 
-#include "launch/journal.h"
 #include "launch/tensor_object.h"
+#include "launch/undo_log.h"
 
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace qd::launch {
 
 class JoinedLaunch {
 public:
-  JoinedLaunch(Journal &journal, PyObject *loss) : journal(journal), loss(loss) {}
+  JoinedLaunch(UndoLog &undoLog, PyObject *loss) : undoLog(undoLog), loss(loss) {}
   ~JoinedLaunch() { hide(); }
 
   /// Before a launch reads its arguments.
@@ -23,10 +23,10 @@ public:
   /// Of the arguments of a launch: a container that the kernel writes. Lets it go on with a stale one as it is.
   void note(TensorObject &object, const artifact::Input &input);
   /// Whether the loss is all that is written but for gradients, which are zero, and nothing else has part in their memory.
-  bool isPossible(const Journal::Accesses &accesses) const;
+  bool isPossible(const UndoLog::Accesses &accesses) const;
   /// What is added to, not overwritten, is cleared.
   void prepare();
-  /// After the launch: the journal knows what to uncover.
+  /// After the launch: the undo log knows what to uncover.
   void finish();
 
 private:
@@ -37,7 +37,7 @@ private:
   static TensorObject &getObject(const Gradient &gradient) { return *reinterpret_cast<TensorObject *>(gradient.object.get()); }
   void hide();
 
-  Journal &journal;
+  UndoLog &undoLog;
   PyObject *loss;
   std::vector<Gradient> gradients;
   bool areZero = true;

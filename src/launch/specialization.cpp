@@ -3,7 +3,6 @@
 #include "launch/binding.h"
 #include "launch/data_type.h"
 #include "launch/joined_launch.h"
-#include "launch/journal.h"
 #include "launch/kernel.h"
 #include "launch/launch_frame.h"
 #include "launch/numpy.h"
@@ -12,6 +11,7 @@
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
+#include "launch/undo_log.h"
 #include "launch/watchdog.h"
 #include "runtime/thread_pool.h"
 #include "support/error.h"
@@ -248,7 +248,7 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
 [[gnu::always_inline]] inline GuardResult Specialization::runRead(KernelObject &kernel, Frame &frame, PyObject *&result) {
   if (hasSavedMemory && !isOfAdjoint(kernel.mode)) [[unlikely]]
     noteSavedWrites(guards->listAccesses(frame.guards));
-  if (Journal::isAnyEntered() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
+  if (UndoLog::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runNoted(kernel, frame, result);
   if (frame.guards.joined) return runJoined(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);

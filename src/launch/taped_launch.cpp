@@ -12,21 +12,21 @@ GuardResult Specialization::runReplayed(KernelObject &kernel, Frame &frame, PyOb
   std::vector<PyObject *> objects;
   for (const LaunchGuards::Access &access : guards->listAccesses(frame.guards))
     if (!access.input->read.isEmpty) objects.push_back(access.object);
-  if (!objects.empty()) Journal::exchange(objects, false);
+  if (!objects.empty()) UndoLog::exchange(objects, false);
   runPlainly(kernel, frame, result);
   if (!result || objects.empty()) return GuardResult::Passed;
   Ref kept = Ref::adopt(std::exchange(result, nullptr));
-  Journal::exchange(objects, true);
+  UndoLog::exchange(objects, true);
   result = kept.release();
   return GuardResult::Passed;
 }
 
 /// Leaves what the kernel is called with to the tapes.
 void Specialization::noteBinding(const Frame &frame) {
-  if (!journal || !journal->wantsBinding()) return;
+  if (!undoLog || !undoLog->wantsBinding()) return;
   const unsigned char *block = frame.guards.block;
   Binding made{shared_from_this(), getState().epoch, guards->listObjects(frame.guards), {block, block + artifact.argumentBytes}};
-  journal->noteBinding(makeBinding(std::move(made)));
+  undoLog->noteBinding(makeBinding(std::move(made)));
 }
 
 /// Under a tape.
@@ -34,12 +34,12 @@ GuardResult Specialization::runNoted(KernelObject &kernel, Frame &frame, PyObjec
   hold(frame);
   std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
   noteBinding(frame);
-  Journal::noteBegin(artifact, accesses, frame.guards.block);
+  UndoLog::noteBegin(artifact, accesses, frame.guards.block);
   runPlainly(kernel, frame, result);
   Ref kept = result ? Ref::adopt(std::exchange(result, nullptr)) : Ref();
-  if (kept) Journal::noteEnd(accesses, frame.guards.block);
+  if (kept) UndoLog::noteEnd(accesses, frame.guards.block);
   // How long a device takes nobody knows; the launches that are saved are worth it.
-  if (journal) journal->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
+  if (undoLog) undoLog->noteSum(findSum(accesses), getState().memory ? UINT64_MAX : lastMicroseconds);
   result = kept.release();
   return GuardResult::Passed;
 }
@@ -67,11 +67,11 @@ GuardResult Specialization::runJoined(KernelObject &kernel, Frame &frame, PyObje
   Ref answer = Ref::adopt(std::exchange(result, nullptr));
   joined.prepare();
   noteBinding(frame);
-  Journal::noteBegin(artifact, accesses, frame.guards.block);
+  UndoLog::noteBegin(artifact, accesses, frame.guards.block);
   run(kernel, frame, result);
   if (!result) return GuardResult::Passed;
   Ref::adopt(std::exchange(result, nullptr));
-  Journal::noteEnd(accesses, frame.guards.block);
+  UndoLog::noteEnd(accesses, frame.guards.block);
   joined.finish();
   result = answer.release();
   return GuardResult::Passed;

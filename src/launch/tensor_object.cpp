@@ -1,6 +1,6 @@
 #include "launch/tensor_object.h"
 
-#include "launch/journal.h"
+#include "launch/undo_log.h"
 
 #include "launch/data_type.h"
 #include "launch/external_array.h"
@@ -240,7 +240,7 @@ static PyObject *makeView(PyObject *self, PyObject *) {
                                         " is in the memory of the GPU, where NumPy does not reach; take a copy with to_numpy()");
     if (!tensor.layout.tilings.empty())
       throw Error(ErrorKind::Value, "Zero-copy not available: the field lies in tiles, along which there is no stride");
-    Journal::noteView(self);
+    UndoLog::noteView(self);
     tensor.buffer->noteView();
     return makeArray(tensor.layout, tensor.data, tensor.buffer);
   });
@@ -275,7 +275,7 @@ static PyObject *fetchElements(PyObject *self, PyObject *args) {
     if (overwrites)
       noteHostWrite(self, index);
     else if (index != Py_None) { // an element that the user may keep
-      Journal::noteView(self);
+      UndoLog::noteView(self);
       part.buffer->noteView();
     }
     runtime::DeviceMemory *memory = part.buffer->getMemory();
@@ -362,7 +362,7 @@ static PyObject *getLiveShape(TensorObject &object) {
 }
 
 static PyObject *getAddress(TensorObject &object) {
-  Journal::noteView(reinterpret_cast<PyObject *>(&object));
+  UndoLog::noteView(reinterpret_cast<PyObject *>(&object));
   object.tensor.buffer->noteView();
   return PyLong_FromVoidPtr(object.tensor.data);
 }

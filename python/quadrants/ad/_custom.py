@@ -35,7 +35,7 @@ def grad_replaced(func: F) -> F:
         try:
             result = func(*arguments, **keywords)
         finally:
-            tape._journal.show()
+            tape._undo_log.show()
             _runtime.set_watcher(watcher)
             _runtime.set_write_watcher(write_watcher)
         tape.record(replaced, arguments, keywords)

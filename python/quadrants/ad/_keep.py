@@ -1,4 +1,4 @@
-"""Copies of memory, and gradients of what is overwritten, for tapes (called by launch/journal.cpp)."""
+"""Copies of memory, and gradients of what is overwritten, for tapes (called by launch/undo_log.cpp)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Memories:
 
 
 class Recorded:
-    """A call of a kernel. `begin` and `mark` are where in the journal it begins, and where its gradient runs.
+    """A call of a kernel. `begin` and `mark` are where in the undo_log it begins, and where its gradient runs.
 
     `binding` holds the objects and numbers that the call found, whatever names and members are bound to afterwards.
     """
@@ -87,17 +87,17 @@ class Recorded:
         """The same call."""
         self._launch(self.function)
 
-    def backward(self, journal: Any, /) -> None:
+    def backward(self, undo_log: Any, /) -> None:
         """The gradient of the call. Raises `QuadrantsRuntimeError` where there is none any more."""
         if vars(self.function).get("_needs_overwritten"):
-            self._replay(journal)
+            self._replay(undo_log)
             return
         try:
             self._launch(self.function.grad)
         except LostValueError:  # some of the gradients are there
             raise
         except (OverwrittenError, QuadrantsCompilationError) as problem:
-            self._replay_instead(journal, problem)
+            self._replay_instead(undo_log, problem)
 
     def _launch(self, kernel: Any) -> None:
         if self.binding is None:
@@ -105,20 +105,20 @@ class Recorded:
         else:
             _runtime.launch_bound(kernel, self.binding, self.arguments, self.keywords)
 
-    def _replay_instead(self, journal: Any, problem: Exception) -> None:
+    def _replay_instead(self, undo_log: Any, problem: Exception) -> None:
         """The gradient on what the call has overwritten. Raises `problem` where there is none either."""
         try:
-            self._replay(journal)
+            self._replay(undo_log)
         except (OverwrittenError, QuadrantsCompilationError):
             raise problem from None
         vars(self.function)["_needs_overwritten"] = True
 
-    def _replay(self, journal: Any) -> None:
-        journal.begin_replay(self.begin, self.mark)
+    def _replay(self, undo_log: Any) -> None:
+        undo_log.begin_replay(self.begin, self.mark)
         try:
             self._launch(self.function._replayed)
         finally:
-            journal.end_replay()
+            undo_log.end_replay()
 
 
 class Interpreted(Recorded):

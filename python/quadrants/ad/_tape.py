@@ -54,7 +54,7 @@ class Tape:
         self._memory: Memory | None = None
         self._checked: Loss | None = None
         self._clears_again = False  # a tape within this one has left its gradients
-        self._journal: Any = None
+        self._undo_log: Any = None
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
         self._may_join = False
@@ -80,8 +80,8 @@ class Tape:
         if self.grad_check:
             self._memory = Memory()
         self._first_launch = _runtime.launch_count()
-        self._journal = _runtime.Journal(keeps_all=bool(self.grad_check))
-        self._journal.enter()
+        self._undo_log = _runtime.UndoLog(keeps_all=bool(self.grad_check))
+        self._undo_log.enter()
         self._outer = _runtime.set_watcher(self._watch)
         self._outer_writes = _runtime.set_write_watcher(self._note_write)
         if self._outer is not None:
@@ -96,17 +96,17 @@ class Tape:
         _runtime.set_watcher(self._outer)
         _runtime.set_write_watcher(self._outer_writes)
         if kind is not None:
-            self._journal.leave()
+            self._undo_log.leave()
             self._recorded.clear()
         elif self.loss is not None:
             self.grad()
         else:
-            self._journal.close()  # and what is overwritten until the gradients run is kept
+            self._undo_log.close()  # and what is overwritten until the gradients run is kept
 
     def _watch(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> Any:
         if keywords and keywords.get("qd_stream") is not None:
             raise RuntimeError("qd_stream is not compatible with autograd Tape: gradients run in the order of the calls")
-        outer, begin, recorded = self._outer, self._journal.mark(), None
+        outer, begin, recorded = self._outer, self._undo_log.mark(), None
         if self._is_interpreted and not kernel.mode:
             self._find_overwritten()
             recorded = Interpreted(kernel, arguments, keywords, begin, self._has_tangents)
@@ -123,7 +123,7 @@ class Tape:
             result = call(kernel, arguments, keywords)
         if not kernel.mode:
             if recorded is None:
-                recorded = Recorded(kernel, arguments, keywords, begin, self._journal.mark(), self._journal.take_binding())
+                recorded = Recorded(kernel, arguments, keywords, begin, self._undo_log.mark(), self._undo_log.take_binding())
             else:
                 recorded.after()
                 self._computed.update(recorded.list_computed())
@@ -134,7 +134,7 @@ class Tape:
     def hide(self) -> None:
         """A function with a gradient of its own begins: what its kernels do is not recorded, here and in the tapes around."""
         self._find_overwritten()
-        self._journal.hide()
+        self._undo_log.hide()
         outer = getattr(self._outer, "__self__", None)
         while isinstance(outer, Tape):
             outer._find_overwritten()
@@ -144,7 +144,7 @@ class Tape:
         """Notes where something else than a kernel has written over what calls that are interpreted computed."""
         for address, (memory, left, gradient) in list(self._computed.items()):
             if bool((changed := memory != left).any()):
-                self._recorded.append(Cut(self._journal.mark(), gradient, changed))
+                self._recorded.append(Cut(self._undo_log.mark(), gradient, changed))
                 del self._computed[address]
 
     def _give_up_joined(self) -> None:
@@ -165,7 +165,7 @@ class Tape:
 
     def insert(self, func: Any, args: tuple[Any, ...]) -> None:
         """Add a call of a kernel, which is as it were made now, or of a function with a gradient of its own, without calling it."""
-        mark = self._journal.mark()
+        mark = self._undo_log.mark()
         if isinstance(func, Kernel):
             self._recorded.append(Recorded(func, tuple(args), None, mark, mark, None))
         else:
@@ -177,7 +177,7 @@ class Tape:
             return False
         try:
             joined = vars(kernel).get("_joined") or vars(kernel).setdefault("_joined", derive(kernel, AutodiffMode.JOINED))
-            is_done = self._journal.launch_joined(joined, arguments, self._checked.container)
+            is_done = self._undo_log.launch_joined(joined, arguments, self._checked.container)
         except QuadrantsCompilationError:  # what is wrong is told when the gradient is compiled on its own
             is_done = False
         if not is_done:
@@ -188,16 +188,16 @@ class Tape:
         """Drop the last call when its gradient is there; see whether it could be the next time."""
         last = self._recorded[-1] if self._recorded else None
         if self._joined is not None:
-            vars(self._joined.function)["_ends_tapes"] = is_accepted = last is self._joined and self._journal.accept()
+            vars(self._joined.function)["_ends_tapes"] = is_accepted = last is self._joined and self._undo_log.accept()
             if is_accepted:
                 self._recorded.pop()
         elif self._may_join and self._checked is not None and isinstance(last, Recorded):
-            if self._journal.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
+            if self._undo_log.added_only_to(self._checked.container, _LEAST_MICROSECONDS):
                 vars(last.function).setdefault("_ends_tapes", True)
 
     def _note_write(self, container: Any, index: Any) -> None:
         if getattr(container, "_parent", container)._primal is None:  # gradients are the tape's own
-            self._recorded.append(HostWrite(container, index, self._first_launch, self._journal.mark(), self.grad_check is not None))
+            self._recorded.append(HostWrite(container, index, self._first_launch, self._undo_log.mark(), self.grad_check is not None))
         if self._outer_writes is not None:
             self._outer_writes(container, index)
 
@@ -205,7 +205,7 @@ class Tape:
         """Add a call of a function with a gradient of its own, here and in the tapes around."""
         after = Memories(arguments) if self._is_interpreted else None
         self._computed = {address: (memory, memory.copy(), gradient) for address, (memory, _, gradient) in self._computed.items()}
-        self._recorded.append(Replaced(function, arguments, keywords, self._journal.mark(), after))
+        self._recorded.append(Replaced(function, arguments, keywords, self._undo_log.mark(), after))
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer.record(function, arguments, keywords)
@@ -228,7 +228,7 @@ class Tape:
             _runtime.clear_companions(1)
         loss.seed()
         self._accept_joined()
-        self._journal.leave()
+        self._undo_log.leave()
         self._run_backward()
         if self._memory is not None and self.grad_check:
             check_gradients(loss, self._recorded, self._memory, self.grad_check)
@@ -247,11 +247,11 @@ class Tape:
         try:
             for recorded in reversed(self._recorded):
                 if not self._is_interpreted:
-                    self._journal.undo(recorded.mark)
-                recorded.backward(self._journal)
+                    self._undo_log.undo(recorded.mark)
+                recorded.backward(self._undo_log)
         finally:
             if not self._is_interpreted:
-                self._journal.redo()
+                self._undo_log.redo()
             elif after is not None:
                 after.restore()
             _runtime.set_write_watcher(write_watcher)

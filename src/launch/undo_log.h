@@ -1,4 +1,4 @@
-// journal.h: what was in memory before it was overwritten, for tapes
+// undo_log.h: what was in memory before it was overwritten, for tapes
 //
 // The gradient of a recorded call looks at what the call has read. Whatever later calls, or Python, write over it is kept here, and brought
 // back when the gradients run: from the last call to the first, so that each finds memory as its call left it. What no recorded call has
@@ -15,25 +15,25 @@
 
 namespace qd::launch {
 
-class Journal {
+class UndoLog {
 public:
   /// With `keepsAll` whatever is overwritten is kept.
-  explicit Journal(bool keepsAll) : keepsAll(keepsAll) {}
-  Journal(const Journal &) = delete;
-  Journal &operator=(const Journal &) = delete;
-  ~Journal() { leave(); }
+  explicit UndoLog(bool keepsAll) : keepsAll(keepsAll) {}
+  UndoLog(const UndoLog &) = delete;
+  UndoLog &operator=(const UndoLog &) = delete;
+  ~UndoLog() { leave(); }
 
-  /// This thread's launches and writes are noted, here and in the journals around, until `leave`.
+  /// This thread's launches and writes are noted, here and in the undo logs around, until `leave`.
   void enter();
   void leave();
   /// From here on nothing that is read counts.
   void close() { isClosed = true; }
-  /// Until `show`: what is read counts as read when all is over, by one call. In the journals around, too.
+  /// Until `show`: what is read counts as read when all is over, by one call. In the undo logs around, too.
   void hide();
   void show();
 
   /// How much has been kept so far: where in its order a call stands.
-  size_t getMark() const { return kept.size(); }
+  size_t getPosition() const { return kept.size(); }
   /// Brings memory back to what it was at the mark, as far as it is needed. Throws Error (Runtime) where it is not known.
   void undo(size_t mark);
   /// Until `endReplay`: a gradient runs, of the call that stands between two marks.
@@ -45,8 +45,8 @@ public:
   void redo();
 
   using Accesses = std::vector<LaunchGuards::Access>;
-  /// Whether some thread's journal notes launches now.
-  static bool isAnyEntered() { return firstEntered != nullptr; }
+  /// Whether some thread's undo log notes launches now.
+  static bool isAnyActive() { return firstEntered != nullptr; }
   /// Around a launch. Throws Error (Memory) that names the container.
   static void noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block);
   static void noteEnd(const Accesses &accesses, const unsigned char *block);
@@ -68,7 +68,7 @@ public:
   Ref takeBinding() { return std::exchange(binding, Ref()); }
   bool wantsBinding() const { return !hidden && !isClosed; }
   void noteBinding(const Ref &made) {
-    for (Journal *to = this; to; to = to->outer) to->binding = made;
+    for (UndoLog *to = this; to; to = to->outer) to->binding = made;
   }
 
   /// joined_launch.cpp. Calls a kernel of the mode Joined. False: nothing was done, as it has other effects than to add to the loss, or
@@ -137,12 +137,12 @@ private:
   void readForeign(PyObject *object);
   void swap(Kept &entry);
 
-  inline static Journal *firstEntered = nullptr; ///< of all threads
-  Journal *previousEntered = nullptr, *nextEntered = nullptr;
+  inline static UndoLog *firstEntered = nullptr; ///< of all threads
+  UndoLog *previousEntered = nullptr, *nextEntered = nullptr;
   uint64_t firstLaunch = 0; ///< number of the last launch before it was entered
   bool keepsAll = false, isEntered = false, isClosed = false;
   int hidden = 0;
-  Journal *outer = nullptr;
+  UndoLog *outer = nullptr;
   std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of others under null
   std::vector<Read> hiddenReads;
   std::vector<Watched> watched;
@@ -151,16 +151,16 @@ private:
   std::vector<Kept> kept;
   size_t undone = SIZE_MAX; ///< entries from here on are undone
   size_t replayBegin = 0, replayEnd = 0;
-  Journal *outerReplay = nullptr;
+  UndoLog *outerReplay = nullptr;
   Ref sum;
   uint64_t sumMicroseconds = 0;
   std::vector<Hidden> uncertain;
   Ref binding;
 };
 
-/// The innermost journal of this thread, or null.
-inline thread_local Journal *journal = nullptr;
-/// The journal whose calls' gradients run now, or null.
-inline thread_local Journal *replaying = nullptr;
+/// The innermost undo log of this thread, or null.
+inline thread_local UndoLog *undoLog = nullptr;
+/// The undo log whose calls' gradients run now, or null.
+inline thread_local UndoLog *replaying = nullptr;
 
 } // namespace qd::launch

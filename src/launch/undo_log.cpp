@@ -1,5 +1,5 @@
-// journal.cpp: what launches read and overwrite, kept for tapes
-#include "launch/journal.h"
+// undo_log.cpp: what launches read and overwrite, kept for tapes
+#include "launch/undo_log.h"
 
 #include "launch/external_array.h"
 #include "launch/numpy.h"
@@ -28,7 +28,7 @@ static constexpr size_t kMaxBoxes = 64;
 
 namespace {
 
-/// Threads take turns with the journals: what a journal does may call Python, where the GIL goes from hand to hand. A thread that waits
+/// Threads take turns with the undoLogs: what a undo log does may call Python, where the GIL goes from hand to hand. A thread that waits
 /// does so without the GIL, and may enter again what it has entered. `owner` and `depth` are looked at and changed with the GIL held, and
 /// nothing between a look and a change lets go of it: they are no atomics. The modules do not run without a GIL.
 class Turn {
@@ -124,7 +124,7 @@ int64_t readVersion(PyObject *object) {
 
 //--- Which elements ---
 
-Journal::Box Journal::evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block) {
+UndoLog::Box UndoLog::evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block) {
   if (!isTensor(object)) return {};
   const layout::TensorLayout &layout = getTensor(object).layout;
   if (region.axes.size() != layout.extents.size() || !layout.origin.empty()) return {};
@@ -142,14 +142,14 @@ Journal::Box Journal::evaluate(const artifact::Region &region, PyObject *object,
   return box;
 }
 
-bool Journal::intersect(const Box &one, const Box &other) {
+bool UndoLog::intersect(const Box &one, const Box &other) {
   if (one.size() != other.size()) return true;
   for (size_t axis = 0; axis < one.size(); ++axis)
     if (one[axis][0] >= other[axis][1] || other[axis][0] >= one[axis][1]) return false;
   return true;
 }
 
-bool Journal::contains(const Box &outer, const Box &inner) {
+bool UndoLog::contains(const Box &outer, const Box &inner) {
   if (outer.empty()) return true;
   if (outer.size() != inner.size()) return false;
   for (size_t axis = 0; axis < outer.size(); ++axis)
@@ -157,11 +157,11 @@ bool Journal::contains(const Box &outer, const Box &inner) {
   return true;
 }
 
-std::vector<Journal::Read> &Journal::getReads(PyObject *object) {
+std::vector<UndoLog::Read> &UndoLog::getReads(PyObject *object) {
   return reads[isTensor(object) ? static_cast<const void *>(getTensor(object).buffer.get()) : nullptr];
 }
 
-bool Journal::isNeeded(PyObject *object, const Box &box) {
+bool UndoLog::isNeeded(PyObject *object, const Box &box) {
   if (keepsAll) return true;
   std::vector<Read> &list = getReads(object);
   return std::any_of(list.begin(), list.end(), [&](const Read &read) {
@@ -170,7 +170,7 @@ bool Journal::isNeeded(PyObject *object, const Box &box) {
 }
 
 /// Whether a launch reads what it writes: its gradient may need both.
-bool Journal::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
+bool UndoLog::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &access) {
     if (access.input->read.isEmpty || isCompanion(access.object)) return false;
     return access.object == object ? intersect(evaluate(access.input->read, object, block), box) : mayOverlap(access.object, object);
@@ -178,11 +178,11 @@ bool Journal::isReadBy(const Accesses &accesses, PyObject *object, const Box &bo
 }
 
 /// What is kept need not be kept again before it is read again.
-void Journal::forget(PyObject *object, const Box &box) {
+void UndoLog::forget(PyObject *object, const Box &box) {
   std::erase_if(getReads(object), [&](const Read &read) { return read.object.get() == object && contains(box, read.box); });
 }
 
-void Journal::addRead(PyObject *object, Box box) {
+void UndoLog::addRead(PyObject *object, Box box) {
   std::vector<Read> &list = getReads(object);
   auto isOwn = [&](const Read &read) { return read.object.get() == object; };
   if (std::any_of(list.begin(), list.end(), [&](const Read &read) { return isOwn(read) && contains(read.box, box); })) return;
@@ -207,7 +207,7 @@ void Journal::addRead(PyObject *object, Box box) {
 
 //--- Keeping ---
 
-void Journal::keep(PyObject *object, const Box &box) {
+void UndoLog::keep(PyObject *object, const Box &box) {
   Kept entry{.object = Ref::borrow(object)};
   if (std::optional<Bytes> bytes = findBytes(object)) {
     if (isTensor(object)) narrow(*bytes, getTensor(object), box);
@@ -221,7 +221,7 @@ void Journal::keep(PyObject *object, const Box &box) {
   kept.push_back(std::move(entry));
 }
 
-void Journal::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn) {
+void UndoLog::write(PyObject *object, const Box &box, const std::string &name, const std::string &writer, bool isOfLaunch, bool isOwn) {
   if (!isOwn && !isNeeded(object, box)) return;
   try {
     keep(object, box);
@@ -234,7 +234,7 @@ void Journal::write(PyObject *object, const Box &box, const std::string &name, c
   forget(object, box);
 }
 
-void Journal::writeFromHost(PyObject *container, const Box &box, const std::string &writer) {
+void UndoLog::writeFromHost(PyObject *container, const Box &box, const std::string &writer) {
   // What is watched is compared anyway where it is used next.
   auto isOwn = [&](const Watched &entry) { return entry.object.get() == container; };
   if (!keepsAll && std::any_of(watched.begin(), watched.end(), isOwn)) return;
@@ -242,9 +242,9 @@ void Journal::writeFromHost(PyObject *container, const Box &box, const std::stri
   write(container, box, "a container", writer, false, false);
 }
 
-void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
+void UndoLog::noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block) {
   Turn turn;
-  for (Journal *to = journal; to; to = to->outer)
+  for (UndoLog *to = undoLog; to; to = to->outer)
     for (const LaunchGuards::Access &access : accesses) {
       if (isCompanion(access.object)) continue;
       to->compare(access.object, !access.input->written.isEmpty);
@@ -254,7 +254,7 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
       bool isOwn = !to->hidden && !to->isClosed && isReadBy(accesses, access.object, box, block);
       to->write(access.object, box, access.input->name, "kernel " + artifact.kernel, true, isOwn);
     }
-  forEachForeign([&](Journal &other) {
+  forEachForeign([&](UndoLog &other) {
     for (const LaunchGuards::Access &access : accesses) {
       if (isCompanion(access.object) || access.input->written.isEmpty) continue;
       other.compare(access.object, true);
@@ -265,9 +265,9 @@ void Journal::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
   });
 }
 
-void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
+void UndoLog::noteEnd(const Accesses &accesses, const unsigned char *block) {
   Turn turn;
-  for (Journal *to = journal; to; to = to->outer)
+  for (UndoLog *to = undoLog; to; to = to->outer)
     for (const LaunchGuards::Access &access : accesses) {
       if (to->isClosed || isCompanion(access.object)) continue;
       if (isOpen(access.object)) to->watch(access);
@@ -278,40 +278,40 @@ void Journal::noteEnd(const Accesses &accesses, const unsigned char *block) {
       else
         to->addRead(access.object, std::move(box));
     }
-  auto refresh = [](Journal &of) {
+  auto refresh = [](UndoLog &of) {
     for (Watched &entry : of.watched)
       if (std::exchange(entry.isOutdated, false)) copyNow(entry);
   };
-  for (Journal *to = journal; to; to = to->outer) refresh(*to);
+  for (UndoLog *to = undoLog; to; to = to->outer) refresh(*to);
   forEachForeign(refresh);
 }
 
 //--- Other threads ---
 
-/// The journals of other threads.
-template <typename Visit> void Journal::forEachForeign(Visit visit) {
-  for (Journal *other = firstEntered; other; other = other->nextEntered) {
+/// The undo logs of other threads.
+template <typename Visit> void UndoLog::forEachForeign(Visit visit) {
+  for (UndoLog *other = firstEntered; other; other = other->nextEntered) {
     bool isOwn = false;
-    for (Journal *own = journal; own; own = own->outer) isOwn |= own == other;
+    for (UndoLog *own = undoLog; own; own = own->outer) isOwn |= own == other;
     if (!isOwn) visit(*other);
   }
 }
 
 /// Another thread writes to something; what the tape computes from it has a gradient that does not know how it came about.
-void Journal::noteForeign(PyObject *object, const std::string &writer) {
+void UndoLog::noteForeign(PyObject *object, const std::string &writer) {
   if (call("quadrants.ad._keep", "has_gradient", "O", object).get() != Py_True) return;
   foreign.push_back({Ref::borrow(object), writer +
                                               " has written to it on another thread while the tape recorded. Call it on the tape's own "
                                               "thread, or outside of the tape's block"});
 }
 
-void Journal::readForeign(PyObject *object) {
+void UndoLog::readForeign(PyObject *object) {
   for (const Foreign &entry : foreign)
     if (refusal.empty() && (entry.object.get() == object || mayOverlap(entry.object.get(), object)))
       refusal = "a recorded call reads a container with a gradient that the tape does not know: " + entry.text;
 }
 
-void Journal::noteWrite(PyObject *container, PyObject *index) {
+void UndoLog::noteWrite(PyObject *container, PyObject *index) {
   if (!firstEntered || isCompanion(container)) return;
   Turn turn;
   const layout::TensorLayout &layout = getTensor(container).layout;
@@ -324,21 +324,21 @@ void Journal::noteWrite(PyObject *container, PyObject *index) {
   bool isInside = true;
   for (size_t axis = 0; axis < box.size(); ++axis) isInside &= box[axis][0] >= 0 && box[axis][1] <= layout.extents[axis];
   if (!isInside) box.clear();
-  for (Journal *to = journal; to; to = to->outer) to->writeFromHost(container, box, "Python");
-  forEachForeign([&](Journal &other) {
+  for (UndoLog *to = undoLog; to; to = to->outer) to->writeFromHost(container, box, "Python");
+  forEachForeign([&](UndoLog &other) {
     other.writeFromHost(container, box, "another thread");
     if (getTensor(container).buffer->getLastLaunch() > other.firstLaunch) other.noteForeign(container, "Python");
   });
 }
 
-void Journal::hide() {
+void UndoLog::hide() {
   Turn turn;
-  for (Journal *to = this; to; to = to->outer) ++to->hidden;
+  for (UndoLog *to = this; to; to = to->outer) ++to->hidden;
 }
 
-void Journal::show() {
+void UndoLog::show() {
   Turn turn;
-  for (Journal *to = this; to; to = to->outer) {
+  for (UndoLog *to = this; to; to = to->outer) {
     if (--to->hidden) continue;
     for (Read &read : to->hiddenReads) to->addRead(read.object.get(), std::move(read.box));
     to->hiddenReads.clear();
@@ -348,7 +348,7 @@ void Journal::show() {
 //--- Memory that others may write to ---
 
 /// After a launch.
-void Journal::watch(const LaunchGuards::Access &access) {
+void UndoLog::watch(const LaunchGuards::Access &access) {
   bool isWritten = !access.input->written.isEmpty;
   bool isComputed =
       isWritten && !PyArray_Check(access.object) && call("quadrants.ad._keep", "has_gradient", "O", access.object).get() == Py_True;
@@ -361,11 +361,11 @@ void Journal::watch(const LaunchGuards::Access &access) {
   watched.push_back(std::move(entry));
 }
 
-void Journal::noteView(PyObject *container) {
+void UndoLog::noteView(PyObject *container) {
   if (!firstEntered || isCompanion(container)) return;
   Turn turn;
   const runtime::BufferRef &buffer = getTensor(container).buffer;
-  for (Journal *to = firstEntered; to; to = to->nextEntered) {
+  for (UndoLog *to = firstEntered; to; to = to->nextEntered) {
     if (to->isClosed) continue;
     std::vector<Ref> objects; // that are used and could be reached through the view
     bool isComputed =
@@ -382,7 +382,7 @@ void Journal::noteView(PyObject *container) {
   }
 }
 
-void Journal::copyNow(Watched &entry) {
+void UndoLog::copyNow(Watched &entry) {
   PyObject *object = entry.object.get();
   std::optional<Bytes> bytes = findBytes(object);
   if (bytes && bytes->memory)
@@ -393,7 +393,7 @@ void Journal::copyNow(Watched &entry) {
     entry.elements = call("quadrants.ad._keep", "keep", "O", object);
 }
 
-bool Journal::hasChanged(const Watched &entry) {
+bool UndoLog::hasChanged(const Watched &entry) {
   if (entry.elements) {
     Ref differs = call("quadrants.ad._keep", "differs", "OO", entry.object.get(), entry.elements.get());
     return differs.get() == Py_True;
@@ -405,7 +405,7 @@ bool Journal::hasChanged(const Watched &entry) {
 
 /// Before a call uses memory that is watched, through this object or another one: what changed it since stands in the order before the
 /// call.
-void Journal::compare(PyObject *object, bool isWritten) {
+void UndoLog::compare(PyObject *object, bool isWritten) {
   for (size_t i = 0; i < watched.size();) {
     if (watched[i].object.get() != object && !mayOverlap(watched[i].object.get(), object)) {
       ++i;
@@ -424,7 +424,7 @@ void Journal::compare(PyObject *object, bool isWritten) {
 }
 
 /// Keeps what was there before memory changed unseen.
-void Journal::compareWith(Watched &&entry) {
+void UndoLog::compareWith(Watched &&entry) {
   Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
   if (entry.isComputed && entry.elements)
     before.changed = call("quadrants.ad._keep", "find_changed", "OO", entry.object.get(), entry.elements.get());
@@ -441,7 +441,7 @@ void Journal::compareWith(Watched &&entry) {
   kept.push_back(std::move(before));
 }
 
-void Journal::compareAll() {
+void UndoLog::compareAll() {
   while (!watched.empty()) {
     Watched entry = std::move(watched.back());
     watched.pop_back();
@@ -451,21 +451,21 @@ void Journal::compareAll() {
 
 //--- There and back ---
 
-void Journal::enter() {
+void UndoLog::enter() {
   if (isEntered) return;
   Turn turn;
-  outer = std::exchange(journal, this);
+  outer = std::exchange(undoLog, this);
   firstLaunch = getState().launches;
   nextEntered = std::exchange(firstEntered, this);
   if (nextEntered) nextEntered->previousEntered = this;
   isEntered = true;
 }
 
-void Journal::leave() {
+void UndoLog::leave() {
   if (!isEntered) return;
   Turn turn;
   isEntered = false;
-  Journal **link = &journal;
+  UndoLog **link = &undoLog;
   while (*link && *link != this) link = &(*link)->outer;
   if (*link) *link = outer;
   outer = nullptr;
@@ -474,7 +474,7 @@ void Journal::leave() {
   previousEntered = nextEntered = nullptr;
 }
 
-void Journal::swap(Kept &entry) {
+void UndoLog::swap(Kept &entry) {
   if (!entry.lost.empty()) throw Error(ErrorKind::Runtime, entry.lost);
   if (entry.elements) {
     entry.elements = call("quadrants.ad._keep", "exchange", "OO", entry.object.get(), entry.elements.get());
@@ -498,7 +498,7 @@ void Journal::swap(Kept &entry) {
   if (entry.owner) entry.owner->noteWrite();
 }
 
-void Journal::undo(size_t mark) {
+void UndoLog::undo(size_t mark) {
   Turn turn;
   if (undone == SIZE_MAX) {
     if (!refusal.empty()) throw Error(ErrorKind::Runtime, refusal);
@@ -513,28 +513,28 @@ void Journal::undo(size_t mark) {
   }
 }
 
-void Journal::beginReplay(size_t before, size_t after) {
+void UndoLog::beginReplay(size_t before, size_t after) {
   replayBegin = before;
   replayEnd = after;
   outerReplay = std::exchange(replaying, this);
 }
 
-void Journal::endReplay() { replaying = outerReplay; }
+void UndoLog::endReplay() { replaying = outerReplay; }
 
-void Journal::exchange(const std::vector<PyObject *> &objects, bool isBack) {
+void UndoLog::exchange(const std::vector<PyObject *> &objects, bool isBack) {
   if (!replaying) throw Error(ErrorKind::Runtime, "a gradient that needs what its kernel overwrites runs under a tape only");
   auto isWanted = [&](const Kept &entry) {
     PyObject *kept = entry.object.get();
     return std::any_of(objects.begin(), objects.end(), [&](PyObject *object) { return object == kept || mayOverlap(object, kept); });
   };
-  Journal &from = *replaying;
+  UndoLog &from = *replaying;
   for (size_t i = from.replayBegin; i < from.replayEnd; ++i) {
     Kept &entry = from.kept[isBack ? i : from.replayBegin + from.replayEnd - 1 - i];
     if (entry.isOfLaunch && isWanted(entry)) from.swap(entry);
   }
 }
 
-void Journal::redo() {
+void UndoLog::redo() {
   Turn turn;
   for (; undone < kept.size(); ++undone) swap(kept[undone]);
   kept.clear();
