@@ -99,12 +99,12 @@ class BufferView(Extents, Ndarray):
         """The array that the view is of."""
         return self.arr
 
-    def _companion(self, which: str) -> BufferView | None:
+    def _shadow(self, which: str) -> BufferView | None:
         found = getattr(self._parent, which)
         return None if found is None or not found._is_placed() else found[self._key]
 
-    grad = property(lambda self: self._companion("grad"), doc="The same part of the array's gradient, or None.")  # type: ignore[assignment]
-    dual = property(lambda self: self._companion("dual"), doc="The same part of the array's tangents, or None.")  # type: ignore[assignment]
+    grad = property(lambda self: self._shadow("grad"), doc="The same part of the array's gradient, or None.")  # type: ignore[assignment]
+    dual = property(lambda self: self._shadow("dual"), doc="The same part of the array's tangents, or None.")  # type: ignore[assignment]
 
     def _has(self, which: str) -> bool:
         return self._parent._has(which)

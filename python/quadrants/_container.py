@@ -45,28 +45,28 @@ class _WrittenBack(np.ndarray):
             self._flush()
 
 
-def attach(container: Any, which: str, companion: Any) -> None:
+def attach(container: Any, which: str, shadow: Any) -> None:
     """Make a container the gradient ("grad") or tangent ("dual") of another one."""
-    companion._mark_companion(1 if which == "grad" else 2)
-    companion._primal = which
-    setattr(container, which, companion)
+    shadow._mark_shadow(1 if which == "grad" else 2)
+    shadow._primal = which
+    setattr(container, which, shadow)
 
 
-class Companions:
-    """Gradient storage: containers of the same shape, which a class makes in `_companion` when they are first asked for."""
+class Shadows:
+    """Gradient storage: containers of the same shape, which a class makes in `_shadow` when they are first asked for."""
 
-    _companion: Callable[[str], Any]
-    _has: Callable[[str], bool]  # whether the companion is there and has memory
+    _shadow: Callable[[str], Any]
+    _has: Callable[[str], bool]  # whether the shadow is there and has memory
 
     @functools.cached_property
     def grad(self) -> Any:
         """The adjoints, of the same shape; those of a field have memory if `needs_grad` or a tree gave it. None where there are none."""
-        return self._companion("grad")
+        return self._shadow("grad")
 
     @functools.cached_property
     def dual(self) -> Any:
         """The tangents, of the same shape; those of a field have memory if `needs_dual` or a tree gave it. None where there are none."""
-        return self._companion("dual")
+        return self._shadow("dual")
 
     @property
     def _placed_grad(self) -> Any:
@@ -168,7 +168,7 @@ class HostAccess:
         self._container[index or None] = value
 
 
-class ContainerMethods(InteropMethods, Companions, Copies):
+class ContainerMethods(InteropMethods, Shadows, Copies):
     """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
 
     _element_type: Any
@@ -190,8 +190,8 @@ class ContainerMethods(InteropMethods, Companions, Copies):
         return self._order
 
     def _has(self, which: str) -> bool:
-        companion = vars(self).get(which)
-        return companion is not None and companion._is_placed()
+        shadow = vars(self).get(which)
+        return shadow is not None and shadow._is_placed()
 
     def _is_placed(self) -> bool:
         return self._leaf is not None or self._state != "unplaced"

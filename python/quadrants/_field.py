@@ -27,13 +27,13 @@ class Field(ContainerMethods, _runtime.FieldBase):
     _may_run_backward = False
     vars: tuple[ScalarField, ...]
 
-    def _companion(self, which: str) -> Any:
+    def _shadow(self, which: str) -> Any:
         is_second = self._primal == "grad" and which == "dual"  # the tangent of a gradient
         if (self._primal is not None and not is_second) or not self.dtype.is_real:
             return None
         if self._whole is None:
             made = _declare(self._element_type, f"{self._name}.{which}", self._order, self._is_soa, (type(self),) * 3)
-        else:  # the component of the companion
+        else:  # the component of the shadow
             made = next(other for part, other in zip(self._whole.vars, getattr(self._whole, which).vars, strict=True) if part is self)
         made._shown_name = f"{self._shown_name}.{which}".lstrip(".")
         attach(self, which, made)
@@ -223,19 +223,19 @@ def make_field(element: Any, shape: Any, recipe: Recipe, kinds: tuple[type, ...]
         return made
     for which, wanted in (("grad", needs_grad), ("dual", needs_dual)):
         if wanted and not issubclass(kinds[0], Field):  # those of fields are declared when they are asked for
-            for leaf, companion in zip(leaves, _declare(element, which, axes, is_soa, kinds)._leaves(), strict=True):
-                attach(leaf, which, companion)
+            for leaf, shadow in zip(leaves, _declare(element, which, axes, is_soa, kinds)._leaves(), strict=True):
+                attach(leaf, which, shadow)
     if needs_grad and needs_dual and not issubclass(kinds[0], Field):
-        for leaf, companion in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
-            attach(leaf.grad, "dual", companion)
+        for leaf, shadow in zip(leaves, _declare(element, "dual", axes, is_soa, kinds)._leaves(), strict=True):
+            attach(leaf.grad, "dual", shadow)
     tree = _snode.SNode("root", None)
     tree._face = _snode.root
-    companions = (
+    shadows = (
         made.grad if needs_grad else None,
         made.dual if needs_dual else None,
         made.grad.dual if needs_grad and needs_dual else None,
     )
-    for source in (made, *companions):
+    for source in (made, *shadows):
         parts = [] if source is None else [[leaf] for leaf in source._leaves()] if is_soa else [list(source._leaves())]
         for part in parts:
             _add_arrays(tree, axes, extents).put(part, origin)

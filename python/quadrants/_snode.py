@@ -377,8 +377,8 @@ def _leaves_of(items: Any) -> Iterator[Any]:
 
 def _lacks(node: SNode, which: str) -> bool:
     """Whether a field below the node can have a gradient or tangent and has no place for it."""
-    companions = (getattr(field, which, None) for field in _fields_below(node))
-    return any(companion is not None and not companion._is_placed() for companion in companions)
+    shadows = (getattr(field, which, None) for field in _fields_below(node))
+    return any(shadow is not None and not shadow._is_placed() for shadow in shadows)
 
 
 def _mirror(node: SNode, target: SNode, which: str) -> None:
@@ -389,9 +389,9 @@ def _mirror(node: SNode, target: SNode, which: str) -> None:
             twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
             _mirror(child, twin, which)
         field = child._field()
-        companion = getattr(field, which, None)
-        if companion is not None and not companion._is_placed():
-            target.place(companion, offset=child._offset)
+        shadow = getattr(field, which, None)
+        if shadow is not None and not shadow._is_placed():
+            target.place(shadow, offset=child._offset)
 
 
 class FieldsBuilder(NodeMethods):

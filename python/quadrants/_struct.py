@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime, _types
-from ._container import Companions, Copies, Recipe
+from ._container import Copies, Recipe, Shadows
 from ._dtypes import check_range, to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
@@ -374,7 +374,7 @@ def _plain(value: Any, include_methods: bool, include_ndim: bool) -> Any:
     return value.to_list() if isinstance(value, Matrix) else value
 
 
-class StructField(Companions, Copies):
+class StructField(Shadows, Copies):
     """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
 
     def __init__(
@@ -443,9 +443,9 @@ class StructField(Companions, Copies):
     def __iter__(self) -> Any:
         raise NotImplementedError("Struct for is only available in Quadrants scope.")
 
-    def _companion(self, which: str) -> StructField | None:
-        companions = {name: getattr(member, which) for name, member in self.field_dict.items()} if self._is_primal else {}
-        found = {name: companion for name, companion in companions.items() if companion is not None}
+    def _shadow(self, which: str) -> StructField | None:
+        shadows = {name: getattr(member, which) for name, member in self.field_dict.items()} if self._is_primal else {}
+        found = {name: shadow for name, shadow in shadows.items() if shadow is not None}
         return StructField(found, self.struct_methods, f"{self.name}.{which}", is_primal=False) if found else None
 
     def _has(self, which: str) -> bool:

@@ -8,7 +8,7 @@ import operator
 from typing import Any
 
 from . import _runtime, _types
-from ._container import Companions, ContainerMethods, Copies, Extents, Recipe
+from ._container import ContainerMethods, Copies, Extents, Recipe, Shadows
 from ._field import Field, make_field
 from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack, make_ndarray
@@ -27,7 +27,7 @@ def _behind(name: str, doc: str) -> Any:
     return property(operator.attrgetter(f"_impl.{name}"), doc=doc)
 
 
-class Tensor(Companions, Extents, Copies, _runtime.TensorBase):
+class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
     """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
 
     Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
@@ -67,7 +67,7 @@ class Tensor(Companions, Extents, Copies, _runtime.TensorBase):
         """Distance of neighbors along each axis, counted in scalars."""
         return tuple(step // self.dtype.size for step in self._impl._qd_layout[4])
 
-    def _companion(self, which: str) -> Tensor | None:
+    def _shadow(self, which: str) -> Tensor | None:
         found = getattr(self._impl, which)
         return None if found is None else wrap(found)
 

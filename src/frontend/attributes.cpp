@@ -107,7 +107,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   }
   if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
-  if (!found && (text == "grad" || text == "dual")) failCompanion(base.path, text);
+  if (!found && (text == "grad" || text == "dual")) failShadow(base.path, text);
   if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
   const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
   if (text == "parent") { // nodes of trees say what to loop over
@@ -143,14 +143,14 @@ void FunctionBuilder::failHostMethod(llvm::StringRef name) {
   fail(error::kSyntax, "'" + name + "' is host API and cannot be called in kernels (Quadrants-scope)");
 }
 
-void FunctionBuilder::failCompanion(const PathNode *container, llvm::StringRef name) {
+void FunctionBuilder::failShadow(const PathNode *container, llvm::StringRef name) {
   std::string storage = name == "grad" ? "gradient" : "tangent", which = name.str(), owner = container ? Reader::describe(container) : "";
   fail(error::kType, "'" + owner + "' has no " + storage + ": Gradient " + owner + "." + which +
                          " has not been placed, check whether `needs_" + which + "=True`");
 }
 
-void FunctionBuilder::requireCompanion(const Value &object) {
-  if (object.isNone() && Reader::isCompanion(object.path)) failCompanion(object.path->parent, object.path->step.name);
+void FunctionBuilder::requireShadow(const Value &object) {
+  if (object.isNone() && Reader::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
 }
 
 const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name) {
@@ -230,7 +230,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   llvm::StringRef text = toText(name);
   const PythonObjects &python = session.python;
   nb::handle object = base.object;
-  requireCompanion(base);
+  requireShadow(base);
   if (python.isInstance(object, python.structValue)) return structAttribute(structOfObject(base), name);
   if (python.isInstance(object, python.matrix) && !(text == "n" || text == "m" || text == "ndim" || text == "shape"))
     return vectorAttribute(makeComputed(emitHostMatrix(object)), name);

@@ -616,9 +616,9 @@ private:
   Value structFieldMember(const Value &structField, nb::handle name, nb::handle field);
   Value structElement(const Value &structField, llvm::function_ref<Value(const Value &)> element);
   [[noreturn]] void failHostMethod(llvm::StringRef name);
-  [[noreturn]] void failCompanion(const PathNode *container, llvm::StringRef name);
+  [[noreturn]] void failShadow(const PathNode *container, llvm::StringRef name);
   /// Fails where `object` is the gradient or tangent of a container that has none.
-  void requireCompanion(const Value &object);
+  void requireShadow(const Value &object);
   /// A component of a field of vectors, or a member of a field of structs: `get_scalar_field`, `get_member_field`.
   Value partOfField(const Value &field, llvm::StringRef method, Arguments &arguments);
   const Value *findMember(const Value &structure, nb::handle name);

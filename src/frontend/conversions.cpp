@@ -289,7 +289,7 @@ static layout::TensorLayout readPlaced(Session &session, const Value &value) {
     return session.readInputLayout(value.object);
   } catch (nb::python_error &) {
     nb::object state = findAttribute(value.object, nb::str("_state"));
-    if (!Reader::isCompanion(value.path) || !state || toText(state) != "unplaced") throw;
+    if (!Reader::isShadow(value.path) || !state || toText(state) != "unplaced") throw;
     session.fail(error::kCompilation, "Gradient " + Reader::describe(value.path) + " has not been placed, check whether `needs_" +
                                           value.path->step.name + "=True`");
   }

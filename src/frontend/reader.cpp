@@ -139,7 +139,7 @@ void Reader::markOverlaps() {
   for (nb::handle number : python.listShared(updated)) artifact.inputs[numbers[nb::cast<size_t>(number)]].mayAlias = true;
 }
 
-bool Reader::isCompanion(const PathNode *path) {
+bool Reader::isShadow(const PathNode *path) {
   return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
 }
 

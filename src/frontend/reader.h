@@ -65,7 +65,7 @@ public:
 
   static std::string describe(const PathNode *path);
   /// Whether it leads to an attribute `grad` or `dual`.
-  static bool isCompanion(const PathNode *path);
+  static bool isShadow(const PathNode *path);
 
 private:
   static artifact::Input makeShared() {

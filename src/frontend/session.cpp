@@ -72,7 +72,7 @@ OwningOpRef<ModuleOp> Session::run() {
   try {
     builder.buildKernel();
     dropUnchecked(*module);
-    addCompanions();
+    addShadows();
     markWrittenInputs();
     describeContainers();
   } catch (nb::python_error &problem) { failFromPython(problem); } // while the kernel is there to name its line

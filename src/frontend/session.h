@@ -129,7 +129,7 @@ private:
   artifact::SourcePlace currentPlace() const;
   void markWrittenInputs();  ///< written_inputs.cpp
   void describeContainers(); ///< written_inputs.cpp
-  void addCompanions();      ///< companions.cpp
+  void addShadows();         ///< shadows.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };
 

@@ -354,7 +354,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
 
 Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   PyObject *container = base.object.ptr();
-  requireCompanion(base);
+  requireShadow(base);
   if (session.python.isInstance(base.object, session.python.structValue)) return structAttribute(structOfObject(base), known(index));
   if (isList(base) && index.isTyped() && ir::isIntegerScalar(index.type)) {
     std::vector<Value> items = listItems(base, "index");

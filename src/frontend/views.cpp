@@ -265,10 +265,10 @@ Value FunctionBuilder::viewAttribute(const Value &view, nb::handle name) {
   if (text == "ndim") return makeObject(nb::int_(counts.size()));
   if (text == "subview") return makeMethod(view, name);
   if (text != "grad" && text != "dual") return tensorAttribute(view.aggregate->items[0], name);
-  Value companion = view;
-  companion.aggregate = std::make_shared<Aggregate>(*view.aggregate);
-  companion.aggregate->items[0] = toTensor(tensorAttribute(view.aggregate->items[0], name));
-  return companion;
+  Value shadow = view;
+  shadow.aggregate = std::make_shared<Aggregate>(*view.aggregate);
+  shadow.aggregate->items[0] = toTensor(tensorAttribute(view.aggregate->items[0], name));
+  return shadow;
 }
 
 Value FunctionBuilder::productOf(const std::vector<Value> &counts) {

@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral kAlone = "qd.alone", kExtents = "qd.extents
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 
 /// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.
-inline constexpr llvm::StringLiteral kCompanion = "qd.companion";
+inline constexpr llvm::StringLiteral kShadow = "qd.shadow";
 
 /// Of the qd.if that ends a loop's body with its only break.
 inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";

@@ -12,7 +12,7 @@ void JoinedLaunch::begin() {
 }
 
 void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
-  if (!object.companion) return;
+  if (!object.shadow) return;
   bool isStale = object.tensor.state == TensorState::Stale;
   areZero &= object.tensor.hasMemory() && isZero(object) && isAlone(object);
   if (isStale) object.tensor.wake();

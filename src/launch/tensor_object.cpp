@@ -545,7 +545,7 @@ void addTensorTypes(PyObject *module) {
       {"_try_copy", tryCopy, METH_O, "Copy from a container or array of the same shape and type; False where that takes more than this."},
       {"_copy_out", copyOut, METH_NOARGS, "The elements as a NumPy array of its own; None where that takes more than this."},
       {"_place", withKeywords(placeTensor), METH_VARARGS | METH_KEYWORDS, "Give a container that was made without a shape its memory."},
-      {"_mark_companion", markCompanion, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
+      {"_mark_shadow", markShadow, METH_O, "Say what the container is for another one: 1 its gradient, 2 its tangent."},
       {"_release", releaseTensor, METH_NOARGS, "Take the memory away; views keep theirs."},
       {}};
   PyType_Slot slots[] = {
@@ -570,7 +570,7 @@ void addTensorTypes(PyObject *module) {
   static PyMethodDef functions[] = {
       {"may_overlap", overlap, METH_VARARGS, "Whether elements of two containers or arrays may share memory."},
       {"list_shared", listShared, METH_O, "Numbers of the containers and arrays of a list that may share memory with another one of it."},
-      {"clear_companions", clearCompanions, METH_O, "Set all gradients (1) or tangents (2) to zero; those that are zero cost nothing."},
+      {"clear_shadows", clearShadows, METH_O, "Set all gradients (1) or tangents (2) to zero; those that are zero cost nothing."},
       {"list_containers", listTensors, METH_NOARGS, "(container, address, bytes, file or None, line) of each one that has memory."},
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
       {}};

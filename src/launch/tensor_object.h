@@ -20,7 +20,7 @@ struct TensorObject {
   PyObject *code;                ///< function of the user's that allocated the memory, null when unknown,
   int line;                      ///< and the line
   bool isWindow;                 ///< of a container that has the memory
-  uint8_t companion;             ///< 1: the gradient of another container, 2: its tangent
+  uint8_t shadow;                ///< 1: the gradient of another container, 2: its tangent
   bool isReplaced;               ///< a gradient that the last call of a tape wrote without a look at what it was
   uint64_t clearedAt;            ///< count of its buffer's writes when all elements were zero
   const State *program;          ///< that it was made in, whose reset ends it
@@ -62,13 +62,13 @@ TensorObject *getFirstTensor();
 /// Whether every byte between the first element and the last belongs to one.
 bool isPacked(const runtime::Tensor &tensor);
 
-// companions.cpp: methods of containers and functions of the module about gradients and tangents.
+// shadows.cpp: methods of containers and functions of the module about gradients and tangents.
 /// To be called before Python writes to the container, or to the element at `index`; Py_None: anywhere.
 void noteHostWrite(PyObject *container, PyObject *index);
 /// Whether something looks at the index that `noteHostWrite` is given.
 bool isWriteWatched();
-PyObject *markCompanion(PyObject *self, PyObject *kind);
-PyObject *clearCompanions(PyObject *module, PyObject *kind);
+PyObject *markShadow(PyObject *self, PyObject *kind);
+PyObject *clearShadows(PyObject *module, PyObject *kind);
 /// Whether the elements have been set to zero and nothing has written to them since.
 bool isZero(const TensorObject &object);
 /// Makes the zeros of a stale container true.

@@ -108,7 +108,7 @@ BufferRef copyOf(const Bytes &bytes) {
   return copy;
 }
 
-bool isCompanion(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->companion != 0; }
+bool isShadow(PyObject *object) { return isTensor(object) && reinterpret_cast<TensorObject *>(object)->shadow != 0; }
 
 /// Whether others may change it without being seen here.
 bool isOpen(PyObject *object) {
@@ -172,7 +172,7 @@ bool UndoLog::isNeeded(PyObject *object, const Box &box) {
 /// Whether a launch reads what it writes: its gradient may need both.
 bool UndoLog::isReadBy(const Accesses &accesses, PyObject *object, const Box &box, const unsigned char *block) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const LaunchGuards::Access &access) {
-    if (access.input->read.isEmpty || isCompanion(access.object)) return false;
+    if (access.input->read.isEmpty || isShadow(access.object)) return false;
     return access.object == object ? intersect(evaluate(access.input->read, object, block), box) : mayOverlap(access.object, object);
   });
 }
@@ -246,7 +246,7 @@ void UndoLog::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
   Turn turn;
   for (UndoLog *to = undoLog; to; to = to->outer)
     for (const LaunchGuards::Access &access : accesses) {
-      if (isCompanion(access.object)) continue;
+      if (isShadow(access.object)) continue;
       to->compare(access.object, !access.input->written.isEmpty);
       if (!access.input->read.isEmpty) to->readForeign(access.object);
       if (access.input->written.isEmpty) continue;
@@ -256,7 +256,7 @@ void UndoLog::noteBegin(const artifact::Artifact &artifact, const Accesses &acce
     }
   forEachForeign([&](UndoLog &other) {
     for (const LaunchGuards::Access &access : accesses) {
-      if (isCompanion(access.object) || access.input->written.isEmpty) continue;
+      if (isShadow(access.object) || access.input->written.isEmpty) continue;
       other.compare(access.object, true);
       Box box = evaluate(access.input->written, access.object, block);
       other.write(access.object, box, access.input->name, "kernel " + artifact.kernel + " of another thread", false, false);
@@ -269,7 +269,7 @@ void UndoLog::noteEnd(const Accesses &accesses, const unsigned char *block) {
   Turn turn;
   for (UndoLog *to = undoLog; to; to = to->outer)
     for (const LaunchGuards::Access &access : accesses) {
-      if (to->isClosed || isCompanion(access.object)) continue;
+      if (to->isClosed || isShadow(access.object)) continue;
       if (isOpen(access.object)) to->watch(access);
       if (access.input->read.isEmpty) continue;
       Box box = evaluate(access.input->read, access.object, block);
@@ -312,7 +312,7 @@ void UndoLog::readForeign(PyObject *object) {
 }
 
 void UndoLog::noteWrite(PyObject *container, PyObject *index) {
-  if (!firstEntered || isCompanion(container)) return;
+  if (!firstEntered || isShadow(container)) return;
   Turn turn;
   const layout::TensorLayout &layout = getTensor(container).layout;
   Box box;
@@ -362,7 +362,7 @@ void UndoLog::watch(const LaunchGuards::Access &access) {
 }
 
 void UndoLog::noteView(PyObject *container) {
-  if (!firstEntered || isCompanion(container)) return;
+  if (!firstEntered || isShadow(container)) return;
   Turn turn;
   const runtime::BufferRef &buffer = getTensor(container).buffer;
   for (UndoLog *to = firstEntered; to; to = to->nextEntered) {

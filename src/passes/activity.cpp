@@ -26,7 +26,7 @@ static bool isFloat(Type type) {
 Activity::Activity(ModuleOp module) {
   for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;
   module.walk([&](TensorArgumentOp op) {
-    if (op->hasAttr(kCompanion)) active.insert(op);
+    if (op->hasAttr(kShadow)) active.insert(op);
   });
   for (bool changed = true; changed;) {
     changed = false;

@@ -187,7 +187,7 @@ Value AdjointBuilder::use(Value value, Run &run) {
   if (isVisible(mapped)) return mapped;
   if (Operation *definition = value.getDefiningOp(); isRepeated(definition)) {
     Operation *copy = definition->clone();
-    copy->removeAttr(kCompanion);
+    copy->removeAttr(kShadow);
     copy->setOperands(useAll(definition->getOperands(), run));
     return builder.insert(copy)->getResult(0);
   }
@@ -227,7 +227,7 @@ void AdjointBuilder::lose(Operation *op, const Twine &why) { op->setAttr(kLost, 
 
 Operation *AdjointBuilder::copyWithoutRegions(Operation *op, Run &run) {
   Operation *copy = op->cloneWithoutRegions();
-  copy->removeAttr(kCompanion);
+  copy->removeAttr(kShadow);
   copy->setOperands(useAll(op->getOperands(), run));
   builder.insert(copy);
   run.values.map(op->getResults(), copy->getResults());

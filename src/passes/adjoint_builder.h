@@ -16,8 +16,8 @@
 #pragma once
 
 #include "passes/activity.h"
-#include "passes/companions.h"
 #include "passes/derivatives.h"
+#include "passes/shadows.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -187,7 +187,7 @@ private:
   mlir::Block *entry = nullptr;
   llvm::DenseMap<mlir::Value, Shadow> shadows;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
-  Companions companions{".grad"};
+  Shadows containerShadows{".grad"};
 };
 
 } // namespace qd::passes

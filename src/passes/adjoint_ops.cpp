@@ -39,9 +39,9 @@ Value AdjointBuilder::getShadow(Value place, Run &run) {
   Operation *definition = place.getDefiningOp();
   if (auto element = dyn_cast_or_null<ElementOp>(definition)) {
     auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    Value companion = container ? companions.get(builder, *entry, container) : Value();
-    if (!companion) return {};
-    return ElementOp::create(builder, element.getLoc(), element.getType(), companion, useAll(element.getIndices(), run));
+    Value shadow = container ? containerShadows.get(builder, *entry, container) : Value();
+    if (!shadow) return {};
+    return ElementOp::create(builder, element.getLoc(), element.getType(), shadow, useAll(element.getIndices(), run));
   }
   if (auto component = dyn_cast_or_null<ComponentOp>(definition)) {
     Value whole = getShadow(component.getRef(), run);

@@ -1,6 +1,6 @@
 // differentiate_forward.cpp: a kernel also computes tangents
 //
-// In:   a kernel marked `forward` whose containers name their tangents (kCompanion).
+// In:   a kernel marked `forward` whose containers name their tangents (kShadow).
 // Out:  the same kernel, in which behind each operation on something active stands the one on its tangent. Functions take and give the
 //       tangents of active parameters and results behind these.
 // Here: before the tasks are split: what is added is code like any other.
@@ -91,8 +91,8 @@ private:
         })
         .Case([&](ElementOp element) {
           auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-          if (Value companion = container && activity.isActive(element) ? companions.get(builder, *entry, container) : Value())
-            tangents[element] = ElementOp::create(builder, element.getLoc(), element.getType(), companion, element.getIndices());
+          if (Value shadow = container && activity.isActive(element) ? shadows.get(builder, *entry, container) : Value())
+            tangents[element] = ElementOp::create(builder, element.getLoc(), element.getType(), shadow, element.getIndices());
         })
         .Case([&](ComponentOp component) {
           if (Value whole = tangents.lookup(component.getRef())) tangents[component] = at(op).component(whole, component.getIndices());
@@ -238,7 +238,7 @@ private:
   OpBuilder builder;
   Block *entry = nullptr;
   DenseMap<Value, Value> tangents;
-  Companions companions{".dual"};
+  Shadows shadows{".dual"};
   std::vector<std::pair<Value, Value>> replaced;
   std::vector<CallOp> calls;
   bool hasFailed = false;

@@ -1,6 +1,6 @@
 // differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
 //
-// In:   a kernel marked `reverse`, `replay` or `joined` whose containers name their gradients (kCompanion); exits are flags
+// In:   a kernel marked `reverse`, `replay` or `joined` whose containers name their gradients (kShadow); exits are flags
 // (normalize_exits.cpp). Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its
 // own. Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
@@ -153,8 +153,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
   static DenseMap<uint32_t, uint32_t> listGradients(KernelOp kernel) {
     DenseMap<uint32_t, uint32_t> primals;
     kernel.walk([&](TensorArgumentOp argument) {
-      if (auto companion = argument->getAttrOfType<ArrayAttr>(kCompanion))
-        primals[uint32_t(cast<IntegerAttr>(companion[0]).getInt())] = argument.getOffset();
+      if (auto shadow = argument->getAttrOfType<ArrayAttr>(kShadow))
+        primals[uint32_t(cast<IntegerAttr>(shadow[0]).getInt())] = argument.getOffset();
     });
     return primals;
   }

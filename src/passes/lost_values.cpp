@@ -354,7 +354,7 @@ namespace {
 class Forwarder {
 public:
   explicit Forwarder(ModuleOp module) : elements(module) {
-    module.walk([&](TensorArgumentOp argument) { hasCompanion[argument.getOffset()] |= argument->hasAttr(kCompanion); });
+    module.walk([&](TensorArgumentOp argument) { hasShadow[argument.getOffset()] |= argument->hasAttr(kShadow); });
   }
 
   void run(Block &block) {
@@ -394,11 +394,11 @@ private:
   /// What has no gradient is a constant to those who read it.
   bool isPassedOn(ElementOp element, Value value) {
     auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    return container && (hasCompanion.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));
+    return container && (hasShadow.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));
   }
 
   SameElements elements;
-  DenseMap<uint32_t, bool> hasCompanion;
+  DenseMap<uint32_t, bool> hasShadow;
 };
 
 } // namespace

@@ -117,7 +117,7 @@ private:
                          : llvm::any_of(members, [](const Access *access) { return access->isStore() && !access->getComponent().empty(); });
     values = makeLocal(code, getStorageType(type));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
-    if (!argument->hasAttr(kCompanion)) values.getDefiningOp()->setAttr(kPassive, builder.getUnitAttr());
+    if (!argument->hasAttr(kShadow)) values.getDefiningOp()->setAttr(kPassive, builder.getUnitAttr());
     Type flag = builder.getI1Type();
     flags = makeLocal(code, getStorageType(hasParts ? withScalar(type, flag) : flag));
     if (group.size() > 1 && !isRow()) taken = makeLocal(code, VectorType::get({int64_t(group.size())}, flag));

@@ -10,8 +10,8 @@
 // CHECK: qd.store %[[C]]#0
 // CHECK: qd.store %[[C]]#1
 qd.kernel @apply [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %from = qd.element %x[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
   %v = qd.load %from : !qd.ref<f32>
   %w = qd.call @square(%v) : (f32) -> f32
@@ -42,8 +42,8 @@ qd.func @square(%x: f32) -> f32 {
 // CHECK: qd.store
 // CHECK: qd.store %[[TANGENT]]
 qd.kernel @operators [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
   %two = qd.constant 2.0 : f32
   %from = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>
@@ -66,7 +66,7 @@ qd.kernel @operators [] attributes {argument_bytes = 32 : i32, qd.derivative = "
 // CHECK: qd.store
 // CHECK-NOT: qd.store
 qd.kernel @without_tangents [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
   %n = qd.tensor_argument field "n" at 8 position 0 : !qd.tensor<si32, [2], [4], 4>
   %z = qd.tensor_argument field "z" at 24 position 0 : !qd.tensor<f32, [2], [4], 4>
   %zero = qd.constant 0 : si32
@@ -89,7 +89,7 @@ qd.kernel @without_tangents [] attributes {argument_bytes = 32 : i32, qd.derivat
 // CHECK: %[[ZERO:.*]] = qd.constant -0.0
 // CHECK: qd.store %[[ZERO]], %[[PLACE]]
 qd.kernel @constant_store [] attributes {argument_bytes = 16 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
   %zero = qd.constant 0 : si32
   %three = qd.constant 3.0 : f32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>
@@ -118,7 +118,7 @@ qd.kernel @constant_store [] attributes {argument_bytes = 16 : i32, qd.derivativ
 // CHECK: qd.store %[[NEW]], %[[POWER]]
 // CHECK: qd.store %[[SUM]], %[[TANGENT]]
 qd.kernel @variable [] attributes {argument_bytes = 16 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -150,8 +150,8 @@ qd.kernel @variable [] attributes {argument_bytes = 16 : i32, qd.derivative = "f
 // CHECK: qd.atomic add %[[PLACE]]
 // CHECK: qd.atomic add %[[DUAL]]
 qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -176,8 +176,8 @@ qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "forwar
 // CHECK: qd.select %{{.*}}, %[[BEFORE]]
 // CHECK: qd.store
 qd.kernel @largest [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -200,7 +200,7 @@ qd.kernel @largest [] attributes {argument_bytes = 32 : i32, qd.derivative = "fo
 // CHECK: qd.select %[[LESS]], %[[V]]
 // CHECK: qd.select %[[LESS]], %[[D]], %{{.*}}
 qd.kernel @choice [] attributes {argument_bytes = 16 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1.0 : f32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>
@@ -213,7 +213,7 @@ qd.kernel @choice [] attributes {argument_bytes = 16 : i32, qd.derivative = "for
 // -----
 
 qd.kernel @compare_exchange [] attributes {argument_bytes = 16 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1.0 : f32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>
@@ -230,7 +230,7 @@ qd.kernel @compare_exchange [] attributes {argument_bytes = 16 : i32, qd.derivat
 // CHECK: qd.func @scale(%{{.*}}: si32, %{{.*}}: f32, %{{.*}}: f32) -> (f32, f32)
 // CHECK: qd.func @plain(%{{.*}}: si32) -> si32
 qd.kernel @call [] attributes {argument_bytes = 32 : i32, qd.derivative = "forward"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %three = qd.constant 3 : si32
   %place = qd.element %x[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
   %v = qd.load %place : !qd.ref<f32>
@@ -255,7 +255,7 @@ qd.func @plain(%n: si32) -> si32 {
 // CHECK: qd.store
 // CHECK-NOT: qd.store
 qd.kernel @unmarked [] attributes {argument_bytes = 16 : i32} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [2], [4], 4>, true]} : !qd.tensor<f32, [2], [4], 4>
   %zero = qd.constant 0 : si32
   %three = qd.constant 3.0 : f32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [2], [4], 4>, si32 -> !qd.ref<f32>

@@ -14,8 +14,8 @@
 // CHECK: qd.atomic add %[[TO]], %[[SUM]]
 // CHECK-NOT: qd.store
 qd.kernel @square [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -37,7 +37,7 @@ qd.kernel @square [] attributes {argument_bytes = 32 : i32, qd.derivative = "rev
 // CHECK: qd.for (
 // CHECK-NOT: qd.for (
 qd.kernel @linear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -70,7 +70,7 @@ qd.kernel @linear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative =
 // CHECK: %[[BACK:.*]] = qd.component %[[SLOTS]]
 // CHECK: qd.load %[[BACK]]
 qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   %other = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
@@ -98,7 +98,7 @@ qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivativ
 // CHECK: %[[NONE:.*]] = qd.constant 0 : si32
 // CHECK: qd.call @add.adjoint(%{{.*}}, %[[NONE]])
 qd.kernel @unused_parameter [] attributes {argument_bytes = 40 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %label = qd.tensor_argument field "label" at 16 position 1 : !qd.tensor<si32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
@@ -108,7 +108,7 @@ qd.kernel @unused_parameter [] attributes {argument_bytes = 40 : i32, qd.derivat
   qd.call @add(%v, %m) : (f32, si32) -> ()
 }
 qd.func @add(%v: f32, %m: si32) {
-  %y = qd.tensor_argument field "y" at 24 position 2 {qd.companion = [32 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 24 position 2 {qd.shadow = [32 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %label = qd.tensor_argument field "label" at 16 position 1 : !qd.tensor<si32, [4], [4], 4>
   %one = qd.constant 1 : si32
   %place = qd.element %y[%one] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
@@ -123,7 +123,7 @@ qd.func @add(%v: f32, %m: si32) {
 
 // An element whose old value the gradient needs must not be overwritten.
 qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %place = qd.element %x[%zero] : !qd.tensor<f32, [4], [4], 4>, si32 -> !qd.ref<f32>
   // expected-error @+1 {{element of 'x' is read here and overwritten later in the kernel}}
@@ -142,8 +142,8 @@ qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "r
 // CHECK: qd.store %{{.*}}, %[[PLACE]]
 // CHECK-NOT: y.grad
 qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -165,8 +165,8 @@ qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined
 // CHECK: qd.atomic add
 // CHECK: qd.atomic add
 qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
   %three = qd.constant 3 : si32
   qd.for parallel (%zero) to (%three) : (si32) to (si32) {
@@ -182,7 +182,7 @@ qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative
 // -----
 
 qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %to = qd.element %y[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
   %old = qd.load %to : !qd.ref<f32>
   // expected-error @below {{a kernel runs together with its gradient where it only adds to one number}}
@@ -202,8 +202,8 @@ qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative 
 // CHECK: qd.atomic exchange
 // CHECK-NOT: qd.element %[[YG]]
 qd.kernel @overwritten_in_between [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -226,8 +226,8 @@ qd.kernel @overwritten_in_between [] attributes {argument_bytes = 32 : i32, qd.d
 // CHECK-LABEL: qd.kernel @overwritten_row
 // CHECK: qd.local {{.*}}: !qd.ref<vector<4xf32>>
 qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
-  %y = qd.tensor_argument field "y" at 8 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [4, 4], [16, 4], 4>, true]} : !qd.tensor<f32, [4, 4], [16, 4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [4, 4], [16, 4], 4>, true]} : !qd.tensor<f32, [4, 4], [16, 4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
   qd.for parallel (%zero) to (%four) : (si32) to (si32) {
@@ -263,7 +263,7 @@ qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivati
 // CHECK: qd.assert %{{.*}} ["element of 'x' is read here and overwritten later {{.*}} {qd.always, qd.guards = 0 : i64}
 // CHECK-NOT: qd.assert
 qd.kernel @checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %order = qd.tensor_argument field "order" at 8 position 1 : !qd.tensor<si32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32
@@ -286,7 +286,7 @@ qd.kernel @checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "re
 // CHECK-LABEL: qd.kernel @not_checked
 // CHECK-NOT: qd.assert
 qd.kernel @not_checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %order = qd.tensor_argument field "order" at 8 position 1 : !qd.tensor<si32, [4], [4], 4>
   %zero = qd.constant 0 : si32
   %four = qd.constant 4 : si32

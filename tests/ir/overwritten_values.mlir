@@ -5,7 +5,7 @@
 
 // The gradient needs a value that the same iteration overwrites.
 qd.kernel @overwritten [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -28,7 +28,7 @@ qd.kernel @overwritten [] attributes {argument_bytes = 32 : i32, qd.derivative =
 // CHECK: qd.atomic exchange
 // CHECK: qd.atomic add
 qd.kernel @not_needed [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -50,7 +50,7 @@ qd.kernel @not_needed [] attributes {argument_bytes = 32 : i32, qd.derivative = 
 // CHECK: qd.atomic exchange
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @other_element [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -65,7 +65,7 @@ qd.kernel @other_element [] attributes {argument_bytes = 32 : i32, qd.derivative
 
 // An index that is known at run time only may be the one of the load.
 qd.kernel @maybe_other_element [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %n = qd.argument 28 : si32
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
@@ -86,7 +86,7 @@ qd.kernel @maybe_other_element [] attributes {argument_bytes = 32 : i32, qd.deri
 // CHECK: qd.load
 // CHECK: qd.unary cos
 qd.kernel @other_branch [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %n = qd.argument 28 : si32
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
@@ -111,8 +111,8 @@ qd.kernel @other_branch [] attributes {argument_bytes = 32 : i32, qd.derivative 
 
 // A later loop overwrites what an earlier one has read.
 qd.kernel @later_loop [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -144,8 +144,8 @@ qd.kernel @later_loop [] attributes {argument_bytes = 32 : i32, qd.derivative = 
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @later_loop_of_another [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -175,8 +175,8 @@ qd.kernel @later_loop_of_another [] attributes {argument_bytes = 32 : i32, qd.de
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @moving [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -195,7 +195,7 @@ qd.kernel @moving [] attributes {argument_bytes = 32 : i32, qd.derivative = "rev
 
 // The store is in a function, whose index is the caller's.
 qd.kernel @through_a_call [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -208,7 +208,7 @@ qd.kernel @through_a_call [] attributes {argument_bytes = 32 : i32, qd.derivativ
   qd.call @overwrite(%zero) : (si32) -> ()
 }
 qd.func @overwrite(%i: si32) {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %t = qd.constant 2.0 : f32
   %p = qd.element %x[%i] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
   qd.store %t, %p : !qd.ref<f32>
@@ -223,7 +223,7 @@ qd.func @overwrite(%i: si32) {
 // CHECK: qd.call @overwrite.adjoint
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @through_a_call_elsewhere [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -235,7 +235,7 @@ qd.kernel @through_a_call_elsewhere [] attributes {argument_bytes = 32 : i32, qd
   qd.call @overwrite(%one) : (si32) -> ()
 }
 qd.func @overwrite(%i: si32) {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %t = qd.constant 2.0 : f32
   %p = qd.element %x[%i] : !qd.tensor<f32, [8], [4], 4>, si32 -> !qd.ref<f32>
   qd.store %t, %p : !qd.ref<f32>
@@ -250,7 +250,7 @@ qd.func @overwrite(%i: si32) {
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @replayed [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -271,8 +271,8 @@ qd.kernel @replayed [] attributes {argument_bytes = 32 : i32, qd.derivative = "r
 // CHECK-NOT: qd.reads_before
 // CHECK: qd.unary cos
 qd.kernel @replayed_without_need [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -291,7 +291,7 @@ qd.kernel @replayed_without_need [] attributes {argument_bytes = 32 : i32, qd.de
 
 // The second loop needs what the first one has stored, and overwrites it: neither before nor after the call is it there.
 qd.kernel @replayed_both [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -318,8 +318,8 @@ qd.kernel @replayed_both [] attributes {argument_bytes = 32 : i32, qd.derivative
 
 // An iteration of a parallel loop reads what another one writes.
 qd.kernel @race [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -346,8 +346,8 @@ qd.kernel @race [] attributes {argument_bytes = 32 : i32, qd.derivative = "rever
 // CHECK: qd.for (
 // CHECK: qd.atomic exchange
 qd.kernel @race_of_serial [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32
@@ -373,8 +373,8 @@ qd.kernel @race_of_serial [] attributes {argument_bytes = 32 : i32, qd.derivativ
 // CHECK: qd.atomic exchange
 // CHECK: qd.atomic add
 qd.kernel @far_race [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
-  %x = qd.tensor_argument field "x" at 0 position 0 {qd.companion = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
-  %y = qd.tensor_argument field "y" at 16 position 0 {qd.companion = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
+  %y = qd.tensor_argument field "y" at 16 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
   %one = qd.constant 1 : si32
   %eight = qd.constant 8 : si32

@@ -22,7 +22,7 @@ def clear_all_gradients(gradient_type: SNodeGradType = SNodeGradType.ADJOINT) ->
     """
     _options.check_runtime()
     if gradient_type in _KINDS:
-        _runtime.clear_companions(_KINDS[gradient_type])
+        _runtime.clear_shadows(_KINDS[gradient_type])
 
 
 def __dir__() -> list[str]:

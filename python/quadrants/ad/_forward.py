@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _options, _runtime
-from .._container import Companions
+from .._container import Shadows
 from .._dtypes import to_numpy_dtype
 from .._errors import QuadrantsRuntimeError
 from .._snode import check_all_placed
@@ -41,7 +41,7 @@ class FwdMode:
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
         self.losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
         for container in self.losses:
-            assert isinstance(container, (Companions, StructField)), "loss must be a container, or a list of them"
+            assert isinstance(container, (Shadows, StructField)), "loss must be a container, or a list of them"
         if isinstance(param, Mapping):
             self.seeds = list(param.items())
         elif isinstance(param, (list, tuple)):
@@ -50,7 +50,7 @@ class FwdMode:
         else:
             self.seeds = [(param, seed)]
         for container, _ in self.seeds:
-            assert isinstance(container, Companions), "param must be a container"
+            assert isinstance(container, Shadows), "param must be a container"
         self.clear_gradients = clear_gradients
         self.entered = False
         self._outer: Any = None
@@ -72,7 +72,7 @@ class FwdMode:
             )
         self.entered = True
         if self.clear_gradients:
-            _runtime.clear_companions(2)
+            _runtime.clear_shadows(2)
         for container, seed in seeds:
             container.dual.from_numpy(seed)
         self._outer = outer

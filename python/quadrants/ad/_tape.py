@@ -68,7 +68,7 @@ class Tape:
         self._checked = Loss(self.loss) if self.loss is not None else None
         self.entered = True
         if self.clear_gradients:
-            _runtime.clear_companions(1)
+            _runtime.clear_shadows(1)
         if self._checked is not None:
             self._checked.clear()
         if self.validation and not _options.get("debug"):
@@ -225,7 +225,7 @@ class Tape:
             outer._clears_again = True
             outer._give_up_joined()
         if self._clears_again and self.clear_gradients:
-            _runtime.clear_companions(1)
+            _runtime.clear_shadows(1)
         loss.seed()
         self._accept_joined()
         self._undo_log.leave()

@@ -109,9 +109,9 @@ class Accesses:
         if name == "grad" and self.tensor(base) is not None:
             scalars.refuse_gradients()
         if isinstance(base, values.View) and name in ("grad", "dual"):
-            companion = self.tensor(self.member(base.parent, name))
-            if companion is not None:
-                return values.view_of(companion, base.key)
+            shadow = self.tensor(self.member(base.parent, name))
+            if shadow is not None:
+                return values.view_of(shadow, base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
             return hosts.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:

@@ -412,8 +412,8 @@ def array_argument(value: Any, annotation: Any, label: str) -> Any:
         tensor = tensor_of(array, label, array.shape[: array.ndim - rank], value)
         tensor.owner = value
     tensor = tensor.clamped(annotation)
-    if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory) and tensor.data.companions:
-        tensor.data.companions = (None, *tensor.data.companions[1:])
+    if getattr(annotation, "needs_grad", None) is False and isinstance(tensor.data, Memory) and tensor.data.shadows:
+        tensor.data.shadows = (None, *tensor.data.shadows[1:])
     shape = getattr(annotation, "shape", None)
     tensor.known = shape if isinstance(shape, tuple) else None
     return tensor

@@ -89,15 +89,15 @@ class Recorder:
             if self.reverse and array.flags.writeable:
                 self.integers.setdefault(array.__array_interface__["data"][0], (array, array.copy()))
             return array
-        gradient = find_companion(container, "grad") if self.reverse or self.validates else None
+        gradient = find_shadow(container, "grad") if self.reverse or self.validates else None
         is_second = self.reverse and self.forward
-        companions = (
+        shadows = (
             None if gradient is None else memory_of(gradient),
-            _memory_of_companion(container, "dual") if self.forward else None,
-            _memory_of_companion(gradient, "dual") if is_second and gradient is not None else None,
+            _memory_of_shadow(container, "dual") if self.forward else None,
+            _memory_of_shadow(gradient, "dual") if is_second and gradient is not None else None,
         )
         made: Any = array.view(Memory)
-        made.companions, made.recorder, made.label, made.container = companions, self, label, id(container)
+        made.shadows, made.recorder, made.label, made.container = shadows, self, label, id(container)
         return made
 
     def stop(self, tensor: Any) -> None:
@@ -134,7 +134,7 @@ class Recorder:
         """What memory holds now."""
         value = np.array(memory.view(np.ndarray))
         is_stopped = memory.container in self.stopped
-        gradient, dual, tangent = (None, None, None) if is_stopped else memory.companions or (None, None, None)
+        gradient, dual, tangent = (None, None, None) if is_stopped else memory.shadows or (None, None, None)
         nodes = None
         if not self.evaluator.dry and (self.reverse or (self.validates and gradient is not None and not self.is_update)):
             nodes = self._nodes(value.shape)
@@ -153,8 +153,8 @@ class Recorder:
 
     def store(self, memory: Memory, value: Any) -> None:
         """Writes to memory."""
-        gradient, dual, tangent = memory.companions or (None, None, None)
-        nodes, tangents = getattr(value, "companions", None) or (None, None)
+        gradient, dual, tangent = memory.shadows or (None, None, None)
+        nodes, tangents = getattr(value, "shadows", None) or (None, None)
         target = memory.view(np.ndarray)
         stored = np.broadcast_to(np.zeros((), np.int64) if nodes is None else nodes, target.shape).reshape(-1).tolist()
         for position, (address, node) in enumerate(zip(_addresses(memory), stored, strict=True)):
@@ -180,9 +180,9 @@ class Recorder:
         """An atomic minimum or maximum while a gradient runs: memory holds the result, whose gradient goes to a value that is equal."""
         if not self.reverse or not isinstance(memory, Memory):
             return False
-        gradient, _, tangent = memory.companions or (None, None, None)
+        gradient, _, tangent = memory.shadows or (None, None, None)
         data = value.data if hasattr(value, "data") and not isinstance(value, np.generic) else value
-        nodes, _ = getattr(data, "companions", None) or (None, None)
+        nodes, _ = getattr(data, "shadows", None) or (None, None)
         if self.is_replay and not self.evaluator.dry:
             raise OverwrittenError(f"(kernel={self.kernel}) an atomic extremum in a kernel that overwrites what its gradient needs")
         if not self.evaluator.dry and gradient is not None:
@@ -200,19 +200,19 @@ class Recorder:
         """A row of the operator table."""
         operands = tuple(operand.copy() if isinstance(operand, Memory) else operand for operand in operands)
         result = scalars.compute(row, *map(plain, operands))
-        companions = [getattr(operand, "companions", None) or (None, None) for operand in operands]
-        if self.evaluator.dry or not any(part is not None and part.any() for both in companions for part in both):
+        shadows = [getattr(operand, "shadows", None) or (None, None) for operand in operands]
+        if self.evaluator.dry or not any(part is not None and part.any() for both in shadows for part in both):
             return self.adopt(result)
         partials = PARTIALS.get(row.name)
         if result.dtype.kind != "f" or partials is None:
             if self.reverse:
-                self.tape.append(Computed(0, 0, [], [nodes.flatten() for nodes, _ in companions if nodes is not None]))
+                self.tape.append(Computed(0, 0, [], [nodes.flatten() for nodes, _ in shadows if nodes is not None]))
             return self.adopt(result)
-        numbers = [_number(operand, tangents) for operand, (_, tangents) in zip(operands, companions, strict=True)]
+        numbers = [_number(operand, tangents) for operand, (_, tangents) in zip(operands, shadows, strict=True)]
         outcome: Any = result.astype(np.float64)
         if any(isinstance(number, Dual) for number in numbers):
             outcome = Dual(outcome, apply(row.name, *numbers).tangent)
-        nodes = self._record(row, outcome, numbers, [nodes for nodes, _ in companions]) if self.reverse else None
+        nodes = self._record(row, outcome, numbers, [nodes for nodes, _ in shadows]) if self.reverse else None
         tangents = outcome.tangent if isinstance(outcome, Dual) else np.zeros(result.shape) if self.forward else None
         return make(result, (nodes, tangents))
 
@@ -289,7 +289,7 @@ class Recorder:
         raise QuadrantsAssertionError(f"(kernel={self.kernel}) Breaks the global data access rule. {what}.\n{place}")
 
 
-def find_companion(container: Any, which: str) -> Any:
+def find_shadow(container: Any, which: str) -> Any:
     """The gradient or tangent of a container that has memory for it, or None."""
     if _foreign.is_tensor(container):
         return _foreign.grad_of(container) if which == "grad" and _foreign.requires_grad(container) else None
@@ -302,9 +302,9 @@ def memory_of(container: Any) -> np.ndarray:
     return container.view() if hasattr(container, "has_grad") else _foreign.plain_tensor(container).numpy()
 
 
-def _memory_of_companion(container: Any, which: str) -> np.ndarray | None:
-    companion = find_companion(container, which)
-    return None if companion is None else memory_of(companion)
+def _memory_of_shadow(container: Any, which: str) -> np.ndarray | None:
+    shadow = find_shadow(container, which)
+    return None if shadow is None else memory_of(shadow)
 
 
 def _number(operand: Any, tangents: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 _MOVING = frozenset((np.stack, np.where, np.broadcast_arrays, np.diagonal, np.resize, np.reshape, np.transpose, np.copy))
-Companions = tuple[np.ndarray | None, ...]
+Shadows = tuple[np.ndarray | None, ...]
 
 
 def plain(value: Any) -> Any:
@@ -33,10 +33,10 @@ def _mapped(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 def _of(number: Any, which: int, dtype: Any) -> Any:
-    """One of the companions of a number, zero where it has none."""
-    companions = getattr(number, "companions", None)
-    if companions is not None:
-        return companions[which]
+    """One of the shadows of a number, zero where it has none."""
+    shadows = getattr(number, "shadows", None)
+    if shadows is not None:
+        return shadows[which]
     is_real = isinstance(number, (np.ndarray, np.generic)) and number.dtype.kind == "f"
     return np.zeros(np.shape(number), dtype) if is_real else number
 
@@ -45,18 +45,18 @@ def _loaded(number: Any) -> Any:
     return number.copy() if isinstance(number, Memory) else number
 
 
-def _companions_in(argument: Any) -> Companions | None:
+def _shadows_in(argument: Any) -> Shadows | None:
     """Those of any number among the arguments of a NumPy function."""
     if isinstance(argument, (list, tuple)):
-        return next((found for item in argument if (found := _companions_in(item)) is not None), None)
-    return getattr(argument, "companions", None)
+        return next((found for item in argument if (found := _shadows_in(item)) is not None), None)
+    return getattr(argument, "shadows", None)
 
 
 def _call(function: Any, arguments: Any, keywords: Any) -> Any:
     """A NumPy function on tracked numbers."""
     arguments = _mapped(_loaded, arguments)
     result = function(*_mapped(plain, arguments), **keywords)
-    known = _companions_in(arguments) if function in _MOVING else None
+    known = _shadows_in(arguments) if function in _MOVING else None
     if known is None:
         return result
 
@@ -70,21 +70,21 @@ def _call(function: Any, arguments: Any, keywords: Any) -> Any:
     return make(result, tuple(moved))
 
 
-def make(value: Any, companions: Companions | None) -> Any:
-    """A number or array with its companions, which have its shape; other than real ones have none."""
-    if value.dtype.kind != "f" or not companions:
+def make(value: Any, shadows: Shadows | None) -> Any:
+    """A number or array with its shadows, which have its shape; other than real ones have none."""
+    if value.dtype.kind != "f" or not shadows:
         return value
     if isinstance(value, np.ndarray):
         made: Any = value.view(Value)
     else:
         made = SCALARS[value.dtype](value)
-    made.companions = companions
+    made.shadows = shadows
     return made
 
 
 _OF_SCALARS: dict[str, Any] = {
-    "companions": None,
-    "astype": lambda number, dtype: make(plain(number).astype(dtype), number.companions),
+    "shadows": None,
+    "astype": lambda number, dtype: make(plain(number).astype(dtype), number.shadows),
     "__array_function__": lambda _, function, __, arguments, keywords: _call(function, arguments, keywords),
 }
 
@@ -96,15 +96,15 @@ _SCALAR_TYPES = frozenset(SCALARS.values())
 
 
 class Tracked(np.ndarray):
-    """An array with companions: views of it are views of them, too."""
+    """An array with shadows: views of it are views of them, too."""
 
-    companions: Companions | None = None
+    shadows: Shadows | None = None
 
     def _moved(self, function: Any) -> Any:
-        """What `function` makes of the array, done to each companion."""
+        """What `function` makes of the array, done to each shadow."""
         result: Any = function(self.view(np.ndarray)).view(type(self))
-        if self.companions is not None:
-            result.companions = tuple(None if part is None else function(part) for part in self.companions)
+        if self.shadows is not None:
+            result.shadows = tuple(None if part is None else function(part) for part in self.shadows)
         return result
 
     def __getitem__(self, key: Any) -> Any:
@@ -114,8 +114,8 @@ class Tracked(np.ndarray):
 
     def number(self) -> Any:
         """The scalar in an array of one, without axes."""
-        companions = self.companions and tuple(None if part is None else part[()] for part in self.companions)
-        return make(self.view(np.ndarray)[()], companions)
+        shadows = self.shadows and tuple(None if part is None else part[()] for part in self.shadows)
+        return make(self.view(np.ndarray)[()], shadows)
 
     def reshape(self, *shape: Any, **_: Any) -> Any:
         return self._moved(lambda array: array.reshape(*shape))
@@ -132,23 +132,23 @@ class Tracked(np.ndarray):
 
 
 class Value(Tracked):
-    """Numbers of the kernel: `companions` are (nodes, tangents), None where that mode is off."""
+    """Numbers of the kernel: `shadows` are (nodes, tangents), None where that mode is off."""
 
     def copy(self, order: Any = "C") -> Any:
         return self._moved(lambda array: array.copy())
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
-        return make(self.view(np.ndarray).astype(dtype), self.companions)
+        return make(self.view(np.ndarray).astype(dtype), self.shadows)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.view(np.ndarray)[key] = plain(value)
-        for which, part in enumerate(self.companions or ()):
+        for which, part in enumerate(self.shadows or ()):
             if part is not None:
                 part[key] = _of(value, which, part.dtype)
 
 
 class Memory(Tracked):
-    """Numbers of a container: `companions` are (gradient, tangent, tangent of the gradient), None where there is no such memory."""
+    """Numbers of a container: `shadows` are (gradient, tangent, tangent of the gradient), None where there is no such memory."""
 
     recorder: Any = None
     label, container = "", 0  # how messages call the container, and its identity

@@ -48,12 +48,12 @@ def check(run: Callable[[], None], loss: Any, *containers: Any, tolerance: float
 
 
 def scalar_loss() -> Any:
-    """A 0-d field with both companions."""
+    """A 0-d field with both shadows."""
     return qd.field(qd.f64, shape=(), needs_grad=True, needs_dual=True)
 
 
 def numbers(values: Any, element: Any = None) -> Any:
-    """A field with both companions that holds these numbers; `element` is a vector or matrix type for the last axes."""
+    """A field with both shadows that holds these numbers; `element` is a vector or matrix type for the last axes."""
     array = np.asarray(values, np.float64)
     rank = 0 if element is None else element.ndim
     made = qd.field(element or qd.f64, shape=array.shape[: array.ndim - rank], needs_grad=True, needs_dual=True)

@@ -165,7 +165,7 @@ def test_fields_that_differ_in_their_offset_only_have_kernels_of_their_own():
     assert [x[first] for x, first in zip(fields, (0, 0, 5, -5), strict=True)] == [0, 0, 5, -5]
 
 
-def test_copies_and_companions_keep_the_offset():
+def test_copies_and_shadows_keep_the_offset():
     x = qd.field(qd.f32, shape=3, offset=2, order="i", needs_grad=True)
     x.from_numpy(np.array([1, 2, 3], np.float32))
     for other in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):

@@ -1,4 +1,4 @@
-// companions.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
+// shadows.cpp: gradients and tangents of containers, all of which a tape sets to zero when it begins.
 //
 // Every buffer counts the writes that come through this package, so a gradient that nothing wrote to since it was zero is left alone. One
 // that the last call of a tape is going to overwrite becomes stale: zeros are written where something else looks at it first.
@@ -21,9 +21,9 @@ static uint8_t readKind(PyObject *kind) {
   return uint8_t(value);
 }
 
-PyObject *markCompanion(PyObject *self, PyObject *kind) {
+PyObject *markShadow(PyObject *self, PyObject *kind) {
   return guard([&]() -> PyObject * {
-    tensorObject(self).companion = readKind(kind);
+    tensorObject(self).shadow = readKind(kind);
     Py_RETURN_NONE;
   });
 }
@@ -73,13 +73,13 @@ void wakeCleared(TensorObject &object) {
   object.clearedAt = object.tensor.buffer->getWrites();
 }
 
-PyObject *clearCompanions(PyObject *, PyObject *kindObject) {
+PyObject *clearShadows(PyObject *, PyObject *kindObject) {
   return guard([&]() -> PyObject * {
     uint8_t kind = readKind(kindObject);
     std::vector<Ref> scattered; // Python fills them, which may run anything: not while the list is walked
     for (TensorObject *object = getFirstTensor(); object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
-      if (object->companion != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
+      if (object->shadow != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
           Py_REFCNT(self) == 0 || isZero(*object))
         continue;
       if (object->isReplaced && isAlone(*object)) {

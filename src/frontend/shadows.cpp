@@ -1,4 +1,4 @@
-// companions.cpp: where the gradients or tangents of a kernel's containers are, when it is compiled to be differentiated
+// shadows.cpp: where the gradients or tangents of a kernel's containers are, when it is compiled to be differentiated
 //
 // A gradient is an input like its container, one step further along the same path. A container without gradient storage receives nothing;
 // that it has none is something that the kernel depends on.
@@ -25,7 +25,7 @@ static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
   return wanted && wanted.is(nb::handle(Py_False));
 }
 
-void Session::addCompanions() {
+void Session::addShadows() {
   static const std::map<AutodiffMode, const char *> derivatives{{AutodiffMode::Forward, "forward"},
                                                                 {AutodiffMode::Reverse, "reverse"},
                                                                 {AutodiffMode::Replay, "replay"},
@@ -34,41 +34,41 @@ void Session::addCompanions() {
   if (derivative == derivatives.end()) return;
   const bool isReverse = request.mode != AutodiffMode::Forward;
   const char *name = isReverse ? "grad" : "dual";
-  llvm::DenseMap<uint32_t, uint32_t> companions;
-  const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: companions are added to the list
+  llvm::DenseMap<uint32_t, uint32_t> shadows;
+  const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: shadows are added to the list
   for (const auto &[object, path, input] : containers) {
     layout::TensorLayout layout = reader.getInput(input).layout;
     if (!path || support::isInteger(layout.element.scalar) || ignoresGradient(path, request.parameters)) continue;
-    if (Reader::isCompanion(path) && isReverse)
+    if (Reader::isShadow(path) && isReverse)
       fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
     bool isTensor = python.isTensor(object);
     // Of a field the storage may be declared and have no memory.
     nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
-    nb::object companion = findAttribute(object, which);
-    if (!companion || companion.is_none()) {
+    nb::object shadow = findAttribute(object, which);
+    if (!shadow || shadow.is_none()) {
       // Arrays of other libraries have none, or say None.
       reader.depend(reader.getStep(path, PathStep::Kind::Attribute, toText(which)),
-                    companion && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
+                    shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
       continue;
     }
-    bool isField = isTensor && python.isInstance(companion, python.fieldBase);
+    bool isField = isTensor && python.isInstance(shadow, python.fieldBase);
     if (isTensor)
-      layout = readInputLayout(companion);
+      layout = readInputLayout(shadow);
     else
-      nb::cast<bool>(companion.attr("is_contiguous")()) ? layout.strides.clear()
-                                                        : layout.strides.assign(layout.extents.size(), layout::kDynamic);
-    uint32_t number = reader.addTensor(reader.getStep(path, PathStep::Kind::Attribute, name), companion, std::move(layout), isField);
+      nb::cast<bool>(shadow.attr("is_contiguous")()) ? layout.strides.clear()
+                                                     : layout.strides.assign(layout.extents.size(), layout::kDynamic);
+    uint32_t number = reader.addTensor(reader.getStep(path, PathStep::Kind::Attribute, name), shadow, std::move(layout), isField);
     artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = artifact.inputs[number].isSpread = true;
-    companions[input] = number;
+    shadows[input] = number;
   }
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
-    auto found = companions.find(input);
-    if (found == companions.end()) continue;
-    const artifact::Input &companion = reader.getInput(found->second);
-    op->setAttr(ir::kCompanion, builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(companion.offset)),
-                                                      TypeAttr::get(ir::getType(&ctx, companion.layout)),
-                                                      builder.getBoolAttr(companion.isField && !companion.mayAlias)}));
+    auto found = shadows.find(input);
+    if (found == shadows.end()) continue;
+    const artifact::Input &shadow = reader.getInput(found->second);
+    op->setAttr(ir::kShadow,
+                builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(shadow.offset)), TypeAttr::get(ir::getType(&ctx, shadow.layout)),
+                                      builder.getBoolAttr(shadow.isField && !shadow.mayAlias)}));
   }
   for (auto kernel : module->getOps<ir::KernelOp>()) {
     kernel.setArgumentBytes(artifact.argumentBytes);

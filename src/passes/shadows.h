@@ -1,4 +1,4 @@
-// companions.h: the gradients or tangents of containers in a derived kernel
+// shadows.h: the gradients or tangents of containers in a derived kernel
 #pragma once
 
 #include "ir/dialect.h"
@@ -7,10 +7,10 @@
 
 namespace qd::passes {
 
-/// Names each companion once, at the start of a body. `suffix` is what its name adds to that of the container.
-class Companions {
+/// Names each shadow once, at the start of a body. `suffix` is what its name adds to that of the container.
+class Shadows {
 public:
-  explicit Companions(llvm::StringRef suffix) : suffix(suffix) {}
+  explicit Shadows(llvm::StringRef suffix) : suffix(suffix) {}
 
   /// Null where the container has none.
   mlir::Value get(mlir::OpBuilder &builder, mlir::Block &start, ir::TensorArgumentOp container);

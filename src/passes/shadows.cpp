@@ -1,0 +1,23 @@
+#include "passes/shadows.h"
+
+#include "ir/attributes.h"
+
+using namespace mlir;
+using namespace qd::ir;
+
+namespace qd::passes {
+
+Value Shadows::get(OpBuilder &builder, Block &start, TensorArgumentOp container) {
+  auto shadow = container->getAttrOfType<ArrayAttr>(kShadow);
+  if (!shadow) return {};
+  auto offset = uint32_t(cast<IntegerAttr>(shadow[0]).getInt());
+  Value &value = made[offset];
+  if (value) return value;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&start);
+  return value =
+             TensorArgumentOp::create(builder, container.getLoc(), cast<TypeAttr>(shadow[1]).getValue(), offset,
+                                      (container.getName() + suffix).str(), container.getPosition(), cast<BoolAttr>(shadow[2]).getValue());
+}
+
+} // namespace qd::passes
