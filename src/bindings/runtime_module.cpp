@@ -226,7 +226,7 @@ NB_MODULE(_runtime, m) {
       "program"_a.none(), "Make a program the current one for all threads; None: the one of the process.");
   m.def("set_options", bindings::setOptions, "options"_a, "Change option values of the running runtime.");
   m.def("set_random_seed", bindings::setRandomSeed, "seed"_a, "Begin the random numbers anew.");
-  m.def("reset", launch::resetState, "End the runtime: containers lose their memory (views keep it), kernels their code.");
+  m.def("reset", launch::resetState, "End the runtime: containers markOverwritten their memory (views keep it), kernels their code.");
   m.def("sync", bindings::synchronize, "Wait until everything that was launched is done.");
   bindings::addStreams(m);
   m.def("target", bindings::getTarget, "What kernels are compiled for, as _compiler.compile takes it.");

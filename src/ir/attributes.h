@@ -31,16 +31,16 @@ inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 inline constexpr llvm::StringLiteral kTrail = "qd.trail";
 
 /// Of an operation whose value a derived kernel cannot have again: why.
-inline constexpr llvm::StringLiteral kLost = "qd.lost";
+inline constexpr llvm::StringLiteral kOverwritten = "qd.overwritten";
 
 /// Of a qd.load whose element may be overwritten afterwards: the number of the check that finds out. Of a qd.store and a qd.assert that are
 /// part of the check: that number. They have no effect without the load.
 inline constexpr llvm::StringLiteral kGuarded = "qd.guarded", kGuards = "qd.guards";
 
 /// Of a qd.load: when the kernel begins, memory holds what is read here.
-inline constexpr llvm::StringLiteral kKnownBefore = "qd.known_before";
+inline constexpr llvm::StringLiteral kIsEntryValue = "qd.is_entry_value";
 /// Of a qd.kernel: offsets of the containers that it reads as they were before the kernel that it is derived from.
-inline constexpr llvm::StringLiteral kReadsBefore = "qd.reads_before";
+inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values";
 
 /// Of a qd.kernel that runs together with its gradient: offsets of the gradients that it writes without a look at what they were.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";

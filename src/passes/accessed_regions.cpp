@@ -183,7 +183,7 @@ void findAccessedRegions(ModuleOp module, artifact::Artifact &artifact) { Finder
 
 void findReplacedRegions(ModuleOp module, artifact::Artifact &artifact) {
   for (KernelOp kernel : module.getOps<KernelOp>())
-    if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsBefore))
+    if (auto offsets = kernel->getAttrOfType<DenseI32ArrayAttr>(kReadsEntryValues))
       for (artifact::Input &input : artifact.inputs)
         if (llvm::is_contained(offsets.asArrayRef(), int32_t(input.offset))) input.read.isEmpty = false;
   for (KernelOp kernel : module.getOps<KernelOp>())

@@ -221,7 +221,7 @@ void AdjointBuilder::openBlock(Region &region, Run &run) {
   builder.setInsertionPointToStart(run.block);
 }
 
-void AdjointBuilder::lose(Operation *op, const Twine &why) { op->setAttr(kLost, builder.getStringAttr(why)); }
+void AdjointBuilder::markOverwritten(Operation *op, const Twine &why) { op->setAttr(kOverwritten, builder.getStringAttr(why)); }
 
 //--- Forward ---
 
@@ -261,13 +261,15 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
           copyWithoutRegions(op, run);
         } else if (!op->use_empty()) {
           Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(op->getOperand(0), run));
-          lose(load, "what an atomic operation returned is not known when gradients are computed; keep it in a container of its own");
+          markOverwritten(load,
+                          "what an atomic operation returned is not known when gradients are computed; keep it in a container of its own");
           run.values.map(op->getResult(0), load->getResult(0));
         }
       })
       .Case([&](RandomOp) {
-        lose(copyWithoutRegions(op, run), "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, "
-                                          "into a container");
+        markOverwritten(copyWithoutRegions(op, run),
+                        "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, "
+                        "into a container");
       })
       .Case([&](IfOp branch) {
         auto copy = cast<IfOp>(copyWithoutRegions(op, run));
@@ -295,7 +297,7 @@ void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
     Value state = code.load(operands.back());
     if (isElement) {
       // What the function writes to the element must not get there.
-      lose(state.getDefiningOp(), "an element that is passed by reference is not known any more when gradients are computed");
+      markOverwritten(state.getDefiningOp(), "an element that is passed by reference is not known any more when gradients are computed");
       operands.back() = code.local(state.getType());
       code.store(state, operands.back());
     }

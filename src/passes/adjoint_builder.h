@@ -133,7 +133,7 @@ private:
   /// A local at the start of the run.
   mlir::Value makeLocal(mlir::Type pointee, mlir::Location loc, Run &run);
   void openBlock(mlir::Region &region, Run &run);
-  void lose(mlir::Operation *op, const llvm::Twine &why);
+  void markOverwritten(mlir::Operation *op, const llvm::Twine &why);
 
   // adjoint_ops.cpp: backward
   void sweepBackward(mlir::Block &source, Run &run);

@@ -175,7 +175,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
     accumulate(op.getValue(), AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::exchange, shadow, rest), run);
   } else if (kind == AtomicKind::mul && !isActive && !ofOld) {
     AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::mul, shadow, use(op.getValue(), run));
-  } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !ofOld && !op->hasAttr(kLost) && isOfContainer(op.getRef())) {
+  } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !ofOld && !op->hasAttr(kOverwritten) && isOfContainer(op.getRef())) {
     emitBackwardExtremum(op, shadow, run);
   } else {
     if (TensorArgumentOp container = findContainer(op.getRef())) functions.updated.push_back(container.getOffset());

@@ -6,7 +6,7 @@
 #include "ir/attributes.h"
 #include "passes/adjoint_builder.h"
 #include "passes/joined.h"
-#include "passes/lost_values.h"
+#include "passes/overwritten_primals.h"
 #include "passes/promote_elements.h"
 #include "passes/remove_dead.h"
 #include "passes/same_elements.h"
@@ -28,18 +28,18 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     if (llvm::none_of(module.getOps<KernelOp>(), isReverse)) return;
     OwningOpRef<ModuleOp> original = updatesElements(module) ? module.clone() : OwningOpRef<ModuleOp>();
     Attempt plain = derive(module);
-    bool isGood = plain.isDerived || (original && !plain.lost.empty());
-    if (original && !plain.lost.empty()) isGood = keepOverwritten(module, *original, plain.lost) || plain.isDerived;
+    bool isGood = plain.isDerived || (original && !plain.overwritten.empty());
+    if (original && !plain.overwritten.empty()) isGood = keepOverwritten(module, *original, plain.overwritten) || plain.isDerived;
     if (!isGood)
       for (Diagnostic &problem : plain.problems) getContext().getDiagEngine().emit(std::move(problem));
-    if (!isGood || failed(refuseLostValues(module))) return signalPassFailure();
+    if (!isGood || failed(refuseOverwrittenPrimals(module))) return signalPassFailure();
   }
 
   /// What came of taking the derivative.
   struct Attempt {
     bool isDerived = false;
-    SmallVector<uint32_t> lost;       ///< containers whose elements it needs, or may need, as they were before they were overwritten
-    std::vector<Diagnostic> problems; ///< of one that could not be taken
+    SmallVector<uint32_t> overwritten; ///< containers whose elements it needs, or may need, as they were before they were overwritten
+    std::vector<Diagnostic> problems;  ///< of one that could not be taken
   };
 
   static bool isReverse(KernelOp kernel) {
@@ -57,8 +57,9 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
       auto isElement = [](Value operand) { return isa<RefType>(operand.getType()) && isOfContainer(operand); };
       auto atomic = dyn_cast<AtomicOp>(op);
       bool isUpdate = atomic && isElement(atomic.getRef()) && (!atomic.use_empty() || !isSum(atomic));
-      found |= isUpdate || op->hasAttr(kLost) || op->hasAttr(kMayBeLost) || (isa<CallOp>(op) && llvm::any_of(op->getOperands(), isElement));
-      for (StringRef mark : {kLost, kMayBeLost, kKnownBefore}) op->removeAttr(mark);
+      found |= isUpdate || op->hasAttr(kOverwritten) || op->hasAttr(kMayBeOverwritten) ||
+               (isa<CallOp>(op) && llvm::any_of(op->getOperands(), isElement));
+      for (StringRef mark : {kOverwritten, kMayBeOverwritten, kIsEntryValue}) op->removeAttr(mark);
     });
     return found;
   }
@@ -67,14 +68,14 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   /// Keeps what is overwritten as variables are kept, if that gives the derivative all that it needs; first of few elements, then of more,
   /// then with checks, which a kernel that runs forward, too, does not get.
-  static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> lost) {
+  static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> overwritten) {
     DenseSet<uint32_t> promoted;
     auto add = [&](ArrayRef<uint32_t> more) {
       const size_t before = promoted.size();
       promoted.insert(more.begin(), more.end());
       return promoted.size() != before;
     };
-    add(lost);
+    add(overwritten);
     bool isTaken = false;
     for (Promotion promotion : {Promotion::Variables, Promotion::Rows, Promotion::Checked}) {
       if (promotion == Promotion::Checked && isJoined(original)) break;
@@ -85,12 +86,12 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
         // What nobody uses has an adjoint of zero, and would be read for that.
         removeDead(*copy);
         Attempt attempt = derive(*copy);
-        if (attempt.isDerived && !hasLost(*copy)) {
+        if (attempt.isDerived && !hasOverwritten(*copy)) {
           module.getBodyRegion().takeBody(copy->getBodyRegion());
           isTaken = true;
         }
-        if (attempt.lost.empty()) return isTaken;
-        goesOn = add(attempt.lost);
+        if (attempt.overwritten.empty()) return isTaken;
+        goesOn = add(attempt.overwritten);
       }
     }
     return isTaken;
@@ -103,19 +104,20 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     });
   }
 
-  static bool hasLost(ModuleOp module) {
-    return module.walk([](Operation *op) { return op->hasAttr(kLost) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
+  static bool hasOverwritten(ModuleOp module) {
+    return module.walk([](Operation *op) { return op->hasAttr(kOverwritten) ? WalkResult::interrupt() : WalkResult::advance(); })
+        .wasInterrupted();
   }
 
   static Attempt derive(ModuleOp module) {
     Attempt attempt;
     auto keep = [&](Diagnostic &problem) { attempt.problems.push_back(std::move(problem)); };
     ScopedDiagnosticHandler handler(module.getContext(), keep);
-    attempt.isDerived = succeeded(derive(module, attempt.lost));
+    attempt.isDerived = succeeded(derive(module, attempt.overwritten));
     if (!attempt.isDerived) return attempt;
     module.walk([&](LoadOp op) {
-      if (!op->hasAttr(kLost) && !op->hasAttr(kMayBeLost)) return;
-      if (TensorArgumentOp container = findContainer(op.getRef())) attempt.lost.push_back(container.getOffset());
+      if (!op->hasAttr(kOverwritten) && !op->hasAttr(kMayBeOverwritten)) return;
+      if (TensorArgumentOp container = findContainer(op.getRef())) attempt.overwritten.push_back(container.getOffset());
     });
     return attempt;
   }
@@ -134,11 +136,11 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
       if (isJoined) replaceFirstAdditions(*derived, primals);
     }
     removeUncalled(module);
-    chooseBefore(module);
+    useEntryValues(module);
     return success();
   }
 
-  static LogicalResult refuseLostOrder(ModuleOp module) {
+  static LogicalResult refuseUnknownOrder(ModuleOp module) {
     auto walked = module.walk([](Operation *op) {
       bool isRepeat = isa<RepeatOp>(op);
       if (!isRepeat && !isOfBlock(op)) return WalkResult::advance();
@@ -161,7 +163,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   /// `updated`: containers whose updates have no derivative.
   static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined, SmallVector<uint32_t> &updated) {
-    if (failed(refuseLostOrder(module))) return failure();
+    if (failed(refuseUnknownOrder(module))) return failure();
     Activity activity(module);
     if (failed(refuseRaces(kernel, activity))) return failure();
     markOverwrittenLoads(kernel, activity);

@@ -22,7 +22,7 @@
 #include "passes/adjoint_builder.h"
 #include "passes/assert_text.h"
 #include "passes/inline_calls.h"
-#include "passes/lost_values.h"
+#include "passes/overwritten_primals.h"
 #include "passes/segment_accesses.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -42,7 +42,7 @@ constexpr int64_t kRowBytes = 4096;
 /// What stands for the elements of a group.
 class Storage {
 public:
-  /// `checkCount`: how many checks the module has; null where loads that may be lost are not checked but refused.
+  /// `checkCount`: how many checks the module has; null where loads that may be overwritten are not checked but refused.
   Storage(SegmentAccesses &accesses, const Coverage &coverage, ArrayRef<unsigned> group, ArrayRef<unsigned> rowAxes, int64_t *checkCount)
       : accesses(accesses), coverage(coverage), group(group), rowAxes(rowAxes), checkCount(checkCount),
         builder(accesses.all.front().op->getContext()) {
@@ -56,7 +56,7 @@ public:
   /// Something is written, and something read that was not there before.
   bool isWorthIt() const {
     return llvm::any_of(members, [](const Access *access) { return access->isStore(); }) &&
-           llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isLost; });
+           llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isOverwritten; });
   }
 
   void rewrite() {
@@ -239,8 +239,8 @@ private:
     auto read = [&](Value flag, Value cell, Value place) -> Value {
       if (access.isKnown) return code.load(cell);
       Value into = cell;
-      if (access.isLost) {
-        // Not into the cell: whether what is lost is needed is told by this load alone.
+      if (access.isOverwritten) {
+        // Not into the cell: whether what is overwritten is needed is told by this load alone.
         into = code.local(cast<RefType>(cell.getType()).getPointee());
         code.store(code.load(cell), into);
       }
@@ -267,10 +267,10 @@ private:
 
   //--- Checks
 
-  /// Whether a load, which may be lost, is checked: it need not be that it runs, finds what was there before and is overwritten. Indices
-  /// and bounds that are lost would be used before the check.
+  /// Whether a load, which may be overwritten, is checked: it need not be that it runs, finds what was there before and is overwritten.
+  /// Indices and bounds that are overwritten would be used before the check.
   bool isChecked(const Access &load) const {
-    if (!checkCount || load.isStore() || !load.isLost || !isFloatScalar(getScalar(type))) return false;
+    if (!checkCount || load.isStore() || !load.isOverwritten || !isFloatScalar(getScalar(type))) return false;
     bool isConditional = false;
     for (Operation *op = load.op; op->getBlock() != accesses.block; op = op->getParentOp()) isConditional |= isa<IfOp>(op->getParentOp());
     return load.isAfter || !load.isSurelyLost || isConditional;
@@ -291,7 +291,7 @@ private:
 
   /// Notes that the load finds what was there before.
   void noteRead(Code code, const Access &access, Operation *load, Value slot) {
-    if (!access.isLost) return;
+    if (!access.isOverwritten) return;
     if (!isChecked(access)) return markOverwritten(load, getName());
     int64_t number = llvm::find(checked, &access) - checked.begin();
     Value place = lastRead.lookup(isRow() ? group.front() : access.address);

@@ -16,7 +16,7 @@ enum class Promotion {
 };
 
 /// Rewrites a kernel that is to be differentiated so that what it overwrites in these containers (offsets) is kept as variables are kept.
-/// Loads that nothing was written before stay loads; they are lost (kLost) where something is written afterwards.
+/// Loads that nothing was written before stay loads; they are overwritten (kOverwritten) where something is written afterwards.
 void promoteElements(mlir::ModuleOp module, ir::KernelOp kernel, const llvm::DenseSet<uint32_t> &containers, Promotion promotion);
 
 } // namespace qd::passes

@@ -213,7 +213,7 @@ void Coverage::judge(Access &load) {
     bool comesFirst = comesBefore(store.op, load.op);
     load.isBefore &= !isAgain && !comesFirst;
     load.isAfter |= comesFirst;
-    load.isLost |= isAgain || !comesFirst;
+    load.isOverwritten |= isAgain || !comesFirst;
     load.isSurelyLost |= (isAgain || !comesFirst) && load.address == store.address;
   }
 }

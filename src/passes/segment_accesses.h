@@ -12,12 +12,12 @@ using Segment = llvm::SmallVector<mlir::Operation *>;
 struct Access {
   mlir::Operation *op; ///< a load or a store
   mutable ir::ElementOp element;
-  unsigned address;          ///< number
-  bool isKnown = false;      ///< of a load: what is read was written before, for sure
-  bool isBefore = false;     ///< of a load: nothing was written before, for sure
-  bool isLost = false;       ///< of a load: something may be written afterwards
-  bool isAfter = false;      ///< of a load: something may have been written when it runs for the first time
-  bool isSurelyLost = false; ///< of a load: it is this address that is written afterwards
+  unsigned address;           ///< number
+  bool isKnown = false;       ///< of a load: what is read was written before, for sure
+  bool isBefore = false;      ///< of a load: nothing was written before, for sure
+  bool isOverwritten = false; ///< of a load: something may be written afterwards
+  bool isAfter = false;       ///< of a load: something may have been written when it runs for the first time
+  bool isSurelyLost = false;  ///< of a load: it is this address that is written afterwards
 
   bool isStore() const { return llvm::isa<ir::StoreOp>(op); }
   mlir::Value getPlace() const { return op->getOperand(isStore() ? 1 : 0); }

@@ -246,7 +246,7 @@ qd.func @overwrite(%i: si32) {
 
 // On a tape the container is read as it was before the call.
 // CHECK-LABEL: qd.kernel @replayed
-// CHECK-SAME: qd.reads_before = array<i32: 0>
+// CHECK-SAME: qd.reads_entry_values = array<i32: 0>
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.unary cos %[[V]]
 qd.kernel @replayed [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
@@ -268,7 +268,7 @@ qd.kernel @replayed [] attributes {argument_bytes = 32 : i32, qd.derivative = "r
 
 // What the call does not overwrite is read as it is.
 // CHECK-LABEL: qd.kernel @replayed_without_need
-// CHECK-NOT: qd.reads_before
+// CHECK-NOT: qd.reads_entry_values
 // CHECK: qd.unary cos
 qd.kernel @replayed_without_need [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>

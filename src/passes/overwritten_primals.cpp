@@ -1,4 +1,4 @@
-// lost_values.cpp: reads of elements that are overwritten later in the same kernel
+// overwritten_primals.cpp: reads of elements that are overwritten later in the same kernel
 //
 // Told for sure, by indices: a write after the read in the same iteration, to the same element; in a serial loop any write to it, where no
 // index depends on the loop. Between two loops of a kernel: any write to the container, unless constant distances between the indices say
@@ -7,7 +7,7 @@
 //
 // A tape keeps what a call overwrites, so its gradient may run on containers as they were before the call: on a whole container, or not.
 // Loads that no write of the kernel comes before are known then; here what cannot be told counts as a write before.
-#include "passes/lost_values.h"
+#include "passes/overwritten_primals.h"
 
 #include "ir/attributes.h"
 #include "passes/accesses.h"
@@ -167,11 +167,11 @@ public:
       for (const Access &load : loads) {
         bool isKnownBefore = isReplay && isa<LoadOp>(load.op) &&
                              llvm::none_of(writes[container], [&](const Access &write) { return mayComeBefore(load, write, elements); });
-        if (isKnownBefore) load.op->setAttr(kKnownBefore, UnitAttr::get(kernel.getContext()));
+        if (isKnownBefore) load.op->setAttr(kIsEntryValue, UnitAttr::get(kernel.getContext()));
         for (const Access &write : writes[container])
           if (isOverwritten(load, write)) markOverwritten(load.op, names[container]);
-        if (!load.op->hasAttr(kGuarded) && mayBeLost(load, writes[container]))
-          load.op->setAttr(kMayBeLost, UnitAttr::get(kernel.getContext()));
+        if (!load.op->hasAttr(kGuarded) && mayBeOverwritten(load, writes[container]))
+          load.op->setAttr(kMayBeOverwritten, UnitAttr::get(kernel.getContext()));
       }
   }
 
@@ -286,7 +286,7 @@ private:
   }
 
   /// Whether an iteration may overwrite what the load finds: something that it has stored, or, outside of serial loops, anything.
-  bool mayBeLost(const Access &load, ArrayRef<Access> stores) {
+  bool mayBeOverwritten(const Access &load, ArrayRef<Access> stores) {
     if (!isa<LoadOp>(load.op)) return false;
     bool isStored = llvm::any_of(stores, [&](const Access &store) { return mayFollow(store, load); });
     return llvm::any_of(
@@ -343,7 +343,7 @@ std::string describeOverwritten(StringRef container) {
 
 void markOverwritten(Operation *access, StringRef container) {
   if (access->hasAttr(kGuarded)) return;
-  access->setAttr(kLost, StringAttr::get(access->getContext(), describeOverwritten(container)));
+  access->setAttr(kOverwritten, StringAttr::get(access->getContext(), describeOverwritten(container)));
 }
 
 void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(kernel->getParentOfType<ModuleOp>(), activity).run(kernel); }
@@ -408,7 +408,7 @@ void prepareReplay(ModuleOp module, KernelOp kernel) {
   Forwarder(module).run(kernel.getBody().front());
 }
 
-void chooseBefore(ModuleOp module) {
+void useEntryValues(ModuleOp module) {
   for (KernelOp kernel : module.getOps<KernelOp>()) {
     auto mode = dyn_cast_or_null<StringAttr>(kernel->removeAttr(kDerivative));
     if (!mode || mode.getValue() != "replay") continue;
@@ -419,24 +419,24 @@ void chooseBefore(ModuleOp module) {
       if (!container) return;
       uint32_t offset = container.getOffset();
       loads[offset].push_back(load);
-      if (!load->hasAttr(kKnownBefore)) impossible.insert(offset);
-      if ((load->hasAttr(kLost) || load->hasAttr(kMayBeLost)) && load->hasAttr(kKnownBefore)) wanted.insert(offset);
+      if (!load->hasAttr(kIsEntryValue)) impossible.insert(offset);
+      if ((load->hasAttr(kOverwritten) || load->hasAttr(kMayBeOverwritten)) && load->hasAttr(kIsEntryValue)) wanted.insert(offset);
     });
     SmallVector<int32_t> chosen;
     for (auto &[offset, ops] : loads) {
       if (!wanted.contains(offset) || impossible.contains(offset)) continue;
       chosen.push_back(int32_t(offset));
       for (Operation *load : ops)
-        for (StringRef mark : {kLost, kMayBeLost}) load->removeAttr(mark);
+        for (StringRef mark : {kOverwritten, kMayBeOverwritten}) load->removeAttr(mark);
     }
-    if (!chosen.empty()) kernel->setAttr(kReadsBefore, DenseI32ArrayAttr::get(kernel.getContext(), chosen));
+    if (!chosen.empty()) kernel->setAttr(kReadsEntryValues, DenseI32ArrayAttr::get(kernel.getContext(), chosen));
   }
 }
 
-LogicalResult refuseLostValues(ModuleOp module) {
+LogicalResult refuseOverwrittenPrimals(ModuleOp module) {
   bool found = module
                    .walk([](Operation *op) {
-                     auto why = op->getAttrOfType<StringAttr>(kLost);
+                     auto why = op->getAttrOfType<StringAttr>(kOverwritten);
                      if (!why) return WalkResult::advance();
                      op->emitError() << why.getValue();
                      return WalkResult::interrupt();
