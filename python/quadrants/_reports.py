@@ -37,7 +37,7 @@ class Loop(NamedTuple):
         return f"loop {self.place}: {', '.join([found, *private, f'chunks of {self.chunk}' if self.chunk else 'one thread'])}"
 
 
-class Trail(NamedTuple):
+class LoopCheckpoints(NamedTuple):
     """What the gradient of a sequential loop keeps of the way forward; it goes back through the iterations and computes each again."""
 
     place: str
@@ -76,7 +76,7 @@ class Version(NamedTuple):
     """Machine code with what the loader needs."""
     loops: tuple[Loop, ...]
     """The parallel loops."""
-    trails: tuple[Trail, ...]
+    checkpoints: tuple[LoopCheckpoints, ...]
     """Of a gradient: the sequential loops that it goes back through."""
     reads: dict[str, str]
     """What the compiler read, by name, and what that was. Names of captured values begin with "global"."""
@@ -89,7 +89,7 @@ class Version(NamedTuple):
         origin = f"compiled ({self.miss})" if self.miss else "from disk"
         head = f"{_head(self)}: {self.seconds * 1000:.1f} ms, {origin}; {self.operations} operations, {self.nbytes} bytes"
         stages = ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in self.stages)
-        return "\n    ".join([head, *([f"ms: {stages}"] if stages else []), *map(str, self.loops), *map(str, self.trails)])
+        return "\n    ".join([head, *([f"ms: {stages}"] if stages else []), *map(str, self.loops), *map(str, self.checkpoints)])
 
 
 class Recompile(NamedTuple):
@@ -189,7 +189,7 @@ def record(
     nbytes: int,
     operations: int,
     loops: Sequence[tuple[Any, ...]],
-    trails: Sequence[tuple[Any, ...]],
+    checkpoints: Sequence[tuple[Any, ...]],
     reads: Sequence[tuple[str, str, Any, bytes]],
 ) -> Version:
     """Called by the launcher for each version that it makes; `stages` is None for one that was found on disk."""
@@ -197,7 +197,7 @@ def record(
     named = {_name(kernel, path): _describe(kind, value, digest) for path, kind, value, digest in reads}
     miss = "" if stages is None else _with_names(kernel, miss)
     made = [Loop(f"{file}:{line}", *rest) for file, line, *rest in loops]
-    kept = [Trail(f"{file}:{line}", *rest) for file, line, *rest in trails]
+    kept = [LoopCheckpoints(f"{file}:{line}", *rest) for file, line, *rest in checkpoints]
     place = f"{code.co_filename}:{code.co_firstlineno}"
     version = Version(kernel.name, place, miss, seconds, tuple(stages or ()), operations, nbytes, tuple(made), tuple(kept), named,
                       weakref.ref(kernel), runtime)  # fmt: skip

@@ -144,7 +144,7 @@ struct LoopReport {
 };
 
 /// What the gradient of a sequential loop keeps of the way forward, for reports.
-struct TrailReport {
+struct CheckpointReport {
   std::vector<SourcePlace> frames;
   uint32_t states = 0;  ///< variables at the start of iterations, kept by one thread at most; 0: no derivative asks for them
   uint32_t bytes = 0;   ///< of all these states
@@ -196,7 +196,7 @@ struct Artifact {
   bool drawsRandom = false; ///< devices with grids: the code looks at the seed and the number of the launch
   bool cacheable = true;    ///< false: something was read that no path describes
   std::vector<LoopReport> loops;
-  std::vector<TrailReport> trails;
+  std::vector<CheckpointReport> checkpoints;
   uint32_t operations = 0; ///< of the lowered IR, for reports
 };
 

@@ -28,7 +28,7 @@ inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 
 /// Of a qd.for that goes back through a loop: its number, how many states of the loop are kept at most, and whether these are all of them.
 /// Of a qd.local that holds such states: the number.
-inline constexpr llvm::StringLiteral kTrail = "qd.trail";
+inline constexpr llvm::StringLiteral kCheckpoints = "qd.checkpoints";
 
 /// Of an operation whose value a derived kernel cannot have again: why.
 inline constexpr llvm::StringLiteral kOverwritten = "qd.overwritten";

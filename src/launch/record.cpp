@@ -75,21 +75,21 @@ static Ref listLoops(const artifact::Artifact &artifact) {
   return list;
 }
 
-static Ref listTrails(const artifact::Artifact &artifact) {
+static Ref listCheckpoints(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
-  for (const artifact::TrailReport &trail : artifact.trails) {
-    artifact::SourcePlace place = findPlace(trail.frames);
-    append(list, Ref::adopt(Py_BuildValue("(sIIIO)", place.file.c_str(), place.line, trail.states, trail.bytes,
-                                          trail.keepsAll ? Py_True : Py_False)));
+  for (const artifact::CheckpointReport &checkpoints : artifact.checkpoints) {
+    artifact::SourcePlace place = findPlace(checkpoints.frames);
+    append(list, Ref::adopt(Py_BuildValue("(sIIIO)", place.file.c_str(), place.line, checkpoints.states, checkpoints.bytes,
+                                          checkpoints.keepsAll ? Py_True : Py_False)));
   }
   return list;
 }
 
 Ref recordVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
-  Ref reads = listReads(artifact, roots), loops = listLoops(artifact), trails = listTrails(artifact);
+  Ref reads = listReads(artifact, roots), loops = listLoops(artifact), checkpoints = listCheckpoints(artifact);
   return call("quadrants._reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
               origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),
-              artifact.operations, loops.get(), trails.get(), reads.get());
+              artifact.operations, loops.get(), checkpoints.get(), reads.get());
 }
 
 } // namespace qd::launch

@@ -234,20 +234,20 @@ Operation *AdjointBuilder::copyWithoutRegions(Operation *op, Run &run) {
   return copy;
 }
 
-void AdjointBuilder::sweepForward(Block &source, Run &run, bool keepsTrails) {
+void AdjointBuilder::sweepForward(Block &source, Run &run, bool takesCheckpoints) {
   for (Operation &op : source)
-    if (!op.hasTrait<OpTrait::IsTerminator>()) emitForward(&op, run, keepsTrails);
+    if (!op.hasTrait<OpTrait::IsTerminator>()) emitForward(&op, run, takesCheckpoints);
 }
 
-void AdjointBuilder::emitForwardRegion(Region &source, Region &target, Run &run, bool keepsTrails) {
+void AdjointBuilder::emitForwardRegion(Region &source, Region &target, Run &run, bool takesCheckpoints) {
   if (source.empty()) return;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&target.emplaceBlock());
-  sweepForward(source.front(), run, keepsTrails);
+  sweepForward(source.front(), run, takesCheckpoints);
   copyWithoutRegions(source.front().getTerminator(), run);
 }
 
-void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
+void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([](PrintOp) {})
       .Case([&](AssertOp) {
@@ -257,7 +257,7 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
         if (!isOfContainer(store.getRef())) copyWithoutRegions(op, run);
       })
       .Case<AtomicOp, CompareExchangeOp>([&](Operation *) {
-        if (!isOfContainer(op->getOperand(0)) || (functions.isJoined && keepsTrails)) {
+        if (!isOfContainer(op->getOperand(0)) || (functions.isJoined && takesCheckpoints)) {
           copyWithoutRegions(op, run);
         } else if (!op->use_empty()) {
           Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(op->getOperand(0), run));
@@ -273,11 +273,11 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool keepsTrails) {
       })
       .Case([&](IfOp branch) {
         auto copy = cast<IfOp>(copyWithoutRegions(op, run));
-        emitForwardRegion(branch.getThenRegion(), copy.getThenRegion(), run, keepsTrails);
-        emitForwardRegion(branch.getElseRegion(), copy.getElseRegion(), run, keepsTrails);
+        emitForwardRegion(branch.getThenRegion(), copy.getThenRegion(), run, takesCheckpoints);
+        emitForwardRegion(branch.getElseRegion(), copy.getElseRegion(), run, takesCheckpoints);
       })
-      .Case<ForOp, WhileOp>([&](Operation *) { emitForwardLoop(op, run, keepsTrails); })
-      .Case([&](CallOp call) { emitForwardCall(call, run, keepsTrails); })
+      .Case<ForOp, WhileOp>([&](Operation *) { emitForwardLoop(op, run, takesCheckpoints); })
+      .Case([&](CallOp call) { emitForwardCall(call, run, takesCheckpoints); })
       .Default([&](Operation *) { copyWithoutRegions(op, run); });
 }
 
@@ -286,7 +286,7 @@ static bool isWritten(Value place) {
                       [](Operation *user) { return isa<ComponentOp>(user) ? isWritten(user->getResult(0)) : !isa<LoadOp>(user); });
 }
 
-void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
+void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool takesCheckpoints) {
   FuncOp callee = functions.getEffectFree(activity.lookup(op));
   SmallVector<Value> operands, before;
   Code code = at(op);
@@ -301,14 +301,14 @@ void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool keepsTrails) {
       operands.back() = code.local(state.getType());
       code.store(state, operands.back());
     }
-    if (keepsTrails) {
+    if (takesCheckpoints) {
       before.push_back(makeLocal(state.getType(), op.getLoc(), run));
       code.store(state, before.back());
     }
   }
   auto call = CallOp::create(builder, op.getLoc(), op.getResultTypes(), callee.getSymName(), operands);
   run.values.map(op.getResults(), call.getResults());
-  if (keepsTrails) run.handed[op] = before;
+  if (takesCheckpoints) run.handed[op] = before;
 }
 
 } // namespace qd::passes

@@ -71,7 +71,7 @@ public:
   const Activity &activity;
   bool hasFailed = false;
   llvm::SmallVector<uint32_t> updated; ///< containers with an update that has no adjoint as an atomic operation, by offset
-  int32_t trailCount = 0;
+  int32_t checkpointedLoops = 0;
   bool isJoined = false; ///< the kernel's additions are done, too, and their adjoint is 1 (joined.h)
 
 private:
@@ -93,11 +93,11 @@ public:
 
 private:
   /// What a loop keeps for its way back.
-  struct Trail {
-    llvm::SetVector<mlir::Value> touched;           ///< places around the loop that its iterations use
-    llvm::SetVector<mlir::Value> carried;           ///< of them: what one iteration hands to the next
-    llvm::DenseMap<mlir::Value, mlir::Value> fixed; ///< of them: what iterations only read → a copy from before the loop
-    llvm::DenseMap<mlir::Value, mlir::Value> slots; ///< carried → its values at the start of some iterations
+  struct LoopCheckpoints {
+    llvm::SetVector<mlir::Value> liveIn;                ///< places around the loop that its iterations use
+    llvm::SetVector<mlir::Value> carried;               ///< of them: what one iteration hands to the next
+    llvm::DenseMap<mlir::Value, mlir::Value> invariant; ///< of them: what iterations only read → a copy from before the loop
+    llvm::DenseMap<mlir::Value, mlir::Value> slots;     ///< carried → its values at the start of some iterations
     int64_t slotCount = 0;
     int32_t number = 0;          ///< of the loop, for reports
     mlir::Value positions, used; ///< which iterations, and how many; null: all of them
@@ -110,7 +110,7 @@ private:
     mlir::Block *block = nullptr;
     mlir::IRMapping values;                        ///< of the original → of this run
     llvm::DenseMap<mlir::Value, mlir::Value> kept; ///< values of inner blocks of this run → a local that has them
-    llvm::DenseMap<mlir::Operation *, Trail> trails;
+    llvm::DenseMap<mlir::Operation *, LoopCheckpoints> checkpoints;
     llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> handed; ///< call → its operands; places as they were before
     mlir::Operation *lastLocal = nullptr;
     int parallelDepth = 0;
@@ -121,10 +121,10 @@ private:
   };
 
   // adjoint_builder.cpp: forward
-  void sweepForward(mlir::Block &source, Run &run, bool keepsTrails);
-  void emitForward(mlir::Operation *op, Run &run, bool keepsTrails);
-  void emitForwardCall(ir::CallOp op, Run &run, bool keepsTrails);
-  void emitForwardRegion(mlir::Region &source, mlir::Region &target, Run &run, bool keepsTrails);
+  void sweepForward(mlir::Block &source, Run &run, bool takesCheckpoints);
+  void emitForward(mlir::Operation *op, Run &run, bool takesCheckpoints);
+  void emitForwardCall(ir::CallOp op, Run &run, bool takesCheckpoints);
+  void emitForwardRegion(mlir::Region &source, mlir::Region &target, Run &run, bool takesCheckpoints);
   mlir::Operation *copyWithoutRegions(mlir::Operation *op, Run &run);
   /// The value of the original as the place at hand sees it.
   mlir::Value use(mlir::Value value, Run &run);
@@ -161,21 +161,21 @@ private:
   Code at(mlir::Operation *op) { return {builder, op->getLoc()}; }
 
   // adjoint_loops.cpp
-  void emitForwardLoop(mlir::Operation *op, Run &run, bool keepsTrails);
+  void emitForwardLoop(mlir::Operation *op, Run &run, bool takesCheckpoints);
   void emitKeepingLoop(mlir::Operation *op, Run &run);
   void emitBackwardLoop(mlir::Operation *op, Run &run);
   void emitBackwardParallel(ir::ForOp op, Run &run);
-  void emitIteration(mlir::Operation *op, mlir::Value number, Run &run, bool keepsTrails);
-  void beginTrail(mlir::Operation *op, Run &run, Trail &trail);
-  void enterIteration(mlir::Operation *op, const Trail &trail, Run &inner);
-  llvm::SmallVector<mlir::Value> readState(Code code, const Trail &trail, Run &run);
-  void keepState(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
-  void keepSometimes(Code code, const Trail &trail, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
+  void emitIteration(mlir::Operation *op, mlir::Value number, Run &run, bool takesCheckpoints);
+  void beginCheckpoints(mlir::Operation *op, Run &run, LoopCheckpoints &checkpoints);
+  void enterIteration(mlir::Operation *op, const LoopCheckpoints &checkpoints, Run &inner);
+  llvm::SmallVector<mlir::Value> readState(Code code, const LoopCheckpoints &checkpoints, Run &run);
+  void keepState(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
+  void keepSometimes(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
                      mlir::Value stride, bool thins);
-  void thinOut(Code code, const Trail &trail, mlir::Value stride);
-  void restore(Code code, const Trail &trail, mlir::Value slot, Run &inner);
-  void returnTo(mlir::Operation *op, const Trail &trail, mlir::Value number, Run &inner);
-  void goForwardTo(mlir::Operation *op, const Trail &trail, mlir::Value number, Run &inner);
+  void thinOut(Code code, const LoopCheckpoints &checkpoints, mlir::Value stride);
+  void restore(Code code, const LoopCheckpoints &checkpoints, mlir::Value slot, Run &inner);
+  void returnTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
+  void goForwardTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
   void setIndices(ir::ForOp op, mlir::Value number, Run &run);
   mlir::Value countIterations(ir::ForOp op, Run &run);
   llvm::SmallVector<mlir::Value> countAxes(ir::ForOp op, Run &run);

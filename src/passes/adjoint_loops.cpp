@@ -1,11 +1,11 @@
-// adjoint_loops.cpp: loops, forward with a trail and backward along it
+// adjoint_loops.cpp: loops, forward with a checkpoints and backward along it
 //
-// On its way back a loop needs its variables as they were at the start of each iteration, then computes the iteration again. The trail is
-// a local array of states. A loop of few iterations, known while compiling, keeps them all. Any other loop keeps at most kSlots: all while
-// they fit, else those of every n-th iteration, n growing with the loop (a `while` thins out what it has kept). Going back it starts from
-// the last one kept, goes forward to where it wants to be, and keeps what it passes in the slots that are free (Griewank and Walther,
-// "Revolve", ACM TOMS 26, 2000, with an even spacing). So memory is bounded whatever the loop does, and is known while compiling: nothing
-// is allocated or sized. Up to kSlots iterations each is computed twice at most; up to (kSlots / 2)² three times.
+// On its way back a loop needs its variables as they were at the start of each iteration, then computes the iteration again. The
+// checkpoints is a local array of states. A loop of few iterations, known while compiling, keeps them all. Any other loop keeps at most
+// kSlots: all while they fit, else those of every n-th iteration, n growing with the loop (a `while` thins out what it has kept). Going
+// back it starts from the last one kept, goes forward to where it wants to be, and keeps what it passes in the slots that are free
+// (Griewank and Walther, "Revolve", ACM TOMS 26, 2000, with an even spacing). So memory is bounded whatever the loop does, and is known
+// while compiling: nothing is allocated or sized. Up to kSlots iterations each is computed twice at most; up to (kSlots / 2)² three times.
 #include "passes/adjoint_builder.h"
 
 #include "ir/attributes.h"
@@ -18,7 +18,7 @@ namespace qd::passes {
 /// States of a loop whose number of iterations is not known; a multiple of 8. States that take much memory get fewer.
 constexpr int64_t kSlots = 64, kFewestSlots = 16;
 /// Bytes that all states of a loop may take.
-constexpr int64_t kTrailBytes = 8192;
+constexpr int64_t kCheckpointBytes = 8192;
 
 //--- What iterations hand on ---
 
@@ -133,76 +133,76 @@ void AdjointBuilder::refuseUpdatesOf(Operation *loop, Value place) {
   });
 }
 
-void AdjointBuilder::beginTrail(Operation *op, Run &run, Trail &trail) {
+void AdjointBuilder::beginCheckpoints(Operation *op, Run &run, LoopCheckpoints &checkpoints) {
   Traffic traffic(op);
   auto loop = dyn_cast<ForOp>(op);
   bool isParallel = loop && loop.getParallel();
   Code code = at(op);
-  trail.touched = traffic.touched;
-  trail.number = functions.trailCount++;
+  checkpoints.liveIn = traffic.touched;
+  checkpoints.number = functions.checkpointedLoops++;
   int64_t bytes = 0;
   for (Value place : traffic.exposed) {
     if (traffic.modified.contains(place)) {
       if (isParallel) refuseUpdatesOf(op, place);
-      trail.carried.insert(place);
+      checkpoints.carried.insert(place);
       bytes += getBytes(getPointee(place));
     } else {
-      trail.fixed[place] = makeLocal(getPointee(place), code.loc, run);
-      code.store(code.load(use(place, run)), trail.fixed[place]);
+      checkpoints.invariant[place] = makeLocal(getPointee(place), code.loc, run);
+      code.store(code.load(use(place, run)), checkpoints.invariant[place]);
     }
   }
   bool mayEnd = !loop || hasExit(op);
-  if (mayEnd) trail.count = makeLocal(code.type(), code.loc, run);
-  if (isParallel || trail.carried.empty()) return;
+  if (mayEnd) checkpoints.count = makeLocal(code.type(), code.loc, run);
+  if (isParallel || checkpoints.carried.empty()) return;
   std::optional<int64_t> count = mayEnd ? std::nullopt : findCount(loop);
-  bool keepsAll = count && (*count <= kFewestSlots || *count * bytes <= kTrailBytes);
-  trail.slotCount = keepsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kTrailBytes ? kSlots : kFewestSlots;
-  for (Value place : trail.carried) {
-    Value slots = trail.slots[place] = makeLocal(getArrayType(getPointee(place), trail.slotCount), code.loc, run);
-    slots.getDefiningOp()->setAttr(kTrail, builder.getI32IntegerAttr(trail.number));
+  bool keepsAll = count && (*count <= kFewestSlots || *count * bytes <= kCheckpointBytes);
+  checkpoints.slotCount = keepsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kCheckpointBytes ? kSlots : kFewestSlots;
+  for (Value place : checkpoints.carried) {
+    Value slots = checkpoints.slots[place] = makeLocal(getArrayType(getPointee(place), checkpoints.slotCount), code.loc, run);
+    slots.getDefiningOp()->setAttr(kCheckpoints, builder.getI32IntegerAttr(checkpoints.number));
   }
   if (keepsAll) return;
-  trail.positions = makeLocal(getArrayType(code.type(), trail.slotCount), code.loc, run);
-  trail.used = makeLocal(code.type(), code.loc, run);
-  if (!mayEnd) trail.keepsAll = makeLocal(builder.getI1Type(), code.loc, run);
+  checkpoints.positions = makeLocal(getArrayType(code.type(), checkpoints.slotCount), code.loc, run);
+  checkpoints.used = makeLocal(code.type(), code.loc, run);
+  if (!mayEnd) checkpoints.keepsAll = makeLocal(builder.getI1Type(), code.loc, run);
 }
 
-SmallVector<Value> AdjointBuilder::readState(Code code, const Trail &trail, Run &run) {
-  return llvm::map_to_vector(trail.carried, [&](Value place) { return code.load(use(place, run)); });
+SmallVector<Value> AdjointBuilder::readState(Code code, const LoopCheckpoints &checkpoints, Run &run) {
+  return llvm::map_to_vector(checkpoints.carried, [&](Value place) { return code.load(use(place, run)); });
 }
 
-void AdjointBuilder::keepState(Code code, const Trail &trail, ArrayRef<Value> state, Value slot) {
-  for (auto [place, value] : llvm::zip(trail.carried, state)) storeSlot(code, trail.slots.lookup(place), slot, value);
+void AdjointBuilder::keepState(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value slot) {
+  for (auto [place, value] : llvm::zip(checkpoints.carried, state)) storeSlot(code, checkpoints.slots.lookup(place), slot, value);
 }
 
 /// Keeps a state whose turn it is.
-void AdjointBuilder::keepSometimes(Code code, const Trail &trail, ArrayRef<Value> state, Value number, Value next, Value stride,
-                                   bool thins) {
+void AdjointBuilder::keepSometimes(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value number, Value next,
+                                   Value stride, bool thins) {
   code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
-    if (thins) thinOut(code, trail, stride);
-    Value slot = code.load(trail.used);
-    keepState(code, trail, state, slot);
-    code.store(number, code.component(trail.positions, slot));
-    code.store(code.add(slot, code.integer(1)), trail.used);
+    if (thins) thinOut(code, checkpoints, stride);
+    Value slot = code.load(checkpoints.used);
+    keepState(code, checkpoints, state, slot);
+    code.store(number, code.component(checkpoints.positions, slot));
+    code.store(code.add(slot, code.integer(1)), checkpoints.used);
     code.store(code.add(number, code.load(stride)), next);
   });
 }
 
 /// When the slots are full, and later when half of them are: keeps one state in four. The other half is for the way back.
-void AdjointBuilder::thinOut(Code code, const Trail &trail, Value stride) {
+void AdjointBuilder::thinOut(Code code, const LoopCheckpoints &checkpoints, Value stride) {
   Value isFirst = code.binary(BinaryKind::eq, code.load(stride), code.integer(1));
-  Value limit = code.select(isFirst, code.integer(trail.slotCount), code.integer(trail.slotCount / 2));
-  code.when(code.binary(BinaryKind::eq, code.load(trail.used), limit), [&] {
+  Value limit = code.select(isFirst, code.integer(checkpoints.slotCount), code.integer(checkpoints.slotCount / 2));
+  code.when(code.binary(BinaryKind::eq, code.load(checkpoints.used), limit), [&] {
     Value left = code.binary(BinaryKind::raw_div, limit, code.integer(4));
     code.loop(code.integer(0), left, [&](Value slot) {
       Value from = code.binary(BinaryKind::mul, slot, code.integer(4));
-      for (Value place : trail.carried) {
-        Value array = trail.slots.lookup(place);
+      for (Value place : checkpoints.carried) {
+        Value array = checkpoints.slots.lookup(place);
         storeSlot(code, array, slot, loadSlot(code, array, from, getPointee(place)));
       }
-      code.store(code.load(code.component(trail.positions, from)), code.component(trail.positions, slot));
+      code.store(code.load(code.component(checkpoints.positions, from)), code.component(checkpoints.positions, slot));
     });
-    code.store(left, trail.used);
+    code.store(left, checkpoints.used);
     code.store(code.binary(BinaryKind::mul, code.load(stride), code.integer(4)), stride);
   });
 }
@@ -263,19 +263,19 @@ void AdjointBuilder::setIndices(ForOp op, Value number, Run &run) {
 }
 
 /// One iteration forward, which is known to run; its exit is left out.
-void AdjointBuilder::emitIteration(Operation *op, Value number, Run &run, bool keepsTrails) {
+void AdjointBuilder::emitIteration(Operation *op, Value number, Run &run, bool takesCheckpoints) {
   if (auto loop = dyn_cast<ForOp>(op)) setIndices(loop, number, run);
   for (Region &region : op->getRegions())
     for (Operation &inner : region.front())
-      if (!inner.hasTrait<OpTrait::IsTerminator>() && !inner.hasAttr(kLoopExit)) emitForward(&inner, run, keepsTrails);
+      if (!inner.hasTrait<OpTrait::IsTerminator>() && !inner.hasAttr(kLoopExit)) emitForward(&inner, run, takesCheckpoints);
 }
 
 //--- Forward ---
 
-void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool keepsTrails) {
+void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool takesCheckpoints) {
   auto loop = dyn_cast<ForOp>(op);
-  if (keepsTrails && isConcerned(op)) {
-    beginTrail(op, run, run.trails[op]);
+  if (takesCheckpoints && isConcerned(op)) {
+    beginCheckpoints(op, run, run.checkpoints[op]);
     if (!loop || !loop.getParallel()) return emitKeepingLoop(op, run);
   }
   Operation *copy = copyWithoutRegions(op, run);
@@ -292,26 +292,26 @@ void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool keepsTrails) 
 }
 
 void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
-  const Trail &trail = run.trails[op];
+  const LoopCheckpoints &checkpoints = run.checkpoints[op];
   Code code = at(op);
   auto loop = dyn_cast<ForOp>(op);
   Value upper = loop ? countIterations(loop, run) : code.integer(INT32_MAX), zero = code.integer(0), one = code.integer(1), stride, next;
-  if (trail.count) code.store(zero, trail.count);
-  if (trail.positions) {
+  if (checkpoints.count) code.store(zero, checkpoints.count);
+  if (checkpoints.positions) {
     stride = code.local(code.type());
     next = code.local(code.type());
     code.store(zero, next);
-    code.store(zero, trail.used);
-    Value fits = code.binary(BinaryKind::le, upper, code.integer(trail.slotCount));
-    Value sparse = code.divideUp(upper, code.integer(trail.slotCount / 2));
-    code.store(trail.count ? one : code.select(fits, one, sparse), stride);
-    if (trail.keepsAll) code.store(fits, trail.keepsAll);
+    code.store(zero, checkpoints.used);
+    Value fits = code.binary(BinaryKind::le, upper, code.integer(checkpoints.slotCount));
+    Value sparse = code.divideUp(upper, code.integer(checkpoints.slotCount / 2));
+    code.store(checkpoints.count ? one : code.select(fits, one, sparse), stride);
+    if (checkpoints.keepsAll) code.store(fits, checkpoints.keepsAll);
   }
   code.loop(zero, upper, [&](Value number) {
     Run inner;
     inner.outer = &run;
     inner.block = builder.getInsertionBlock();
-    SmallVector<Value> state = readState(code, trail, inner);
+    SmallVector<Value> state = readState(code, checkpoints, inner);
     if (loop) {
       setIndices(loop, number, inner);
     } else {
@@ -323,13 +323,13 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
       builder.setInsertionPointToStart(&leave.getThenRegion().emplaceBlock());
       BreakOp::create(builder, code.loc);
     }
-    if (trail.count) code.store(code.add(number, one), trail.count);
-    auto keep = [&] { keepState(code, trail, state, number); };
-    auto keepSome = [&] { keepSometimes(code, trail, state, number, next, stride, /*thins=*/bool(trail.count)); };
-    if (trail.keepsAll)
-      code.when(code.load(trail.keepsAll), keep, keepSome);
+    if (checkpoints.count) code.store(code.add(number, one), checkpoints.count);
+    auto keep = [&] { keepState(code, checkpoints, state, number); };
+    auto keepSome = [&] { keepSometimes(code, checkpoints, state, number, next, stride, /*thins=*/bool(checkpoints.count)); };
+    if (checkpoints.keepsAll)
+      code.when(code.load(checkpoints.keepsAll), keep, keepSome);
     else
-      trail.positions ? keepSome() : keep();
+      checkpoints.positions ? keepSome() : keep();
     sweepForward(op->getRegions().back().front(), inner, false);
   });
 }
@@ -337,36 +337,38 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
 //--- Backward ---
 
 /// The iteration gets variables of its own in place of those around the loop.
-void AdjointBuilder::enterIteration(Operation *op, const Trail &trail, Run &inner) {
+void AdjointBuilder::enterIteration(Operation *op, const LoopCheckpoints &checkpoints, Run &inner) {
   Code code = at(op);
-  for (Value place : trail.touched) {
+  for (Value place : checkpoints.liveIn) {
     Value own = makeLocal(getPointee(place), code.loc, inner);
     inner.values.map(place, own);
-    if (Value kept = trail.fixed.lookup(place)) code.store(code.load(kept), own);
+    if (Value kept = checkpoints.invariant.lookup(place)) code.store(code.load(kept), own);
   }
 }
 
-void AdjointBuilder::restore(Code code, const Trail &trail, Value slot, Run &inner) {
-  for (Value place : trail.carried) code.store(loadSlot(code, trail.slots.lookup(place), slot, getPointee(place)), use(place, inner));
+void AdjointBuilder::restore(Code code, const LoopCheckpoints &checkpoints, Value slot, Run &inner) {
+  for (Value place : checkpoints.carried)
+    code.store(loadSlot(code, checkpoints.slots.lookup(place), slot, getPointee(place)), use(place, inner));
 }
 
 /// Puts the variables back to what they were at the start of iteration `number`.
-void AdjointBuilder::returnTo(Operation *op, const Trail &trail, Value number, Run &inner) {
-  if (trail.carried.empty()) return;
+void AdjointBuilder::returnTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
+  if (checkpoints.carried.empty()) return;
   Code code = at(op);
-  if (!trail.positions) return restore(code, trail, number, inner);
-  auto restoreOwn = [&] { restore(code, trail, number, inner); };
-  auto goForward = [&] { goForwardTo(op, trail, number, inner); };
-  trail.keepsAll ? code.when(code.load(trail.keepsAll), restoreOwn, goForward) : goForward();
+  if (!checkpoints.positions) return restore(code, checkpoints, number, inner);
+  auto restoreOwn = [&] { restore(code, checkpoints, number, inner); };
+  auto goForward = [&] { goForwardTo(op, checkpoints, number, inner); };
+  checkpoints.keepsAll ? code.when(code.load(checkpoints.keepsAll), restoreOwn, goForward) : goForward();
 }
 
 /// Starts from the last state that was kept.
-void AdjointBuilder::goForwardTo(Operation *op, const Trail &trail, Value number, Run &inner) {
+void AdjointBuilder::goForwardTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   Code code = at(op);
-  Value one = code.integer(1), slot = code.sub(code.load(trail.used), one), from = code.load(code.component(trail.positions, slot));
-  restore(code, trail, slot, inner);
+  Value one = code.integer(1), slot = code.sub(code.load(checkpoints.used), one),
+        from = code.load(code.component(checkpoints.positions, slot));
+  restore(code, checkpoints, slot, inner);
   code.when(code.binary(BinaryKind::lt, from, number), [&] {
-    Value free = code.sub(code.integer(trail.slotCount - 1), slot), length = code.sub(number, from);
+    Value free = code.sub(code.integer(checkpoints.slotCount - 1), slot), length = code.sub(number, from);
     Value half = code.binary(BinaryKind::max, code.binary(BinaryKind::raw_div, free, code.integer(2)), one);
     Value stride = code.local(code.type()), next = code.local(code.type());
     Value fits = code.binary(BinaryKind::le, length, free);
@@ -376,37 +378,37 @@ void AdjointBuilder::goForwardTo(Operation *op, const Trail &trail, Value number
       Run replay;
       replay.outer = &inner;
       replay.block = builder.getInsertionBlock();
-      SmallVector<Value> state = readState(code, trail, replay);
-      Value hasSlot = code.binary(BinaryKind::lt, code.load(trail.used), code.integer(trail.slotCount));
-      code.when(hasSlot, [&] { keepSometimes(code, trail, state, passed, next, stride, /*thins=*/false); });
+      SmallVector<Value> state = readState(code, checkpoints, replay);
+      Value hasSlot = code.binary(BinaryKind::lt, code.load(checkpoints.used), code.integer(checkpoints.slotCount));
+      code.when(hasSlot, [&] { keepSometimes(code, checkpoints, state, passed, next, stride, /*thins=*/false); });
       emitIteration(op, passed, replay, false);
     });
   });
-  Value last = code.sub(code.load(trail.used), one);
-  Value isDone = code.binary(BinaryKind::eq, code.load(code.component(trail.positions, last)), number);
-  code.store(code.select(isDone, last, code.add(last, one)), trail.used);
+  Value last = code.sub(code.load(checkpoints.used), one);
+  Value isDone = code.binary(BinaryKind::eq, code.load(code.component(checkpoints.positions, last)), number);
+  code.store(code.select(isDone, last, code.add(last, one)), checkpoints.used);
 }
 
 void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
   if (!isConcerned(op)) return;
   auto loop = dyn_cast<ForOp>(op);
   if (loop && loop.getParallel()) return emitBackwardParallel(loop, run);
-  const Trail &trail = run.trails[op];
+  const LoopCheckpoints &checkpoints = run.checkpoints[op];
   Code code = at(op);
-  Value count = trail.count ? code.load(trail.count) : countIterations(loop, run), last = code.sub(count, code.integer(1));
+  Value count = checkpoints.count ? code.load(checkpoints.count) : countIterations(loop, run), last = code.sub(count, code.integer(1));
   ForOp back = code.loop(code.integer(0), count, [&](Value done) {
     Run inner;
     inner.outer = &run;
     inner.block = builder.getInsertionBlock();
     inner.parallelDepth = run.parallelDepth;
     Value number = code.sub(last, done);
-    enterIteration(op, trail, inner);
-    returnTo(op, trail, number, inner);
+    enterIteration(op, checkpoints, inner);
+    returnTo(op, checkpoints, number, inner);
     emitIteration(op, number, inner, true);
     for (Region &region : op->getRegions()) declareShadows(region.front(), inner);
     for (Region &region : llvm::reverse(op->getRegions())) sweepBackward(region.front(), inner);
   });
-  back->setAttr(kTrail, builder.getDenseI32ArrayAttr({trail.number, int32_t(trail.slotCount), !trail.positions}));
+  back->setAttr(kCheckpoints, builder.getDenseI32ArrayAttr({checkpoints.number, int32_t(checkpoints.slotCount), !checkpoints.positions}));
 }
 
 void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {
@@ -418,7 +420,7 @@ void AdjointBuilder::emitBackwardParallel(ForOp op, Run &run) {
   openBlock(copy.getBody(), inner);
   for (Value argument : op.getBody().getArguments())
     inner.values.map(argument, inner.block->addArgument(argument.getType(), argument.getLoc()));
-  enterIteration(op, run.trails[op], inner);
+  enterIteration(op, run.checkpoints[op], inner);
   Block &body = op.getBody().front();
   sweepForward(body, inner, true);
   declareShadows(body, inner);

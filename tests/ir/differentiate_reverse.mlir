@@ -63,10 +63,10 @@ qd.kernel @linear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative =
 
 // A loop of few iterations keeps its variable for each of them.
 // CHECK-LABEL: qd.kernel @nonlinear_loop
-// CHECK: %[[SLOTS:.*]] = qd.local {qd.trail = [[NUMBER:.*]] : i32} : !qd.ref<vector<4xf32>>
+// CHECK: %[[SLOTS:.*]] = qd.local {qd.checkpoints = [[NUMBER:.*]] : i32} : !qd.ref<vector<4xf32>>
 // CHECK: %[[SLOT:.*]] = qd.component %[[SLOTS]]
 // CHECK: qd.store %{{.*}}, %[[SLOT]]
-// CHECK: {qd.trail = array<i32: [[NUMBER]], 4, 1>}
+// CHECK: {qd.checkpoints = array<i32: [[NUMBER]], 4, 1>}
 // CHECK: %[[BACK:.*]] = qd.component %[[SLOTS]]
 // CHECK: qd.load %[[BACK]]
 qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {

@@ -152,22 +152,22 @@ static void limitInlining(llvm::Module &module) {
 }
 
 /// What gradients keep of the loops that they go back through.
-static void collectTrails(ModuleOp source, std::vector<artifact::TrailReport> &trails) {
+static void collectCheckpoints(ModuleOp source, std::vector<artifact::CheckpointReport> &reports) {
   std::map<int64_t, int64_t> bytes;
   source.walk([&](ir::LocalOp local) {
-    if (auto number = local->getAttrOfType<IntegerAttr>(ir::kTrail)) {
+    if (auto number = local->getAttrOfType<IntegerAttr>(ir::kCheckpoints)) {
       Type states = cast<ir::RefType>(local.getType()).getPointee();
       bytes[number.getInt()] += ir::getComponentCount(states) * int64_t(support::getByteSize(ir::getScalarType(ir::getScalar(states))));
     }
   });
   source.walk<WalkOrder::PreOrder>([&](ir::ForOp loop) {
-    auto trail = loop->getAttrOfType<DenseI32ArrayAttr>(ir::kTrail);
-    if (!trail) return;
-    artifact::TrailReport &report = trails.emplace_back();
+    auto checkpoints = loop->getAttrOfType<DenseI32ArrayAttr>(ir::kCheckpoints);
+    if (!checkpoints) return;
+    artifact::CheckpointReport &report = reports.emplace_back();
     passes::collectPlaces(loop.getLoc(), report.frames);
-    report.bytes = uint32_t(bytes[trail[0]]);
-    report.states = report.bytes ? uint32_t(trail[1]) : 0;
-    report.keepsAll = trail[2] != 0;
+    report.bytes = uint32_t(bytes[checkpoints[0]]);
+    report.states = report.bytes ? uint32_t(checkpoints[1]) : 0;
+    report.keepsAll = checkpoints[2] != 0;
   });
 }
 
@@ -185,7 +185,7 @@ void ModuleEmitter::emit() {
   countCalls();
   traits.hasGrids ? emitGrids(kernel.getBody().front(), /*isRepeated=*/false) : emitOwnTasks(kernel);
   limitInlining(*module);
-  collectTrails(source, artifact.trails);
+  collectCheckpoints(source, artifact.checkpoints);
   if (lines) lines->finish();
 }
 

@@ -95,11 +95,11 @@ def test_a_gradient_says_what_its_loops_keep():
             loss[None] += a
 
     run(1)
-    assert qd.compile_report()[-1].trails == ()
+    assert qd.compile_report()[-1].checkpoints == ()
     run.grad(1)
     version = qd.compile_report()[-1]
     line = int(version.place.rsplit(":", 1)[1])
-    found = {int(trail.place.rsplit(":", 1)[1]) - line: (trail.states, trail.nbytes, trail.keeps_all) for trail in version.trails}
+    found = {int(trail.place.rsplit(":", 1)[1]) - line: (trail.states, trail.nbytes, trail.keeps_all) for trail in version.checkpoints}
     assert found == {4: (8, 32, True), 6: (0, 0, False), 8: (64, 256, False)}
     assert "keeps all 8 states in 32 bytes" in str(version) and "keeps nothing" in str(version)
 
@@ -198,7 +198,7 @@ def test_many_versions_for_values_of_a_template_are_warned_of_once(capfd):
     assert len(lines) == 1 and "65th time: argument n had 65 values" in lines[0]
 
 
-def test_a_gradient_comes_from_disk_with_its_trails():
+def test_a_gradient_comes_from_disk_with_its_checkpoints():
     def make():
         @qd.kernel
         def power(x: qd.types.ndarray(), y: qd.types.ndarray()):
@@ -219,4 +219,4 @@ def test_a_gradient_comes_from_disk_with_its_trails():
         assert (x.grad.to_numpy() == 8).all()
     compiled, found = qd.compile_report()[-2:]
     assert compiled.miss and found.miss == "" and found.stages == ()
-    assert len(found.trails) == 1 and found.trails == compiled.trails
+    assert len(found.checkpoints) == 1 and found.checkpoints == compiled.checkpoints
