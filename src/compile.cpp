@@ -354,7 +354,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
   work->compiling.emplace();
   observer.leavePython();
   // While accesses still stand as the user wrote them.
-  if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Joined)
+  if (request.mode == support::AutodiffMode::None || request.mode == support::AutodiffMode::Fused)
     passes::findAccessedRegions(*module, artifact);
   bool succeeded = work->begin(std::move(module), started, sourceText);
 

@@ -255,9 +255,9 @@ NB_MODULE(_runtime, m) {
           },
           "container"_a, "min_microseconds"_a)
       .def(
-          "launch_joined",
+          "launch_fused",
           [](launch::UndoLog &undoLog, nb::handle kernel, nb::handle arguments, nb::handle loss) {
-            return undoLog.launchJoined(kernel.ptr(), arguments.ptr(), loss.ptr());
+            return undoLog.launchFused(kernel.ptr(), arguments.ptr(), loss.ptr());
           },
           "kernel"_a, "arguments"_a, "loss"_a)
       .def("accept", &launch::UndoLog::accept);

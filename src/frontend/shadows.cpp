@@ -29,7 +29,7 @@ void Session::addShadows() {
   static const std::map<AutodiffMode, const char *> derivatives{{AutodiffMode::Forward, "forward"},
                                                                 {AutodiffMode::Reverse, "reverse"},
                                                                 {AutodiffMode::Replay, "replay"},
-                                                                {AutodiffMode::Joined, "joined"}};
+                                                                {AutodiffMode::Fused, "fused"}};
   auto derivative = derivatives.find(request.mode);
   if (derivative == derivatives.end()) return;
   const bool isReverse = request.mode != AutodiffMode::Forward;

@@ -17,7 +17,7 @@ inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.s
 /// an axis, and whether it has artifact::kManyElements and more.
 inline constexpr llvm::StringLiteral kAlone = "qd.alone", kExtents = "qd.extents";
 
-/// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "joined".
+/// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "fused".
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 
 /// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.

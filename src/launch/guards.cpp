@@ -2,8 +2,8 @@
 
 #include "launch/data_type.h"
 #include "launch/external_array.h"
+#include "launch/fused_launch.h"
 #include "launch/guards_parts.h"
-#include "launch/joined_launch.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "runtime/kernel_abi.h"
@@ -318,7 +318,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
     input.type = Ref::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object)));
   }
   const runtime::Tensor &tensor = getTensor(object);
-  if (frame.joined && input.isWritten) frame.joined->note(*reinterpret_cast<TensorObject *>(object), *input.input);
+  if (frame.fused && input.isWritten) frame.fused->note(*reinterpret_cast<TensorObject *>(object), *input.input);
   if (tensor.typeKey != input.key) {
     if (tensor.state != runtime::Tensor::State::Stale) return GuardResult::Failed;
     if (frame.isTrial) return GuardResult::Passed;

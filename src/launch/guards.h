@@ -21,7 +21,7 @@
 
 namespace qd::launch {
 
-class JoinedLaunch;
+class FusedLaunch;
 struct State;
 
 /// The memory that one launch walks the guards with, on its caller's stack.
@@ -33,7 +33,7 @@ struct GuardFrame {
   size_t ownedCount = 0;
   std::vector<HostArray> hostArrays; ///< what the device cannot read where it is
   void *stream = nullptr;            ///< in which another library works on its arrays; null: in order with everything
-  JoinedLaunch *joined = nullptr;    ///< where gradients that are written are noted
+  FusedLaunch *fused = nullptr;      ///< where gradients that are written are noted
   bool isTrial = false;              ///< nothing is going to be launched: containers stay as they are
   bool ranPython = false;            ///< code of the user may have run in the course of the walk: what was read before is looked at again
   const State *state = nullptr;      ///< the program before it did, and

@@ -2,7 +2,7 @@
 
 #include "launch/binding.h"
 #include "launch/data_type.h"
-#include "launch/joined_launch.h"
+#include "launch/fused_launch.h"
 #include "launch/kernel.h"
 #include "launch/launch_frame.h"
 #include "launch/numpy.h"
@@ -212,9 +212,9 @@ std::shared_ptr<Specialization> Specialization::make(artifact::Artifact artifact
 GuardResult Specialization::launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result) {
   Frame frame;
   place(frame);
-  if (kernel.mode == support::AutodiffMode::Joined) [[unlikely]] {
-    if (!joinedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
-    (frame.guards.joined = joinedLaunch)->begin();
+  if (kernel.mode == support::AutodiffMode::Fused) [[unlikely]] {
+    if (!fusedLaunch) throw support::Error(support::ErrorKind::Runtime, "a kernel that runs together with its gradient needs a tape");
+    (frame.guards.fused = fusedLaunch)->begin();
   }
   GuardResult fit = guards->read(arguments, frame.guards);
   return fit == GuardResult::Passed ? runRead(kernel, frame, result) : fit;
@@ -250,7 +250,7 @@ static bool isOfAdjoint(support::AutodiffMode mode) {
     noteSavedWrites(guards->listAccesses(frame.guards));
   if (UndoLog::isAnyActive() && kernel.mode == support::AutodiffMode::None) [[unlikely]]
     return runNoted(kernel, frame, result);
-  if (frame.guards.joined) return runJoined(kernel, frame, result);
+  if (frame.guards.fused) return runFused(kernel, frame, result);
   if (kernel.mode == support::AutodiffMode::Replay) return runReplayed(kernel, frame, result);
   return runPlainly(kernel, frame, result);
 }

@@ -48,7 +48,7 @@ private:
   GuardResult runPlainly(KernelObject &kernel, Frame &frame, PyObject *&result);
   GuardResult runReplayed(KernelObject &kernel, Frame &frame, PyObject *&result);
   GuardResult runNoted(KernelObject &kernel, Frame &frame, PyObject *&result);
-  GuardResult runJoined(KernelObject &kernel, Frame &frame, PyObject *&result);
+  GuardResult runFused(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *findSum(const std::vector<LaunchGuards::Access> &accesses) const;
   GuardResult runAmongOthers(KernelObject &kernel, Frame &frame, PyObject *&result);
   PyObject *finish(KernelObject &kernel, runtime::KernelRun &run, unsigned char *resultBlock);

@@ -1,6 +1,6 @@
 // taped_launch.cpp: launches that a tape knows of: it keeps what they overwrite, puts it back for their gradients, or joins the two
 #include "launch/binding.h"
-#include "launch/joined_launch.h"
+#include "launch/fused_launch.h"
 #include "launch/launch_frame.h"
 #include "launch/state.h"
 
@@ -57,22 +57,22 @@ PyObject *Specialization::findSum(const std::vector<LaunchGuards::Access> &acces
 }
 
 /// Together with its gradient, under a tape: True, or False where that may not be.
-GuardResult Specialization::runJoined(KernelObject &kernel, Frame &frame, PyObject *&result) {
+GuardResult Specialization::runFused(KernelObject &kernel, Frame &frame, PyObject *&result) {
   hold(frame);
-  JoinedLaunch &joined = *frame.guards.joined;
+  FusedLaunch &fused = *frame.guards.fused;
   std::vector<LaunchGuards::Access> accesses = guards->listAccesses(frame.guards);
-  bool isPossible = frame.guards.hostArrays.empty() && !frame.guards.stream && joined.isPossible(accesses);
+  bool isPossible = frame.guards.hostArrays.empty() && !frame.guards.stream && fused.isPossible(accesses);
   result = Py_NewRef(isPossible ? Py_True : Py_False);
   if (!isPossible) return GuardResult::Passed;
   Ref answer = Ref::adopt(std::exchange(result, nullptr));
-  joined.prepare();
+  fused.prepare();
   noteBinding(frame);
   UndoLog::noteBegin(artifact, accesses, frame.guards.block);
   run(kernel, frame, result);
   if (!result) return GuardResult::Passed;
   Ref::adopt(std::exchange(result, nullptr));
   UndoLog::noteEnd(accesses, frame.guards.block);
-  joined.finish();
+  fused.finish();
   result = answer.release();
   return GuardResult::Passed;
 }

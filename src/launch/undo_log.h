@@ -71,15 +71,15 @@ public:
     for (UndoLog *to = this; to; to = to->outer) to->binding = made;
   }
 
-  /// joined_launch.cpp. Calls a kernel of the mode Joined. False: nothing was done, as it has other effects than to add to the loss, or
+  /// fused_launch.cpp. Calls a kernel of the mode Fused. False: nothing was done, as it has other effects than to add to the loss, or
   /// as gradients are not known to be zero.
-  bool launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss);
+  bool launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss);
   /// Uncovers the gradients that the last such call left. False: something has looked at them since, and they were zero.
   bool accept();
   void addHidden(const Ref &object, bool isReplaced);
 
 private:
-  /// A gradient that a joined launch wrote, and how often its memory had been written then.
+  /// A gradient that a fused launch wrote, and how often its memory had been written then.
   struct Hidden {
     Ref object;
     uint64_t writes;

@@ -257,7 +257,7 @@ void AdjointBuilder::emitForward(Operation *op, Run &run, bool takesCheckpoints)
         if (!isOfContainer(store.getRef())) copyWithoutRegions(op, run);
       })
       .Case<AtomicOp, CompareExchangeOp>([&](Operation *) {
-        if (!isOfContainer(op->getOperand(0)) || (functions.isJoined && takesCheckpoints)) {
+        if (!isOfContainer(op->getOperand(0)) || (functions.isFused && takesCheckpoints)) {
           copyWithoutRegions(op, run);
         } else if (!op->use_empty()) {
           Operation *load = LoadOp::create(builder, op->getLoc(), op->getResult(0).getType(), use(op->getOperand(0), run));

@@ -72,7 +72,7 @@ public:
   bool hasFailed = false;
   llvm::SmallVector<uint32_t> updated; ///< containers with an update that has no adjoint as an atomic operation, by offset
   int32_t checkpointedLoops = 0;
-  bool isJoined = false; ///< the kernel's additions are done, too, and their adjoint is 1 (joined.h)
+  bool isFused = false; ///< the kernel's additions are done, too, and their adjoint is 1 (fused_gradient.h)
 
 private:
   ir::FuncOp makeFunction(ir::FuncOp like, llvm::StringRef suffix, mlir::TypeRange inputs, mlir::TypeRange results);

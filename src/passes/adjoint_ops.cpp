@@ -165,7 +165,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
   AtomicKind kind = op.getAtomicKind();
   if (kind == AtomicKind::add || kind == AtomicKind::sub) {
     if (isActive) {
-      bool isLoss = functions.isJoined && isOfContainer(op.getRef());
+      bool isLoss = functions.isFused && isOfContainer(op.getRef());
       Value adjoint = isLoss ? makeFloat(builder, code.loc, op.getType(), 1) : code.load(shadow);
       accumulate(op.getValue(), kind == AtomicKind::add ? adjoint : UnaryOp::create(builder, code.loc, UnaryKind::neg, adjoint), run);
     }

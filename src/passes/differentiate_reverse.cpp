@@ -1,11 +1,11 @@
 // differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
 //
-// In:   a kernel marked `reverse`, `replay` or `joined` whose containers name their gradients (kShadow); exits are flags
+// In:   a kernel marked `reverse`, `replay` or `fused` whose containers name their gradients (kShadow); exits are flags
 // (normalize_exits.cpp). Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its
 // own. Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
 #include "passes/adjoint_builder.h"
-#include "passes/joined.h"
+#include "passes/fused_gradient.h"
 #include "passes/overwritten_primals.h"
 #include "passes/promote_elements.h"
 #include "passes/remove_dead.h"
@@ -44,7 +44,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   static bool isReverse(KernelOp kernel) {
     auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
-    return mode && llvm::is_contained({"reverse", "replay", "joined"}, mode.getValue());
+    return mode && llvm::is_contained({"reverse", "replay", "fused"}, mode.getValue());
   }
 
   /// Whether the kernel may need what elements were before it changed them.
@@ -78,7 +78,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     add(overwritten);
     bool isTaken = false;
     for (Promotion promotion : {Promotion::Variables, Promotion::Rows, Promotion::Checked}) {
-      if (promotion == Promotion::Checked && isJoined(original)) break;
+      if (promotion == Promotion::Checked && isFused(original)) break;
       for (bool goesOn = true; goesOn;) {
         OwningOpRef<ModuleOp> copy = original.clone();
         for (KernelOp kernel : copy->getOps<KernelOp>())
@@ -97,10 +97,10 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return isTaken;
   }
 
-  static bool isJoined(ModuleOp module) {
+  static bool isFused(ModuleOp module) {
     return llvm::any_of(module.getOps<KernelOp>(), [](KernelOp kernel) {
       auto mode = kernel->getAttrOfType<StringAttr>(kDerivative);
-      return mode && mode.getValue() == "joined";
+      return mode && mode.getValue() == "fused";
     });
   }
 
@@ -126,14 +126,14 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>())) {
       if (!isReverse(kernel)) continue;
       StringRef mode = kernel->getAttrOfType<StringAttr>(kDerivative).getValue();
-      bool isJoined = mode == "joined";
+      bool isFused = mode == "fused";
       if (mode == "replay") prepareReplay(module, kernel);
-      if (isJoined && failed(requireSum(module, kernel))) return failure();
+      if (isFused && failed(requireSum(module, kernel))) return failure();
       DenseMap<uint32_t, uint32_t> primals = listGradients(kernel);
-      FailureOr<KernelOp> derived = differentiate(module, kernel, isJoined, updated);
+      FailureOr<KernelOp> derived = differentiate(module, kernel, isFused, updated);
       if (failed(derived)) return failure();
       removeDead(module);
-      if (isJoined) replaceFirstAdditions(*derived, primals);
+      if (isFused) replaceFirstAdditions(*derived, primals);
     }
     removeUncalled(module);
     useEntryValues(module);
@@ -162,13 +162,13 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
   }
 
   /// `updated`: containers whose updates have no derivative.
-  static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isJoined, SmallVector<uint32_t> &updated) {
+  static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isFused, SmallVector<uint32_t> &updated) {
     if (failed(refuseUnknownOrder(module))) return failure();
     Activity activity(module);
     if (failed(refuseRaces(kernel, activity))) return failure();
     markOverwrittenLoads(kernel, activity);
     DerivedFunctions functions(module, activity);
-    functions.isJoined = isJoined;
+    functions.isFused = isFused;
     OpBuilder builder(kernel);
     auto target = cast<KernelOp>(builder.insert(kernel->cloneWithoutRegions()));
     target.getBody().emplaceBlock();

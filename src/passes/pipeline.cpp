@@ -14,7 +14,7 @@ namespace qd::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/passes.h.inc"
 
-/// "forward", "reverse", "replay" or "joined" of a kernel that is to be differentiated, else nothing.
+/// "forward", "reverse", "replay" or "fused" of a kernel that is to be differentiated, else nothing.
 static llvm::StringRef findDerivative(mlir::ModuleOp module) {
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
     if (auto mode = kernel->getAttrOfType<mlir::StringAttr>(ir::kDerivative)) return mode.getValue();

@@ -13,7 +13,7 @@ enum class AutodiffMode : uint8_t {
   Reverse,    ///< adjoints: adds to `.grad` of what is read, from `.grad` of what is written
   Second,     ///< tangents of adjoints: `.grad.dual`. Interpreted on every backend
   Replay,     ///< adjoints where a tape has kept what the kernel overwrites: containers are as they were before the call where that helps
-  Joined      ///< the kernel itself and its adjoints in one pass, where all it does is to add to the loss of a tape
+  Fused       ///< the kernel itself and its adjoints in one pass, where all it does is to add to the loss of a tape
 };
 
 } // namespace qd::support

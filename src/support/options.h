@@ -16,7 +16,7 @@ enum class OptionScope { Everywhere, KeywordOnly, NoConfig };
 
 struct OptionRow {
   const char *name;
-  std::string_view kind; ///< "bool", "int", "float", "text", "datatype", or the legal words joined by |
+  std::string_view kind; ///< "bool", "int", "float", "text", "datatype", or the legal words fused by |
   OptionValue defaultValue;
   OptionKey key;
   OptionScope scope;

@@ -21,7 +21,7 @@ Launches = Iterator[tuple[Any, ...]]
 TARGETS = {"x64": "x64:x86-64-v3", "cuda": "cuda:sm_90"}
 # Texts of checks name a file and a line, which say nothing about the code.
 PLACE = re.compile(r"File \\22.*?\\22, line \d+")
-MODES = {2: "_tangents", 3: "_adjoints", 5: "_adjoints_on_tape", 6: "_joined"}
+MODES = {2: "_tangents", 3: "_adjoints", 5: "_adjoints_on_tape", 6: "_fused"}
 
 
 class _Lowered(BaseException):

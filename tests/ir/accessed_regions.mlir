@@ -23,7 +23,7 @@ qd.kernel @shift [] attributes {argument_bytes = 40 : i32} {
 
 // -----
 
-// Several accesses are joined; equal bounds stay as they are.
+// Several accesses are fused; equal bounds stay as they are.
 // CHECK-LABEL: qd.kernel @stencil
 // CHECK: "x" at 0 {{.*}}test.read = "((1 - 1) min (1 + 1)) to (((7 - 1) - 1) max ((7 - 1) + 1))"
 // CHECK-SAME: test.written = "1 to (7 - 1)"

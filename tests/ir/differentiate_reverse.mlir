@@ -141,7 +141,7 @@ qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "r
 // CHECK: %[[PLACE:.*]] = qd.element %{{.*}}[%{{.*}}] : !qd.tensor<f32, [4]
 // CHECK: qd.store %{{.*}}, %[[PLACE]]
 // CHECK-NOT: y.grad
-qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "fused"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
@@ -164,7 +164,7 @@ qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined
 // CHECK-SAME: qd.replaces = array<i32>
 // CHECK: qd.atomic add
 // CHECK: qd.atomic add
-qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "fused"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [16 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %zero = qd.constant 0 : si32
@@ -181,7 +181,7 @@ qd.kernel @part_of_a_sum [] attributes {argument_bytes = 32 : i32, qd.derivative
 
 // -----
 
-qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative = "joined"} {
+qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative = "fused"} {
   %y = qd.tensor_argument field "y" at 8 position 0 {qd.shadow = [24 : i32, !qd.tensor<f32, [], [], 4>, true]} : !qd.tensor<f32, [], [], 4>
   %to = qd.element %y[] : !qd.tensor<f32, [], [], 4> -> !qd.ref<f32>
   %old = qd.load %to : !qd.ref<f32>

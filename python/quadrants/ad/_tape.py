@@ -58,7 +58,7 @@ class Tape:
         self._is_interpreted = self._has_tangents = False
         self._computed: Computed = {}
         self._may_join = False
-        self._joined: Recorded | None = None  # the last call, if its gradient is computed, too
+        self._fused: Recorded | None = None  # the last call, if its gradient is computed, too
 
     def __enter__(self) -> Tape:
         if self.entered:
@@ -110,10 +110,10 @@ class Tape:
         if self._is_interpreted and not kernel.mode:
             self._find_overwritten()
             recorded = Interpreted(kernel, arguments, keywords, begin, self._has_tangents)
-        if self._joined is not None:
-            self._give_up_joined()
-        is_joined = self._run_joined(kernel, arguments, keywords)
-        if is_joined:
+        if self._fused is not None:
+            self._give_up_fused()
+        is_fused = self._run_fused(kernel, arguments, keywords)
+        if is_fused:
             result = None
         elif outer is not None:
             result = outer(kernel, arguments, keywords)
@@ -128,7 +128,7 @@ class Tape:
                 recorded.after()
                 self._computed.update(recorded.list_computed())
             self._recorded.append(recorded)
-            self._joined = recorded if is_joined else None
+            self._fused = recorded if is_fused else None
         return result
 
     def hide(self) -> None:
@@ -147,11 +147,11 @@ class Tape:
                 self._recorded.append(Cut(self._undo_log.mark(), gradient, changed))
                 del self._computed[address]
 
-    def _give_up_joined(self) -> None:
+    def _give_up_fused(self) -> None:
         """Another call follows the one that was run together with its gradient."""
-        if self._joined is not None:
-            vars(self._joined.function)["_ends_tapes"] = False
-            self._joined = None
+        if self._fused is not None:
+            vars(self._fused.function)["_ends_tapes"] = False
+            self._fused = None
 
     @property
     def calls(self) -> list[tuple[Any, tuple[Any, ...]]]:
@@ -171,24 +171,24 @@ class Tape:
         else:
             self.record(func, tuple(args), None)
 
-    def _run_joined(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
+    def _run_fused(self, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any] | None) -> bool:
         """Run a kernel that ended the tape before together with its gradient, as `launch/joined_launch.h` says; False where it was not."""
         if not self._may_join or keywords or self._checked is None or not vars(kernel).get("_ends_tapes"):
             return False
         try:
-            joined = vars(kernel).get("_joined") or vars(kernel).setdefault("_joined", derive(kernel, AutodiffMode.JOINED))
-            is_done = self._undo_log.launch_joined(joined, arguments, self._checked.container)
+            fused = vars(kernel).get("_fused") or vars(kernel).setdefault("_fused", derive(kernel, AutodiffMode.JOINED))
+            is_done = self._undo_log.launch_fused(fused, arguments, self._checked.container)
         except QuadrantsCompilationError:  # what is wrong is told when the gradient is compiled on its own
             is_done = False
         if not is_done:
             vars(kernel)["_ends_tapes"] = False
         return is_done
 
-    def _accept_joined(self) -> None:
+    def _accept_fused(self) -> None:
         """Drop the last call when its gradient is there; see whether it could be the next time."""
         last = self._recorded[-1] if self._recorded else None
-        if self._joined is not None:
-            vars(self._joined.function)["_ends_tapes"] = is_accepted = last is self._joined and self._undo_log.accept()
+        if self._fused is not None:
+            vars(self._fused.function)["_ends_tapes"] = is_accepted = last is self._fused and self._undo_log.accept()
             if is_accepted:
                 self._recorded.pop()
         elif self._may_join and self._checked is not None and isinstance(last, Recorded):
@@ -223,11 +223,11 @@ class Tape:
         outer = getattr(self._outer, "__self__", None)
         if isinstance(outer, Tape):
             outer._clears_again = True
-            outer._give_up_joined()
+            outer._give_up_fused()
         if self._clears_again and self.clear_gradients:
             _runtime.clear_shadows(1)
         loss.seed()
-        self._accept_joined()
+        self._accept_fused()
         self._undo_log.leave()
         self._run_backward()
         if self._memory is not None and self.grad_check:

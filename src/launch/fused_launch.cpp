@@ -1,4 +1,4 @@
-#include "launch/joined_launch.h"
+#include "launch/fused_launch.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@ namespace qd::launch {
 
 using TensorState = runtime::Tensor::State;
 
-void JoinedLaunch::begin() {
+void FusedLaunch::begin() {
   hide();
   areZero = true;
 }
 
-void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
+void FusedLaunch::note(TensorObject &object, const artifact::Input &input) {
   if (!object.shadow) return;
   bool isStale = object.tensor.state == TensorState::Stale;
   areZero &= object.tensor.hasMemory() && isZero(object) && isAlone(object);
@@ -20,13 +20,13 @@ void JoinedLaunch::note(TensorObject &object, const artifact::Input &input) {
 }
 
 /// What was stale becomes so again.
-void JoinedLaunch::hide() {
+void FusedLaunch::hide() {
   for (const Gradient &gradient : gradients)
     if (gradient.isWoken && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.makeStale();
   gradients.clear();
 }
 
-bool JoinedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
+bool FusedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
   bool isSum = false;
   for (const LaunchGuards::Access &access : accesses) {
     auto isGradient = [&](const Gradient &gradient) { return gradient.object.get() == access.object; };
@@ -38,14 +38,14 @@ bool JoinedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
   return isSum && areZero;
 }
 
-void JoinedLaunch::prepare() {
+void FusedLaunch::prepare() {
   for (Gradient &gradient : gradients) {
     if (gradient.isWoken && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) wakeCleared(getObject(gradient));
     gradient.isWoken = true; // an exception leaves it as zero as it was
   }
 }
 
-void JoinedLaunch::finish() {
+void FusedLaunch::finish() {
   for (const Gradient &gradient : gradients) {
     if (!getObject(gradient).tensor.hasMemory()) continue; // the runtime was reset meanwhile
     getObject(gradient).tensor.makeStale();
@@ -56,13 +56,13 @@ void JoinedLaunch::finish() {
 
 //--- The undo log's part ---
 
-bool UndoLog::launchJoined(PyObject *kernel, PyObject *arguments, PyObject *loss) {
+bool UndoLog::launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss) {
   uncertain.clear();
-  JoinedLaunch launch(*this, loss);
+  FusedLaunch launch(*this, loss);
   struct Use {
-    JoinedLaunch *before;
-    ~Use() { joinedLaunch = before; }
-  } use{std::exchange(joinedLaunch, &launch)};
+    FusedLaunch *before;
+    ~Use() { fusedLaunch = before; }
+  } use{std::exchange(fusedLaunch, &launch)};
   return Ref::adopt(PyObject_CallObject(kernel, arguments)).get() == Py_True;
 }
 

@@ -1,4 +1,4 @@
-"""The last call of a tape may run together with its gradient: what all others see stays what it is without (launch/joined_launch.h)."""
+"""The last call of a tape may run together with its gradient: what all others see stays what it is without (launch/fused_launch.h)."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ def _joins_all(monkeypatch):
 
 
 def is_joined(kernel):
-    return vars(kernel).get("_ends_tapes") is True and "_joined" in vars(kernel)
+    return vars(kernel).get("_ends_tapes") is True and "_fused" in vars(kernel)
 
 
 def tape_twice(run, loss, between=lambda: None):
-    """The second time a kernel that ended the first tape is joined."""
+    """The second time a kernel that ended the first tape is fused."""
     for _ in range(2):
         with qd.ad.Tape(loss):
             run()

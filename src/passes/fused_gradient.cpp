@@ -1,5 +1,5 @@
-// joined.cpp: what a kernel may do that runs together with its gradient, and gradients that need not be cleared for it
-#include "passes/joined.h"
+// fused_gradient.cpp: what a kernel may do that runs together with its gradient, and gradients that need not be cleared for it
+#include "passes/fused_gradient.h"
 
 #include "ir/attributes.h"
 #include "passes/accesses.h"

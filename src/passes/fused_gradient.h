@@ -1,4 +1,5 @@
-// joined.h: a kernel and its gradient in one pass, for kernels that do nothing but add to one number, of which the adjoint is known: 1
+// fused_gradient.h: a kernel and its gradient in one pass, for kernels that do nothing but add to one number, of which the adjoint is
+// known: 1
 #pragma once
 
 #include "ir/dialect.h"

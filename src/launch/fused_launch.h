@@ -1,4 +1,4 @@
-// joined_launch.h: a call that runs a kernel and its gradient in one pass, because it may be the last one of a tape
+// fused_launch.h: a call that runs a kernel and its gradient in one pass, because it may be the last one of a tape
 //
 // A kernel that only adds to the loss has gradients as soon as it runs, if nothing follows it on the tape: the gradient of the loss is 1
 // then. Nobody knows at the call whether something follows. So what the pass leaves in the gradients stays hidden: they are stale, that is
@@ -13,10 +13,10 @@
 
 namespace qd::launch {
 
-class JoinedLaunch {
+class FusedLaunch {
 public:
-  JoinedLaunch(UndoLog &undoLog, PyObject *loss) : undoLog(undoLog), loss(loss) {}
-  ~JoinedLaunch() { hide(); }
+  FusedLaunch(UndoLog &undoLog, PyObject *loss) : undoLog(undoLog), loss(loss) {}
+  ~FusedLaunch() { hide(); }
 
   /// Before a launch reads its arguments.
   void begin();
@@ -44,6 +44,6 @@ private:
 };
 
 /// The one under way on this thread, or null.
-inline thread_local JoinedLaunch *joinedLaunch = nullptr;
+inline thread_local FusedLaunch *fusedLaunch = nullptr;
 
 } // namespace qd::launch
