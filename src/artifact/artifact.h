@@ -35,7 +35,7 @@ struct Path {
 
 /// A number that the host reads from the argument block before it launches: steps in postfix order, on 64-bit integers. It sizes a launch
 /// and nothing else: compiled code computes its own bounds. No steps: only the device knows.
-struct HostNumber {
+struct LaunchExpr {
   struct Step {
     enum class Kind : uint8_t { Constant, Argument, Add, Sub, Mul, Div, Min, Max };
     Kind kind = Kind::Constant;
@@ -55,7 +55,7 @@ inline constexpr const char *kTooManyIterations = "a loop has at most 2**63 - 1 
 /// Which elements of a container code touches: along each axis the first index and the last, where the host can know them before a launch.
 struct Region {
   struct Axis {
-    HostNumber first, last;
+    LaunchExpr first, last;
   };
   bool isEmpty = true;
   std::vector<Axis> axes; ///< none: any elements
@@ -155,14 +155,14 @@ struct CheckpointReport {
 /// grid of at least one block gives the right result: threads go on with further iterations until there are none.
 struct DeviceTask {
   std::string entry; ///< name of the function in the binary
-  HostNumber iterations;
+  LaunchExpr iterations;
   uint32_t blockSize = 1;
   uint32_t perThread = 1;  ///< iterations that a thread takes at a time
   uint32_t maxBlocks = 0;  ///< grids may not be larger; 0: any size
   uint32_t branch = 0;     ///< 0: waits for all tasks before it; others that follow each other wait for those of their own number only
   bool waits = false;      ///< it waits itself for the tasks before it, and may be launched before they have ended
   bool isTogether = false; ///< its blocks wait for each other: all run at the same time, and none has a thread without an iteration
-  HostNumber sharedBytes;  ///< of shared memory for a block; none when it is more than kMaxSharedBytes
+  LaunchExpr sharedBytes;  ///< of shared memory for a block; none when it is more than kMaxSharedBytes
   static constexpr int64_t kMaxSharedBytes = 32768;
   static constexpr uint32_t kMaxBranches = 14;
 };

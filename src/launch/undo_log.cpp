@@ -18,7 +18,7 @@
 
 namespace qd::launch {
 
-using artifact::HostNumber;
+using artifact::LaunchExpr;
 using runtime::BufferRef;
 using support::Error;
 using support::ErrorKind;

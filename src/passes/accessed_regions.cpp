@@ -7,7 +7,7 @@
 #include "ir/attributes.h"
 #include "ir/dialect.h"
 #include "passes/accesses.h"
-#include "passes/host_numbers.h"
+#include "passes/launch_exprs.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -16,15 +16,15 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-using artifact::HostNumber;
+using artifact::LaunchExpr;
 using artifact::Region;
-using Kind = HostNumber::Step::Kind;
+using Kind = LaunchExpr::Step::Kind;
 
 namespace {
 
 using Axis = Region::Axis;
 
-bool isSame(const HostNumber &one, const HostNumber &other) {
+bool isSame(const LaunchExpr &one, const LaunchExpr &other) {
   return llvm::equal(one.steps, other.steps,
                      [](const auto &a, const auto &b) { return a.kind == b.kind && a.type == b.type && a.value == b.value; });
 }
@@ -101,7 +101,7 @@ private:
   }
 
   Axis compute(Value value, int depth) {
-    if (HostNumber number = limitDepth(findHostNumber(value)); number.isKnown() && isExact(value)) return {number, number};
+    if (LaunchExpr number = limitDepth(findLaunchExpr(value)); number.isKnown() && isExact(value)) return {number, number};
     if (auto argument = dyn_cast<BlockArgument>(value)) return findArgument(argument, depth);
     Operation *op = value.getDefiningOp();
     if (auto load = dyn_cast<LoadOp>(op)) return findVariable(load.getRef(), depth);
@@ -145,7 +145,7 @@ private:
       std::optional<int64_t> step = loop.getStep().empty() ? 1 : findInteger(loop.getStep()[number]);
       if (!step || *step == 0) return {};
       Axis lower = find(loop.getLower()[number], depth + 1), upper = find(loop.getUpper()[number], depth + 1);
-      HostNumber one = makeConstant(1);
+      LaunchExpr one = makeConstant(1);
       if (*step > 0) return {lower.first, limitDepth(combine(Kind::Sub, upper.last, one))};
       return {limitDepth(combine(Kind::Add, upper.first, one)), lower.last};
     }

@@ -6,7 +6,7 @@
 #include "artifact/artifact.h"
 #include "ir/dialect.h"
 #include "passes/accessed_regions.h"
-#include "passes/host_numbers.h"
+#include "passes/launch_exprs.h"
 #include "passes/remove_dead.h"
 
 #include "mlir/Pass/Pass.h"
@@ -20,11 +20,11 @@ namespace qd::tools {
 namespace {
 
 /// A launch expression in infix notation; arguments are named by their offsets.
-std::string print(const artifact::HostNumber &number) {
-  using Kind = artifact::HostNumber::Step::Kind;
+std::string print(const artifact::LaunchExpr &number) {
+  using Kind = artifact::LaunchExpr::Step::Kind;
   if (!number.isKnown()) return "?";
   SmallVector<std::string> stack;
-  for (const artifact::HostNumber::Step &step : number.steps) {
+  for (const artifact::LaunchExpr::Step &step : number.steps) {
     if (step.kind == Kind::Constant || step.kind == Kind::Argument) {
       stack.push_back((step.kind == Kind::Argument ? "arg" : "") + std::to_string(step.value));
       continue;
@@ -62,7 +62,7 @@ struct LaunchExpressions : TestPass<LaunchExpressions> {
     getOperation().walk([](ir::ForOp loop) {
       std::string text;
       for (auto [lower, upper] : llvm::zip(loop.getLower(), loop.getUpper()))
-        text += (text.empty() ? "" : ", ") + print(passes::findHostNumber(lower)) + " to " + print(passes::findHostNumber(upper));
+        text += (text.empty() ? "" : ", ") + print(passes::findLaunchExpr(lower)) + " to " + print(passes::findLaunchExpr(upper));
       loop->setAttr("test.bounds", StringAttr::get(loop.getContext(), text));
     });
   }

@@ -2,7 +2,7 @@
 //
 // An entry is one function for every thread of the grid: what stands before the loop is computed by each thread, then it takes iterations
 // in strides of the grid. Begin reading at emitGridTask (grid_task.cpp); grid_reductions.cpp is what threads do together, grid_threads.cpp
-// how they ask and talk, host_numbers.cpp what the host is told about the sizes.
+// how they ask and talk, launch_exprs.cpp what the host is told about the sizes.
 #pragma once
 
 #include "codegen/llvm/task.h"
@@ -50,13 +50,13 @@ private:
 
 /// The iterations of a loop, of which a thread takes those of `rows` neighbors along `rowAxis` and `columns` along the last axis at a
 /// time.
-artifact::HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns);
+artifact::LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns);
 /// The iterations along one axis, where they are a constant.
 std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis);
 /// Where an axis begins, where that is a constant.
 std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis);
 /// Bytes of the elements of containers, packed, one after the other.
-artifact::HostNumber countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
+artifact::LaunchExpr countBytes(llvm::ArrayRef<mlir::Value> tensors, ModuleEmitter &module);
 
 /// Emits one task.
 class GridTask {

@@ -106,7 +106,7 @@ llvm::Value *GridTask::hasStopped() {
 
 void GridTask::emitSerial(bool isLast) {
   deviceTask.maxBlocks = 1;
-  deviceTask.iterations.steps.push_back({artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1});
+  deviceTask.iterations.steps.push_back({artifact::LaunchExpr::Step::Kind::Constant, support::ScalarType::I64, 1});
   beginEntry(module.uniformity.getScalarFacts());
   llvm::IRBuilder<> &at = body->builder;
   llvm::BasicBlock *end = body->makeBlock("end");

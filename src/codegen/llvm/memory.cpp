@@ -223,7 +223,7 @@ bool hasSmallOffsets(ir::TensorType type) {
 
 } // namespace
 
-// passes/host_numbers.cpp, which does not see the ABI, counts on it.
+// passes/launch_exprs.cpp, which does not see the ABI, counts on it.
 static_assert(offsetof(QdTensorArgument, extents_and_strides) == 8 && sizeof(*QdTensorArgument::extents_and_strides) == 8);
 
 /// A number of the QdTensorArgument behind the pointer to the data.

@@ -29,7 +29,7 @@ bool isSmall(ModuleEmitter &module, ir::TaskOp task) {
 
 /// Whether one block of the task's size has all iterations in its first round.
 bool isOneBlock(const artifact::DeviceTask &deviceTask) {
-  using Step = artifact::HostNumber::Step;
+  using Step = artifact::LaunchExpr::Step;
   if (deviceTask.sharedBytes.isKnown() || deviceTask.branch || !deviceTask.iterations.isKnown()) return false;
   if (llvm::any_of(deviceTask.iterations.steps, [](const Step &step) { return step.kind == Step::Kind::Argument; })) return false;
   return deviceTask.iterations.evaluate(nullptr) <= int64_t(deviceTask.blockSize) * deviceTask.perThread;
@@ -111,7 +111,7 @@ void mergeTasks(ModuleEmitter &module, size_t first) {
       Merger merger(module, getEntry(merged));
       for (size_t i = begin; i < end; ++i) merger.add(getEntry(tasks[i]), tasks[i].blockSize == 1);
       merger.finish(merged.blockSize);
-      merged.iterations = {{{artifact::HostNumber::Step::Kind::Constant, support::ScalarType::I64, 1}}};
+      merged.iterations = {{{artifact::LaunchExpr::Step::Kind::Constant, support::ScalarType::I64, 1}}};
       merged.perThread = merged.maxBlocks = 1;
     }
     kept.push_back(std::move(merged));

@@ -1,39 +1,39 @@
-// host_numbers.cpp: sizes that the host reads from the argument block
-#include "passes/host_numbers.h"
+// launch_exprs.cpp: sizes that the host reads from the argument block
+#include "passes/launch_exprs.h"
 #include "codegen/llvm/grid.h"
 
 using namespace mlir;
 
 namespace qd::codegen {
 
-using artifact::HostNumber;
-using Kind = HostNumber::Step::Kind;
-using passes::combine, passes::findExtent, passes::findHostNumber, passes::limitDepth, passes::makeConstant;
+using artifact::LaunchExpr;
+using Kind = LaunchExpr::Step::Kind;
+using passes::combine, passes::findExtent, passes::findLaunchExpr, passes::limitDepth, passes::makeConstant;
 
-static HostNumber countRounds(ir::ForOp loop, unsigned axis) {
-  HostNumber length = combine(Kind::Sub, findHostNumber(loop.getUpper()[axis]), findHostNumber(loop.getLower()[axis]));
+static LaunchExpr countRounds(ir::ForOp loop, unsigned axis) {
+  LaunchExpr length = combine(Kind::Sub, findLaunchExpr(loop.getUpper()[axis]), findLaunchExpr(loop.getLower()[axis]));
   if (!loop.getStep().empty()) {
     // Up or down: -floor(-length / step).
-    HostNumber rounds = combine(Kind::Div, combine(Kind::Sub, makeConstant(0), length), findHostNumber(loop.getStep()[axis]));
+    LaunchExpr rounds = combine(Kind::Div, combine(Kind::Sub, makeConstant(0), length), findLaunchExpr(loop.getStep()[axis]));
     length = combine(Kind::Sub, makeConstant(0), rounds);
   }
   return combine(Kind::Max, makeConstant(0), length);
 }
 
-static std::optional<int64_t> findConstant(const HostNumber &number) {
+static std::optional<int64_t> findConstant(const LaunchExpr &number) {
   bool isConstant =
-      number.isKnown() && llvm::none_of(number.steps, [](const HostNumber::Step &step) { return step.kind == Kind::Argument; });
+      number.isKnown() && llvm::none_of(number.steps, [](const LaunchExpr::Step &step) { return step.kind == Kind::Argument; });
   return isConstant ? std::optional(number.evaluate(nullptr)) : std::nullopt;
 }
 
 std::optional<int64_t> findRounds(ir::ForOp loop, unsigned axis) { return findConstant(limitDepth(countRounds(loop, axis))); }
 
-std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis) { return findConstant(findHostNumber(loop.getLower()[axis])); }
+std::optional<int64_t> findLower(ir::ForOp loop, unsigned axis) { return findConstant(findLaunchExpr(loop.getLower()[axis])); }
 
-HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns) {
-  HostNumber product = makeConstant(1), all = product;
+LaunchExpr countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsigned rows, unsigned columns) {
+  LaunchExpr product = makeConstant(1), all = product;
   for (unsigned axis = 0; axis < loop.getRank(); ++axis) {
-    HostNumber rounds = countRounds(loop, axis);
+    LaunchExpr rounds = countRounds(loop, axis);
     all = combine(Kind::Mul, all, rounds);
     unsigned group = axis == rowAxis ? rows : axis + 1 == loop.getRank() ? columns : 1;
     if (group > 1) rounds = combine(Kind::Div, combine(Kind::Add, rounds, makeConstant(group - 1)), makeConstant(group));
@@ -41,15 +41,15 @@ HostNumber countIterations(ir::ForOp loop, std::optional<unsigned> rowAxis, unsi
   }
   if (!mayHaveTooManyIterations(loop)) return limitDepth(std::move(product));
   // The largest number where there are too many: products end there.
-  HostNumber most = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, most), most);
+  LaunchExpr most = makeConstant(INT64_MAX), tooMany = combine(Kind::Mul, combine(Kind::Div, all, most), most);
   return limitDepth(combine(Kind::Max, product, tooMany));
 }
 
-HostNumber countBytes(ArrayRef<Value> tensors, ModuleEmitter &module) {
-  HostNumber sum;
+LaunchExpr countBytes(ArrayRef<Value> tensors, ModuleEmitter &module) {
+  LaunchExpr sum;
   for (Value tensor : tensors) {
     auto type = cast<ir::TensorType>(tensor.getType());
-    HostNumber bytes = makeConstant(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement())));
+    LaunchExpr bytes = makeConstant(ir::getComponentCount(type.getElement()) * module.getByteSize(ir::getScalar(type.getElement())));
     for (int64_t axis = 0; axis < type.getRank(); ++axis) bytes = combine(Kind::Mul, bytes, findExtent(tensor, axis));
     // Each begins at a multiple of 8 bytes.
     bytes = combine(Kind::Mul, combine(Kind::Div, combine(Kind::Add, bytes, makeConstant(7)), makeConstant(8)), makeConstant(8));

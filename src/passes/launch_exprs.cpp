@@ -1,42 +1,42 @@
-// host_numbers.cpp: numbers of the code that the host can read from the argument block before a launch
-#include "passes/host_numbers.h"
+// launch_exprs.cpp: numbers of the code that the host can read from the argument block before a launch
+#include "passes/launch_exprs.h"
 
 using namespace mlir;
 using namespace qd::ir;
 
 namespace qd::passes {
 
-using artifact::HostNumber;
-using Kind = HostNumber::Step::Kind;
+using artifact::LaunchExpr;
+using Kind = LaunchExpr::Step::Kind;
 
 /// Sizes of loops are short expressions; longer ones are not worth the host's time.
 constexpr size_t kMaxSteps = 64;
 
-static HostNumber makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
-  HostNumber number;
+static LaunchExpr makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
+  LaunchExpr number;
   number.steps.push_back({kind, type, value});
   return number;
 }
 
-HostNumber makeConstant(int64_t value) { return makeLeaf(Kind::Constant, support::ScalarType::I64, value); }
+LaunchExpr makeConstant(int64_t value) { return makeLeaf(Kind::Constant, support::ScalarType::I64, value); }
 
-HostNumber combine(Kind kind, HostNumber left, const HostNumber &right) {
+LaunchExpr combine(Kind kind, LaunchExpr left, const LaunchExpr &right) {
   if (!left.isKnown() || !right.isKnown() || left.steps.size() + right.steps.size() >= kMaxSteps) return {};
   left.steps.insert(left.steps.end(), right.steps.begin(), right.steps.end());
   left.steps.push_back({kind});
   return left;
 }
 
-HostNumber limitDepth(HostNumber number) {
+LaunchExpr limitDepth(LaunchExpr number) {
   size_t depth = 0, deepest = 0;
-  for (const HostNumber::Step &step : number.steps) {
+  for (const LaunchExpr::Step &step : number.steps) {
     depth += step.kind == Kind::Constant || step.kind == Kind::Argument ? 1 : size_t(-1);
     deepest = std::max(deepest, depth);
   }
-  return deepest <= HostNumber::kMaxDepth ? std::move(number) : HostNumber{};
+  return deepest <= LaunchExpr::kMaxDepth ? std::move(number) : LaunchExpr{};
 }
 
-HostNumber findExtent(Value tensor, int64_t axis) {
+LaunchExpr findExtent(Value tensor, int64_t axis) {
   auto type = cast<ir::TensorType>(tensor.getType());
   int64_t extent = type.getExtents()[size_t(axis)];
   if (extent != layout::kDynamic) return makeConstant(extent);
@@ -60,16 +60,16 @@ static std::optional<Kind> findStep(BinaryKind kind) {
   }
 }
 
-HostNumber findHostNumber(Value value) {
+LaunchExpr findLaunchExpr(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<IntegerType>(value.getType())) return {};
   if (std::optional<int64_t> constant = findInteger(value)) return makeConstant(*constant);
   if (auto argument = dyn_cast<ArgumentOp>(op)) return makeLeaf(Kind::Argument, getScalarType(argument.getType()), argument.getOffset());
   if (auto extent = dyn_cast<ExtentOp>(op)) return findExtent(extent.getTensor(), extent.getAxis());
-  if (auto cast = dyn_cast<CastOp>(op)) return findHostNumber(cast.getOperand());
+  if (auto cast = dyn_cast<CastOp>(op)) return findLaunchExpr(cast.getOperand());
   auto binary = dyn_cast<BinaryOp>(op);
   std::optional<Kind> kind = binary ? findStep(binary.getBinaryKind()) : std::nullopt;
-  return kind ? combine(*kind, findHostNumber(binary.getLhs()), findHostNumber(binary.getRhs())) : HostNumber{};
+  return kind ? combine(*kind, findLaunchExpr(binary.getLhs()), findLaunchExpr(binary.getRhs())) : LaunchExpr{};
 }
 
 } // namespace qd::passes

@@ -1,4 +1,4 @@
-// host_number.cpp: what the host computes before a launch
+// launch_expr.cpp: what the host computes before a launch
 #include "artifact/artifact.h"
 
 #include <algorithm>
@@ -47,20 +47,20 @@ int64_t multiply(int64_t a, int64_t b) {
   return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
 }
 
-int64_t combine(HostNumber::Step::Kind kind, int64_t a, int64_t b) {
+int64_t combine(LaunchExpr::Step::Kind kind, int64_t a, int64_t b) {
   switch (kind) {
-  case HostNumber::Step::Kind::Add: return int64_t(uint64_t(a) + uint64_t(b));
-  case HostNumber::Step::Kind::Sub: return int64_t(uint64_t(a) - uint64_t(b));
-  case HostNumber::Step::Kind::Mul: return multiply(a, b);
-  case HostNumber::Step::Kind::Div: return divideDown(a, b);
-  case HostNumber::Step::Kind::Min: return std::min(a, b);
+  case LaunchExpr::Step::Kind::Add: return int64_t(uint64_t(a) + uint64_t(b));
+  case LaunchExpr::Step::Kind::Sub: return int64_t(uint64_t(a) - uint64_t(b));
+  case LaunchExpr::Step::Kind::Mul: return multiply(a, b);
+  case LaunchExpr::Step::Kind::Div: return divideDown(a, b);
+  case LaunchExpr::Step::Kind::Min: return std::min(a, b);
   default: return std::max(a, b);
   }
 }
 
 } // namespace
 
-int64_t HostNumber::evaluate(const uint8_t *arguments) const {
+int64_t LaunchExpr::evaluate(const uint8_t *arguments) const {
   int64_t stack[kMaxDepth] = {};
   size_t count = 0;
   for (const Step &step : steps) {
