@@ -194,7 +194,7 @@ private:
   /// What the code rests on.
   static void takeAssumptions(const std::vector<artifact::Input> &from, std::vector<artifact::Input> &to) {
     for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-      to[i].isAlone = from[i].isAlone;
+      to[i].isUnaliased = from[i].isUnaliased;
       to[i].manyAxes = from[i].manyAxes;
       to[i].fewAxes = from[i].fewAxes;
     }

@@ -84,7 +84,7 @@ struct Input {
   /// that is updated none other that is.
   bool mayAlias = false;
   /// Tensor: an array that overlaps no other input. Iterations of a serial loop that write it run at once.
-  bool isAlone = false;
+  bool isUnaliased = false;
   uint32_t manyAxes = 0, fewAxes = 0; ///< tensor: axes (bits) that have kManyElements or more, and those that may not
   Region read, written; ///< tensor: for tapes; additions read nothing. Derived: `read` as it was before, `written` without a look
 };

@@ -15,7 +15,7 @@ inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.shares";
 /// What launches of a qd.kernel have to be like: offsets of arrays that share memory with no other input; triples of an argument's offset,
 /// an axis, and whether it has artifact::kManyElements and more.
-inline constexpr llvm::StringLiteral kAlone = "qd.alone", kExtents = "qd.extents";
+inline constexpr llvm::StringLiteral kUnaliased = "qd.unaliased", kExtents = "qd.extents";
 
 /// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "fused".
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";

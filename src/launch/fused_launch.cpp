@@ -14,7 +14,7 @@ void FusedLaunch::begin() {
 void FusedLaunch::note(TensorObject &object, const artifact::Input &input) {
   if (!object.shadow) return;
   bool isStale = object.tensor.state == TensorState::Stale;
-  areZero &= object.tensor.hasMemory() && isZero(object) && isAlone(object);
+  areZero &= object.tensor.hasMemory() && isZero(object) && isUniqueOwner(object);
   if (isStale) object.tensor.wake();
   gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isStale});
 }

@@ -265,7 +265,7 @@ bool LaunchGuards::findOverlap(PyObject *const *slots) {
   }
   if (areApart) return false;
   auto excludes = [](const TensorInput &one, const TensorInput &other) {
-    return one.isExclusive && (one.input->isField || one.input->isAlone || other.input->isUpdated);
+    return one.isExclusive && (one.input->isField || one.input->isUnaliased || other.input->isUpdated);
   };
   for (size_t i = 0; i < tensors.size(); ++i)
     for (size_t k = i + 1; k < tensors.size(); ++k) {
@@ -365,7 +365,7 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
     return GuardResult::Failed;
   if (!fitsExtents(layout, extents) || (input.hasExtentLimits && !fitsLimits(*input.input, extents))) return GuardResult::Failed;
   // Strides of another library may lead to one element from several places.
-  if (input.input->isAlone && input.hasStrides) return GuardResult::Failed;
+  if (input.input->isUnaliased && input.hasStrides) return GuardResult::Failed;
   if (input.isWritten && !array.isWritable) return GuardResult::ReadOnly;
   if (input.input->isSpread && input.hasStrides && array.hasSharedElements()) return GuardResult::Shared;
   if (input.seesGradients && lacksGradient(object)) return GuardResult::Failed; // it is made where arguments are prepared

@@ -186,8 +186,8 @@ void LaunchGuards::Builder::input(const Input &input) {
   tensor.isStatic = std::find(layout.extents.begin(), layout.extents.end(), kDynamic) == layout.extents.end();
   tensor.hasKnownExtents =
       !input.isField && std::any_of(layout.extents.begin(), layout.extents.end(), [](int64_t extent) { return extent != kDynamic; });
-  tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isAlone);
-  launchGuards.hasExclusive |= tensor.isExclusive && (input.isField || input.isAlone || ++launchGuards.updatedArrays > 1);
+  tensor.isExclusive = !input.mayAlias && (input.isField || input.isUpdated || input.isUnaliased);
+  launchGuards.hasExclusive |= tensor.isExclusive && (input.isField || input.isUnaliased || ++launchGuards.updatedArrays > 1);
   PyObject *object = node->object.get();
   tensor.seesGradients = !isTensor(object) && isTorchTensor(object) && PyObject_IsTrue(findAttribute(object, "requires_grad").get()) == 1;
   tensor.hasExtentLimits = (input.manyAxes | input.fewAxes) != 0;

@@ -42,7 +42,7 @@ static std::string describeInput(const Input &input) {
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
   if (!isPacked) text += input.isField ? " with strides " + describeNumbers(layout.strides) : ", strided";
   if (!layout.tilings.empty()) text += ", in tiles";
-  if (input.isAlone) text += ", sharing memory with no other input";
+  if (input.isUnaliased) text += ", sharing memory with no other input";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");
 }
 

@@ -60,7 +60,7 @@ static bool tryClear(TensorObject &object) {
   return true;
 }
 
-bool isAlone(const TensorObject &object) {
+bool isUniqueOwner(const TensorObject &object) {
   const runtime::BufferRef &buffer = object.tensor.buffer;
   return !object.isWindow && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
 }
@@ -82,7 +82,7 @@ PyObject *clearShadows(PyObject *, PyObject *kindObject) {
       if (object->shadow != kind || object->program != &getState() || object->tensor.state != runtime::Tensor::State::Alive ||
           Py_REFCNT(self) == 0 || isZero(*object))
         continue;
-      if (object->isReplaced && isAlone(*object)) {
+      if (object->isReplaced && isUniqueOwner(*object)) {
         object->tensor.makeStale();
         continue;
       }

@@ -7,7 +7,7 @@
 #include "launch/launch_frame.h"
 #include "launch/numpy.h"
 #include "launch/saved_memory.h"
-#include "launch/sole_launch.h"
+#include "launch/single_launcher.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
 #include "launch/transfer.h"
@@ -278,11 +278,11 @@ GuardResult Specialization::runAmongOthers(KernelObject &kernel, Frame &frame, P
 
 GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&result) {
   State &state = getState();
-  SoleLaunch sole;
-  if (sole.mustWait()) [[unlikely]] {
+  SingleLauncher single;
+  if (single.mustWait()) [[unlikely]] {
     const uint64_t epoch = state.epoch;
     hold(frame);
-    sole.wait();
+    single.wait();
     if (getState().epoch != epoch)
       throw support::Error(support::ErrorKind::Runtime,
                            "the runtime was reset while kernel " + artifact.kernel + " waited for a launch of another thread");
@@ -290,8 +290,8 @@ GuardResult Specialization::run(KernelObject &kernel, Frame &frame, PyObject *&r
   Observer observer(*this, frame);
   KernelRun run(artifact, state.device->getApi(), &observer);
   observer.run = &run;
-  run.isSole = sole.isSole();
-  run.context.alone = run.isSole && runtime::getThreadCount() == 1;
+  run.isSingle = single.isSingle();
+  run.context.single_threaded = run.isSingle && runtime::getThreadCount() == 1;
   run.context.arguments = frame.guards.block;
   run.context.result = frame.get(frame.result, sizeof frame.result, artifact.resultBytes);
   if (artifact.scratchBytes && artifact.tasks.empty()) {

@@ -74,7 +74,7 @@ bool isZero(const TensorObject &object);
 /// Makes the zeros of a stale container true.
 void wakeCleared(TensorObject &object);
 /// Whether nobody but the container reaches its memory, so that it may be stale.
-bool isAlone(const TensorObject &object);
+bool isUniqueOwner(const TensorObject &object);
 
 // data_methods.cpp
 PyObject *tryFill(PyObject *self, PyObject *value);

@@ -7,7 +7,7 @@
 
 namespace qd::passes {
 
-/// Fills in `isAlone`, `manyAxes` and `fewAxes` of the inputs from what a kernel that went through all passes says.
+/// Fills in `isUnaliased`, `manyAxes` and `fewAxes` of the inputs from what a kernel that went through all passes says.
 void collectAssumptions(mlir::ModuleOp module, artifact::Artifact &artifact);
 
 } // namespace qd::passes

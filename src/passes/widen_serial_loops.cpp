@@ -1,7 +1,8 @@
 // widen_serial_loops.cpp: serial loops whose order shows nowhere run several iterations at once
 //
 // In:   a kernel whose loops stand at its top; tensor arguments that say how they are at the launch for which the kernel is compiled.
-// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread; those that stand alone under an `if`
+// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread; those that stand unaliased under an
+// `if`
 //       are parallel loops on all threads, without an iteration where the condition does not hold. The kernel says what this rests on.
 // Here: before tasks are split, which tells parallel loops from the rest.
 #include "artifact/artifact.h"
@@ -40,7 +41,7 @@ public:
   void run() {
     lookIn(kernel.getBody().front());
     Builder builder(kernel.getContext());
-    if (!alone.empty()) kernel->setAttr(kAlone, builder.getDenseI32ArrayAttr(llvm::to_vector(alone)));
+    if (!unaliased.empty()) kernel->setAttr(kUnaliased, builder.getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
     SmallVector<int32_t> numbers;
     for (auto [offset, axis, isMany] : extents) numbers.append({offset, axis, isMany});
     if (!numbers.empty()) kernel->setAttr(kExtents, builder.getDenseI32ArrayAttr(numbers));
@@ -64,7 +65,7 @@ private:
 
   void noteWritten(const llvm::DenseSet<uint64_t> &written) {
     for (uint64_t offset : written)
-      if (arrays.contains(offset)) alone.insert(int32_t(offset));
+      if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
   }
 
   /// The loops under an `if`; false where anything else stands there that cannot be computed ahead of it.
@@ -172,7 +173,7 @@ private:
   IndependentIterations iterations;
   KernelOp kernel;
   llvm::DenseSet<uint64_t> shared, arrays;
-  std::set<int32_t> alone;
+  std::set<int32_t> unaliased;
   std::set<Extent> extents;
 };
 
@@ -189,8 +190,8 @@ void collectAssumptions(ModuleOp module, artifact::Artifact &artifact) {
   llvm::DenseMap<int32_t, artifact::Input *> inputs;
   for (artifact::Input &input : artifact.inputs) inputs[int32_t(input.offset)] = &input;
   for (KernelOp kernel : module.getOps<KernelOp>()) {
-    if (auto alone = kernel->getAttrOfType<DenseI32ArrayAttr>(kAlone))
-      for (int32_t offset : alone.asArrayRef()) inputs.at(offset)->isAlone = true;
+    if (auto unaliased = kernel->getAttrOfType<DenseI32ArrayAttr>(kUnaliased))
+      for (int32_t offset : unaliased.asArrayRef()) inputs.at(offset)->isUnaliased = true;
     auto extents = kernel->getAttrOfType<DenseI32ArrayAttr>(kExtents);
     for (ArrayRef<int32_t> rest = extents ? extents.asArrayRef() : ArrayRef<int32_t>(); !rest.empty(); rest = rest.drop_front(3)) {
       artifact::Input &input = *inputs.at(rest[0]);

@@ -73,7 +73,7 @@ struct QdKernelContext {
   uint64_t random_seed;           /* the option random_seed */
   uint64_t launch_index;          /* counts launches since init; with the seed it keys the random numbers */
   volatile int32_t failed;        /* QD_STOP once a check failed; QD_LOOK when another thread wants must_stop to be called */
-  int32_t alone;                  /* non-zero while one thread does all that is done: updates need not be atomic */
+  int32_t single_threaded;        /* non-zero while one thread does all that is done: updates need not be atomic */
   void *runtime;                  /* the runtime's own; compiled code never touches it */
 };
 

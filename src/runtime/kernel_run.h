@@ -59,7 +59,7 @@ public:
   QdKernelContext context{};
   const artifact::Artifact &artifact;
   RunObserver *observer;
-  bool isSole = false;     ///< no other launch runs in this process
+  bool isSingle = false;   ///< no other launch runs in this process
   void *stream = nullptr;  ///< of the device, which the launch is queued in; null: the default one
   int32_t failedSite = -1; ///< read when the kernel has returned
   bool isOutOfMemory = false;

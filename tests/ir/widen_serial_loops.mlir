@@ -2,8 +2,8 @@
 
 // Each iteration has the elements that it writes for itself. The kernel says how long and how alone the arrays are.
 // CHECK-LABEL: qd.kernel @own
-// CHECK-SAME: qd.alone = array<i32: 0>
 // CHECK-SAME: qd.extents = array<i32: 0, 0, 1>
+// CHECK-SAME: qd.unaliased = array<i32: 0>
 // CHECK: qd.for parallel {{.*}} attributes {max_threads = 1 : i32, name = "fill"}
 qd.kernel @own [] attributes {argument_bytes = 32 : i32} {
   %x = qd.tensor_argument "x" at 0 position 0 {qd.many_axes = 1 : i32} : !qd.tensor<f32, [?], [], 4>
@@ -27,7 +27,7 @@ qd.kernel @own [] attributes {argument_bytes = 32 : i32} {
 
 // A short array at this launch: code for others is made when one comes.
 // CHECK-LABEL: qd.kernel @short
-// CHECK-NOT: qd.alone
+// CHECK-NOT: qd.unaliased
 // CHECK-SAME: qd.extents = array<i32: 0, 0, 0>
 // CHECK-NOT: qd.for parallel
 qd.kernel @short [] attributes {argument_bytes = 16 : i32} {
@@ -179,7 +179,7 @@ qd.func @put(%i: si32, %x: !qd.tensor<si32, [64], [4], 4>) {
 
 // Loops that stand alone under an `if` are parallel; where the condition does not hold they have no iterations.
 // CHECK-LABEL: qd.kernel @under_an_if
-// CHECK-SAME: qd.alone = array<i32: 0>
+// CHECK-SAME: qd.unaliased = array<i32: 0>
 // CHECK: %[[POSITIVE:.*]] = qd.binary gt
 // CHECK-NOT: qd.if
 // CHECK: %[[UPPER:.*]] = qd.select %[[POSITIVE]]

@@ -63,12 +63,12 @@ struct Loop {
 };
 
 /// Tells code that runs on the launching thread only that nobody else works on its memory.
-class Alone {
+class SingleThreaded {
 public:
-  Alone(QdKernelContext *context, bool isAlone) : context(context), before(context->alone) {
-    if (isAlone && KernelRun::from(context).isSole) context->alone = 1;
+  SingleThreaded(QdKernelContext *context, bool isSingleThreaded) : context(context), before(context->single_threaded) {
+    if (isSingleThreaded && KernelRun::from(context).isSingle) context->single_threaded = 1;
   }
-  ~Alone() { context->alone = before; }
+  ~SingleThreaded() { context->single_threaded = before; }
 
 private:
   QdKernelContext *context;
@@ -80,13 +80,13 @@ void runParallel(QdKernelContext *context, QdTaskFunction task, int64_t iteratio
   Loop loop{context, task, iterations, chunkSize > 0 ? chunkSize : iterations};
   int64_t chunks = (iterations - 1) / loop.chunkSize + 1;
   if (chunks == 1) {
-    Alone alone(context, true);
+    SingleThreaded scope(context, true);
     return loop.run(0);
   }
   ChunkCost &cost = getChunkCost(task);
   bool isKnown = cost.task.load(std::memory_order_relaxed) == task;
   if (isKnown && cost.nanoseconds.load(std::memory_order_relaxed) * float(chunks) < kWorthWaking) maxThreads = 1;
-  Alone alone(context, maxThreads == 1);
+  SingleThreaded scope(context, maxThreads == 1);
   runtime::ChunkedWork work;
   work.run = [](void *data, int64_t chunk) { static_cast<Loop *>(data)->run(chunk); };
   work.data = &loop;

@@ -15,7 +15,7 @@ namespace qd::codegen {
 // clang-format off
 #define QD_CONTEXT_MEMBERS(X) \
   X(kApi, api) X(kArguments, arguments) X(kResult, result) X(kScratch, scratch) X(kRandomSeed, random_seed) \
-  X(kLaunchIndex, launch_index) X(kFailed, failed) X(kAlone, alone)
+  X(kLaunchIndex, launch_index) X(kFailed, failed) X(kSingleThreaded, single_threaded)
 
 #define QD_API_MEMBERS(X) \
   X(kParallelFor, parallel_for) X(kFail, fail) X(kPrint, print) X(kAllocateTemporary, allocate_temporary) X(kClaim, claim) \
@@ -56,11 +56,11 @@ inline constexpr std::array<ApiMember, kApiFields> kApiMembers = {QD_API_MEMBERS
 
 static_assert(sizeof(QdRuntimeApi) == kApiFields * sizeof(void (*)()), "a routine of QdRuntimeApi is missing in QD_API_MEMBERS");
 // What the runtime keeps for itself comes last, after the members that emitted code may read.
-static_assert(offsetof(QdKernelContext, runtime) == kContextOffsets.back() + sizeof(QdKernelContext::alone) &&
+static_assert(offsetof(QdKernelContext, runtime) == kContextOffsets.back() + sizeof(QdKernelContext::single_threaded) &&
                   sizeof(QdKernelContext) == offsetof(QdKernelContext, runtime) + sizeof(QdKernelContext::runtime),
               "a member of QdKernelContext is missing in QD_CONTEXT_MEMBERS");
 // Loads of these members are emitted with these types.
-static_assert(sizeof(QdKernelContext::failed) == 4 && sizeof(QdKernelContext::alone) == 4);
+static_assert(sizeof(QdKernelContext::failed) == 4 && sizeof(QdKernelContext::single_threaded) == 4);
 static_assert(sizeof(QdKernelContext::random_seed) == 8 && sizeof(QdKernelContext::launch_index) == 8);
 
 } // namespace qd::codegen

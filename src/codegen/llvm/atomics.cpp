@@ -76,13 +76,13 @@ llvm::Value *BodyEmitter::reduceLanes(ir::AtomicKind kind, Type type, llvm::Valu
   return builder.CreateExtractElement(vector, uint64_t(0));
 }
 
-llvm::Value *BodyEmitter::isAlone() {
-  if (alone) return alone;
+llvm::Value *BodyEmitter::isSingleThreaded() {
+  if (singleThreaded) return singleThreaded;
   llvm::IRBuilder<>::InsertPointGuard guard(builder);
   llvm::BasicBlock &entry = function->getEntryBlock();
   auto *made = dyn_cast<llvm::Instruction>(context);
   builder.SetInsertPoint(&entry, made ? std::next(made->getIterator()) : entry.begin());
-  return alone = builder.CreateIsNotNull(getContextField(kAlone), "alone");
+  return singleThreaded = builder.CreateIsNotNull(getContextField(kSingleThreaded), "single_threaded");
 }
 
 llvm::Value *BodyEmitter::emitUpdate(const Place &place, llvm::function_ref<llvm::Value *()> plain,
@@ -96,7 +96,7 @@ llvm::Value *BodyEmitter::emitUpdate(const Place &place, llvm::function_ref<llvm
     llvm::Value *old = emit();
     ways[way] = {old, builder.GetInsertBlock()};
   };
-  emitWhen(isAlone(), "alone", [&] { note(0, plain); }, [&] { note(1, atomic); });
+  emitWhen(isSingleThreaded(), "single_threaded", [&] { note(0, plain); }, [&] { note(1, atomic); });
   llvm::PHINode *old = builder.CreatePHI(ways[0].first->getType(), 2);
   for (auto [value, block] : ways) old->addIncoming(value, block);
   return old;

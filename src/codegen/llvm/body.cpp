@@ -235,7 +235,7 @@ llvm::Value *BodyEmitter::getContextField(ContextField field) {
     module.setAlias(failed, module.getScratchScope()); // it lies in no container either
     return failed;
   }
-  if (field == kAlone) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4));
+  if (field == kSingleThreaded) return builder.CreateAlignedLoad(builder.getInt32Ty(), pointer, llvm::Align(4));
   bool isNumber = field == kRandomSeed || field == kLaunchIndex;
   llvm::LoadInst *load = loadInvariant(isNumber ? static_cast<llvm::Type *>(builder.getInt64Ty()) : builder.getPtrTy(), pointer);
   if (field == kArguments && module.argumentBytes > 0) {
@@ -269,7 +269,7 @@ llvm::Value *BodyEmitter::getLaunchField(ContextField field) {
                                      /*isVolatile=*/true, "failed");
   }
   case kApi:
-  case kAlone:
+  case kSingleThreaded:
   case kContextFields: break;
   }
   llvm_unreachable("a grid has no runtime to call");

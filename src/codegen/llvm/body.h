@@ -70,7 +70,7 @@ public:
   void storePacked(mlir::Type type, const Components &value, llvm::Value *pointer);
   llvm::Value *getContextField(ContextField field);
   /// Whether no other thread works on what this function changes: a bit, read once.
-  llvm::Value *isAlone();
+  llvm::Value *isSingleThreaded();
   llvm::Value *getLaunchField(ContextField field);
   llvm::CallInst *callRuntime(ApiField field, llvm::ArrayRef<llvm::Value *> operands);
   /// An address in memory that all threads share.
@@ -140,7 +140,7 @@ public:
   /// Without the constants that are added to it, a multiple of `columns`: the index of the first of neighboring columns.
   llvm::Value *firstColumn = nullptr;
   int64_t columns = 1;
-  llvm::Value *alone = nullptr; ///< see isAlone
+  llvm::Value *singleThreaded = nullptr; ///< see isSingleThreaded
   int task = 0;
   llvm::Value *thread = nullptr;     ///< QdThread, where threads of a block run on the processor
   llvm::Value *stackLimit = nullptr; ///< i64, in functions that call themselves on the processor: addresses that they stay above

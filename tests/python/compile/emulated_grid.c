@@ -52,7 +52,7 @@ void emulated_barrier(unsigned barrier) { (void)barrier, wait_for_all(); }
 void emulated_warp_barrier(unsigned mask) { (void)mask, wait_for_all(); }
 
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned lane, unsigned clamp) {
-  if (mask == 1) return value; /* alone: see emulated_active */
+  if (mask == 1) return value; /* single_threaded: see emulated_active */
   static unsigned exchanged[kMostThreads];
   (void)mask, (void)clamp;
   exchanged[number()] = value;
@@ -79,7 +79,7 @@ unsigned emulated_shuffle_down(unsigned mask, unsigned value, unsigned distance,
   return value;
 }
 
-/* Who asks which threads are here finds itself alone. */
+/* Who asks which threads are here finds itself single_threaded. */
 unsigned emulated_active(void) { return 1; }
 unsigned emulated_lanes_before(void) { return 0; }
 static void add_many(float *to, const float *values, int count) {

@@ -37,7 +37,7 @@ class Input:
     is_updated: bool = False
     is_spread: bool = False
     may_alias: bool = False
-    is_alone: bool = False
+    is_unaliased: bool = False
     many_axes: int = 0
     few_axes: int = 0
     name: str = "x"
@@ -133,7 +133,7 @@ def _input(item: Input) -> dict[str, Any]:
     layout = {"element": _type(item.scalar, item.shape), "extents": item.extents or (), "strides": item.strides}
     layout["componentStride"] = item.component_stride
     flags = {"isField": item.is_field, "isWritten": item.is_written, "isUpdated": item.is_updated, "isSpread": item.is_spread}
-    limits = {"mayAlias": item.may_alias, "isAlone": item.is_alone, "manyAxes": item.many_axes, "fewAxes": item.few_axes}
+    limits = {"mayAlias": item.may_alias, "isUnaliased": item.is_unaliased, "manyAxes": item.many_axes, "fewAxes": item.few_axes}
     anything = {"isEmpty": False}
     made = {"kind": "Value" if item.extents is None else "Tensor", "path": _path(item.path), "name": item.name, "offset": item.offset}
     return made | flags | limits | {"type": layout["element"], "layout": layout, "read": anything, "written": anything}

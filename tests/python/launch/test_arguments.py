@@ -181,7 +181,7 @@ def test_an_array_that_has_to_be_alone_is(compiler: Any) -> None:
 
     def make(arguments: tuple[Any, ...]) -> HandMade:
         shared = bool(_runtime.list_shared(list(arguments)))
-        inputs = [Input((i,), 16 * i, "f32", extents=(DYNAMIC,), component_stride=4, is_alone=i == 0 and not shared) for i in (0, 1)]
+        inputs = [Input((i,), 16 * i, "f32", extents=(DYNAMIC,), component_stride=4, is_unaliased=i == 0 and not shared) for i in (0, 1)]
         return HandMade(f"void qd_kernel(QdKernelContext *c) {{ **(float **)c->arguments += {100 if shared else 1}; }}", inputs)
 
     compiler.attach(f, make)

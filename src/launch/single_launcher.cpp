@@ -1,4 +1,4 @@
-#include "launch/sole_launch.h"
+#include "launch/single_launcher.h"
 
 #include "launch/python.h"
 
@@ -18,7 +18,7 @@ static constexpr auto kOrder = std::memory_order_relaxed;
 
 static std::atomic<const void *> launcher{nullptr}; ///< the address of `watched` in the thread that all launches came from
 static std::atomic<bool> areMany{false};
-static std::atomic<int> running{0}; ///< sole launches; changed by the launcher only
+static std::atomic<int> running{0}; ///< single launches; changed by the launcher only
 // In a forked child no other thread goes on.
 static const int registered = pthread_atfork(nullptr, nullptr, [] { running.store(0); });
 
@@ -33,10 +33,10 @@ static void waitWithoutGil() {
 
 static bool isWatching() { return watched && !watched->load(); }
 
-/// Sole launches of another thread. Those of this one are further up its stack, and end after what it launches now.
-static bool areOthersSole() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &watched; }
+/// Launches of a single launcher of another thread. Those of this one are further up its stack, and end after what it launches now.
+static bool isOtherSingle() { return running.load(kOrder) > 0 && launcher.load(kOrder) != &watched; }
 
-bool SoleLaunch::enter() {
+bool SingleLauncher::enter() {
   if (areMany.load(kOrder)) return false;
   const void *nobody = nullptr;
   if (launcher.load(kOrder) == &watched || launcher.compare_exchange_strong(nobody, &watched)) {
@@ -50,18 +50,18 @@ bool SoleLaunch::enter() {
   return false;
 }
 
-SoleLaunch::SoleLaunch() : sole(enter()), waits(isWatching() || (!sole && areOthersSole())) {}
+SingleLauncher::SingleLauncher() : single(enter()), waits(isWatching() || (!single && isOtherSingle())) {}
 
-void SoleLaunch::wait() {
+void SingleLauncher::wait() {
   while (isWatching()) {
     waitWithoutGil();
     if (PyErr_CheckSignals() != 0) throw PythonError{};
   }
-  while (!sole && areOthersSole()) waitWithoutGil();
+  while (!single && isOtherSingle()) waitWithoutGil();
 }
 
-SoleLaunch::~SoleLaunch() {
-  if (sole) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
+SingleLauncher::~SingleLauncher() {
+  if (single) running.store(running.load(std::memory_order_relaxed) - 1, kOrder);
 }
 
 WatchedLaunch::WatchedLaunch(const std::atomic<bool> &isDone) : before(std::exchange(watched, &isDone)) {}

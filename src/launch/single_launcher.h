@@ -1,4 +1,4 @@
-// sole_launch.h: whether launches come from one thread of the program
+// single_launcher.h: whether launches come from one thread of the program
 //
 // As long as they do, a loop that runs on one thread needs no atomic instructions, which take some 20 cycles each. Once a second thread
 // launches a kernel, nobody is alone any more for the rest of the process.
@@ -9,12 +9,12 @@
 namespace qd::launch {
 
 /// Lives as long as a launch, and is made and ended with the GIL held.
-class SoleLaunch {
+class SingleLauncher {
 public:
-  SoleLaunch();
-  ~SoleLaunch();
-  SoleLaunch(const SoleLaunch &) = delete;
-  SoleLaunch &operator=(const SoleLaunch &) = delete;
+  SingleLauncher();
+  ~SingleLauncher();
+  SingleLauncher(const SingleLauncher &) = delete;
+  SingleLauncher &operator=(const SingleLauncher &) = delete;
 
   /// Whether others come first: the first launch of a second thread waits for those that run, and one that a handler of signals makes waits
   /// for the one that its thread watches.
@@ -23,11 +23,11 @@ public:
   void wait();
 
   /// No launch that runs at the same time comes from another thread.
-  bool isSole() const { return sole; }
+  bool isSingle() const { return single; }
 
 private:
   static bool enter();
-  bool sole, waits;
+  bool single, waits;
 };
 
 /// While it lives, this thread watches a launch that runs on a thread of its own, and that is over once `isDone` is true.
