@@ -204,7 +204,7 @@ private:
   support::Digest key;
 };
 
-/// Objects of parts on disk, beside the kernels. An edit of one task finds the others here.
+/// Objects of partitions on disk, beside the kernels. An edit of one task finds the others here.
 class DiskObjects : public backends::ObjectStore {
 public:
   DiskObjects(llvm::StringRef scope, const support::Options &options) : scope(support::computeDigest(scope)), cache(readOptions(options)) {}
@@ -226,7 +226,7 @@ public:
   }
 
 private:
-  /// The kernel is published right after its parts, and cleans for all of them.
+  /// The kernel is published right after its partitions, and cleans for all of them.
   static artifact::DiskCacheOptions readOptions(const support::Options &options) {
     artifact::DiskCacheOptions result = artifact::readCacheOptions(options);
     result.policy = artifact::CleaningPolicy::Never;

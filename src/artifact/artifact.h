@@ -112,23 +112,23 @@ struct SourcePlace {
   uint32_t line = 0, column = 0, endLine = 0, endColumn = 0; ///< lines from 1, columns from 0, as in Python's ast
 };
 
-/// A print, an assertion or a check in the code. `pieces` are literal texts and operands in turn.
+/// A print, an assertion or a check in the code. `fragments` are literal texts and operands in turn.
 struct Site {
   enum class Kind : uint8_t { Print, Assert, Bounds, Overflow, DivisionByZero, PrintError, View, Recursion, Gradient };
-  struct Piece {
+  struct Fragment {
     std::string text; ///< literal text, or the format spec of the operand
     bool isOperand = false;
     bool isThread = false;  ///< stands for the number of the thread that got here
     layout::ValueType type; ///< operand: how many 64-bit values it takes and how they read
   };
   Kind kind = Kind::Assert;
-  std::vector<Piece> pieces;
+  std::vector<Fragment> fragments;
   std::vector<SourcePlace> frames; ///< innermost last: the chain of functions
 
   /// How many 64-bit values the operands take.
   size_t countValues() const {
     size_t count = 0;
-    for (const Piece &piece : pieces) count += piece.isOperand ? size_t(piece.type.componentCount()) : 0;
+    for (const Fragment &fragment : fragments) count += fragment.isOperand ? size_t(fragment.type.componentCount()) : 0;
     return count;
   }
 };

@@ -19,7 +19,7 @@ namespace qd::backends {
 
 class Stages;
 
-/// Keeps what parts of kernels were compiled to, under what they were compiled from. Used from several threads.
+/// Keeps what partitions of kernels were compiled to, under what they were compiled from. Used from several threads.
 class ObjectStore {
 public:
   virtual ~ObjectStore() = default;
@@ -32,7 +32,7 @@ struct TargetOptions {
   bool parallel = true;
   bool verify = false;            ///< LLVM's verifier on what the emitter made
   int optLevel = 1;               ///< 0 compiles fastest
-  unsigned threads = 1;           ///< that may compile parts of one kernel
+  unsigned threads = 1;           ///< that may compile partitions of one kernel
   int lanes = 0;                  ///< lanes of every parallel loop; 0: chosen for each loop
   int blockSize = 128;            ///< threads of a block where the loop does not say; targets with grids
   int maxThreads = 1024;          ///< of a block

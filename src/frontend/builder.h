@@ -127,8 +127,8 @@ private:
   friend class Session;
 
   /// A text with run-time operands.
-  struct Pieces {
-    llvm::SmallVector<mlir::Attribute> pieces; ///< literal texts, formats of operands in a list, and units: the number of the thread
+  struct Fragments {
+    llvm::SmallVector<mlir::Attribute> fragments; ///< literal texts, formats of operands in a list, and units: the number of the thread
     llvm::SmallVector<mlir::Value> values;
     bool isConstant = false; ///< a text known while compiling, with numbers as Python writes them
     void text(mlir::OpBuilder &builder, llvm::StringRef text);
@@ -405,11 +405,11 @@ private:
   Value clampIndex(const Value &index, const Value &count);
   /// In debug mode, fails the launch unless 0 <= index and `index kind limit` for each pair of index and limit.
   mlir::Operation *checkWithin(const std::vector<std::pair<Value, Value>> &indices, ir::BinaryKind kind, artifact::Site::Kind site,
-                               llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues);
+                               llvm::StringRef what, llvm::function_ref<void(Fragments &)> describeValues);
   mlir::Operation *checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent);
   void checkViewIndices(const Value &view, const std::vector<Value> &indices, const std::vector<Value> &counts);
-  void addLabeled(Pieces &pieces, llvm::StringRef label, const Value &value);
-  void addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values);
+  void addLabeled(Fragments &fragments, llvm::StringRef label, const Value &value);
+  void addList(Fragments &fragments, llvm::StringRef label, const std::vector<Value> &values);
 
   //--- attributes.cpp ---
   Value visitAttribute(nb::handle node);
@@ -631,13 +631,14 @@ private:
   };
   void print(nb::handle call);
   /// An f-string, `text.format(...)` or `text % ...`; false when the node is none of these.
-  bool addFormatted(Pieces &pieces, nb::handle node);
-  void addInterpolated(Pieces &pieces, nb::handle joined);
-  void addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments);
-  void addFields(Pieces &pieces, nb::handle format, const Arguments &arguments, FormatUse &use);
-  void addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec);
-  void addField(Pieces &pieces, const Value &value, llvm::StringRef spec); ///< of a text: numbers known now are written as Python does
-  void addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec);
+  bool addFormatted(Fragments &fragments, nb::handle node);
+  void addInterpolated(Fragments &fragments, nb::handle joined);
+  void addFormat(Fragments &fragments, nb::handle format, const Arguments &arguments);
+  void addFields(Fragments &fragments, nb::handle format, const Arguments &arguments, FormatUse &use);
+  void addFragments(Fragments &fragments, const Value &value, llvm::StringRef spec);
+  void addField(Fragments &fragments, const Value &value,
+                llvm::StringRef spec); ///< of a text: numbers known now are written as Python does
+  void addOperand(Fragments &fragments, const Value &value, llvm::StringRef spec);
   Value visitFormatted(nb::handle node);
 
   //--- shared state and helpers ---

@@ -306,10 +306,10 @@ mlir::Value FunctionBuilder::clipped(const Value &value) {
 }
 
 void FunctionBuilder::requireStep(mlir::Value step) {
-  Pieces pieces;
-  pieces.text(builder, "range() arg 3 must not be zero");
-  auto check =
-      create<ir::AssertOp>(nonZero(step), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
+  Fragments fragments;
+  fragments.text(builder, "range() arg 3 must not be zero");
+  auto check = create<ir::AssertOp>(nonZero(step), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments),
+                                    fragments.values);
   check->setAttr(ir::kAlways, builder.getUnitAttr());
 }
 
@@ -582,10 +582,10 @@ void FunctionBuilder::checkRounds(const Value &rounds, const Value &flag) {
   storeTyped(rounds, emit(count));
   Value isLeft = binary(BinaryKind::eq, flag, makeObject(nb::int_(0)), "=="),
         good = binary(BinaryKind::bit_or, isLeft, binary(BinaryKind::lt, load(rounds), makeObject(nb::int_(most)), "<"), "|");
-  Pieces pieces;
-  pieces.text(builder, "qd.graph.do_while() has run " + std::to_string(most) +
-                           " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
-  create<ir::AssertOp>(emit(good), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
+  Fragments fragments;
+  fragments.text(builder, "qd.graph.do_while() has run " + std::to_string(most) +
+                              " rounds, and its flag is not zero: set the option graph_max_iterations where it needs more");
+  create<ir::AssertOp>(emit(good), uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
 }
 
 void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {

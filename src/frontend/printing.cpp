@@ -7,21 +7,21 @@ namespace qd::frontend {
 
 using Kind = Value::Kind;
 
-void FunctionBuilder::Pieces::text(OpBuilder &builder, llvm::StringRef text) {
+void FunctionBuilder::Fragments::text(OpBuilder &builder, llvm::StringRef text) {
   if (text.empty()) return;
-  auto last = pieces.empty() ? StringAttr() : dyn_cast<StringAttr>(pieces.back());
+  auto last = fragments.empty() ? StringAttr() : dyn_cast<StringAttr>(fragments.back());
   if (last)
-    pieces.back() = builder.getStringAttr(last.getValue() + text);
+    fragments.back() = builder.getStringAttr(last.getValue() + text);
   else
-    pieces.push_back(builder.getStringAttr(text));
+    fragments.push_back(builder.getStringAttr(text));
 }
 
-llvm::StringRef FunctionBuilder::Pieces::getText() const {
-  return pieces.empty() ? llvm::StringRef() : mlir::cast<StringAttr>(pieces[0]).getValue();
+llvm::StringRef FunctionBuilder::Fragments::getText() const {
+  return fragments.empty() ? llvm::StringRef() : mlir::cast<StringAttr>(fragments[0]).getValue();
 }
 
-void FunctionBuilder::addOperand(Pieces &pieces, const Value &value, llvm::StringRef spec) {
-  if (pieces.isConstant) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
+void FunctionBuilder::addOperand(Fragments &fragments, const Value &value, llvm::StringRef spec) {
+  if (fragments.isConstant) fail(error::kSyntax, "an f-string with run-time values is supported in print and assert only");
   static constexpr llvm::StringLiteral kFlags = "0123456789.+- #<>^=,_*", kTypes = "diuxXoeEfFgGab";
   mlir::Value operand = emit(value);
   llvm::StringRef flags = !spec.empty() && kTypes.contains(spec.back()) ? spec.drop_back() : spec;
@@ -31,45 +31,45 @@ void FunctionBuilder::addOperand(Pieces &pieces, const Value &value, llvm::Strin
   bool isFilled = flags.size() > 1 && llvm::StringRef("<>^=").contains(flags[1]);
   if (flags.drop_front(isFilled ? 2 : 0).find_first_not_of(kFlags) != llvm::StringRef::npos)
     fail(error::kType, "'" + spec + "' doesn't match '" + ir::describe(operand.getType()) + "'.");
-  pieces.pieces.push_back(builder.getArrayAttr({builder.getStringAttr(spec)}));
-  pieces.values.push_back(operand);
+  fragments.fragments.push_back(builder.getArrayAttr({builder.getStringAttr(spec)}));
+  fragments.values.push_back(operand);
 }
 
-void FunctionBuilder::addPieces(Pieces &pieces, const Value &value, llvm::StringRef spec) {
+void FunctionBuilder::addFragments(Fragments &fragments, const Value &value, llvm::StringRef spec) {
   if (value.is(Kind::Sequence) || value.is(Kind::Dictionary) || value.is(Kind::Struct)) {
     bool isTuple = value.aggregate->isTuple, isNamed = !value.is(Kind::Sequence);
     size_t count = value.aggregate->items.size();
-    pieces.text(builder, isNamed ? "{" : isTuple ? "(" : "[");
+    fragments.text(builder, isNamed ? "{" : isTuple ? "(" : "[");
     for (size_t index = 0; index < count; ++index) {
-      pieces.text(builder, index ? ", " : "");
-      if (isNamed) pieces.text(builder, toText(nb::repr(value.aggregate->names[index])).str() + ": ");
-      addPieces(pieces, value.aggregate->items[index], spec);
+      fragments.text(builder, index ? ", " : "");
+      if (isNamed) fragments.text(builder, toText(nb::repr(value.aggregate->names[index])).str() + ": ");
+      addFragments(fragments, value.aggregate->items[index], spec);
     }
-    return pieces.text(builder, isNamed ? "}" : !isTuple ? "]" : count == 1 ? ",)" : ")");
+    return fragments.text(builder, isNamed ? "}" : !isTuple ? "]" : count == 1 ? ",)" : ")");
   }
-  if (value.is(Kind::Tensor)) return pieces.text(builder, toText(nb::repr(value.object)));
+  if (value.is(Kind::Tensor)) return fragments.text(builder, toText(nb::repr(value.object)));
   // Numbers are printed as the kernel's own types are; everything else that is known is a text now.
-  if (!value.isObject() || (canEmit(value) && !pieces.isConstant)) return addOperand(pieces, value, spec);
-  pieces.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
+  if (!value.isObject() || (canEmit(value) && !fragments.isConstant)) return addOperand(fragments, value, spec);
+  fragments.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
 
-void FunctionBuilder::addField(Pieces &pieces, const Value &value, llvm::StringRef spec) {
+void FunctionBuilder::addField(Fragments &fragments, const Value &value, llvm::StringRef spec) {
   bool isPlain = value.isObject() && spec.empty() && session.python.isNumber(value.object);
-  isPlain ? pieces.text(builder, toText(nb::str(value.object))) : addPieces(pieces, value, spec);
+  isPlain ? fragments.text(builder, toText(nb::str(value.object))) : addFragments(fragments, value, spec);
 }
 
 Value FunctionBuilder::visitFormatted(nb::handle at) {
-  Pieces pieces;
-  pieces.isConstant = true;
-  addFormatted(pieces, at);
-  llvm::StringRef text = pieces.getText();
+  Fragments fragments;
+  fragments.isConstant = true;
+  addFormatted(fragments, at);
+  llvm::StringRef text = fragments.getText();
   return makeObject(nb::str(text.data(), text.size()));
 }
 
-void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
+void FunctionBuilder::addInterpolated(Fragments &fragments, nb::handle joined) {
   for (nb::handle part : getAttribute(joined, names().values)) {
     if (kindOf(part) == NodeKind::Constant) {
-      pieces.text(builder, toText(getAttribute(part, names().value)));
+      fragments.text(builder, toText(getAttribute(part, names().value)));
       continue;
     }
     Value value = visit(getAttribute(part, names().value));
@@ -78,13 +78,13 @@ void FunctionBuilder::addInterpolated(Pieces &pieces, nb::handle joined) {
     int64_t conversion = readInteger(part, names().conversion);
     if (known && conversion == 'r') value = makeObject(nb::repr(known));
     if (known && conversion == 's') value = makeObject(nb::str(known));
-    addField(pieces, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
+    addField(fragments, value, specNode.is_none() ? "" : toText(visitFormatted(specNode).object));
   }
 }
 
-void FunctionBuilder::addFormat(Pieces &pieces, nb::handle format, const Arguments &arguments) {
+void FunctionBuilder::addFormat(Fragments &fragments, nb::handle format, const Arguments &arguments) {
   FormatUse use;
-  addFields(pieces, format, arguments, use);
+  addFields(fragments, format, arguments, use);
   if (use.count != arguments.positional.size())
     fail(error::kSyntax, "Expected " + std::to_string(use.count) + " positional argument(s), but received " +
                              std::to_string(arguments.positional.size()) + " instead.");
@@ -92,9 +92,9 @@ void FunctionBuilder::addFormat(Pieces &pieces, nb::handle format, const Argumen
     if (!use.names.contains(name)) fail(error::kSyntax, "Keyword '" + name + "' not used.");
 }
 
-void FunctionBuilder::addFields(Pieces &pieces, nb::handle format, const Arguments &arguments, FormatUse &use) {
+void FunctionBuilder::addFields(Fragments &fragments, nb::handle format, const Arguments &arguments, FormatUse &use) {
   for (nb::handle part : nb::object(nb::module_::import_("_string").attr("formatter_parser")(format))) {
-    pieces.text(builder, toText(nb::object(part[0])));
+    fragments.text(builder, toText(nb::object(part[0])));
     if (nb::object(part[1]).is_none()) continue;
     nb::object fieldText = part[1], specText = part[2];
     llvm::StringRef field = toText(fieldText);
@@ -111,10 +111,10 @@ void FunctionBuilder::addFields(Pieces &pieces, nb::handle format, const Argumen
       value = &found->second;
     }
     // A spec may have fields of its own, which are known now.
-    Pieces spec;
+    Fragments spec;
     spec.isConstant = true;
     addFields(spec, specText, arguments, use);
-    if (value) addField(pieces, *value, spec.getText());
+    if (value) addField(fragments, *value, spec.getText());
   }
 }
 
@@ -128,10 +128,10 @@ static nb::object toBraces(nb::handle percentFormat) {
   return nb::str("%").attr("join")(parts);
 }
 
-bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
+bool FunctionBuilder::addFormatted(Fragments &fragments, nb::handle at) {
   At here(*this, at);
   if (kindOf(at) == NodeKind::JoinedStr) {
-    addInterpolated(pieces, at);
+    addInterpolated(fragments, at);
     return true;
   }
   bool isPercent = kindOf(at) == NodeKind::BinOp && kindOf(getAttribute(at, names().op)) == NodeKind::Mod;
@@ -149,12 +149,12 @@ bool FunctionBuilder::addFormatted(Pieces &pieces, nb::handle at) {
     Value operands = visit(getAttribute(at, names().right));
     arguments.positional = operands.is(Kind::Sequence) ? operands.aggregate->items : std::vector<Value>{operands};
   }
-  addFormat(pieces, isFormat ? format : toBraces(format), arguments);
+  addFormat(fragments, isFormat ? format : toBraces(format), arguments);
   return true;
 }
 
 void FunctionBuilder::print(nb::handle at) {
-  Pieces pieces;
+  Fragments fragments;
   nb::object separator = nb::str(" "), end = nb::str("\n");
   bool isError = false;
   for (nb::handle keyword : getAttribute(at, names().keywords)) {
@@ -173,22 +173,22 @@ void FunctionBuilder::print(nb::handle at) {
   }
   bool isFirst = true;
   auto separate = [&] {
-    if (!isFirst) pieces.text(builder, toText(separator));
+    if (!isFirst) fragments.text(builder, toText(separator));
     isFirst = false;
   };
   for (nb::handle argument : getAttribute(at, names().args)) {
     if (kindOf(argument) == NodeKind::Starred) {
       for (const Value &item : listItems(visit(getAttribute(argument, names().value)), "unpack")) {
         separate();
-        addPieces(pieces, item, "");
+        addFragments(fragments, item, "");
       }
       continue;
     }
     separate();
-    if (!addFormatted(pieces, argument)) addPieces(pieces, visit(argument), "");
+    if (!addFormatted(fragments, argument)) addFragments(fragments, visit(argument), "");
   }
-  pieces.text(builder, toText(end));
-  create<ir::PrintOp>(builder.getArrayAttr(pieces.pieces), pieces.values, isError);
+  fragments.text(builder, toText(end));
+  create<ir::PrintOp>(builder.getArrayAttr(fragments.fragments), fragments.values, isError);
 }
 
 } // namespace qd::frontend

@@ -267,21 +267,21 @@ void FunctionBuilder::visitAssert(nb::handle at) {
     session.unchecked.push_back(unchecked);
     return;
   }
-  Pieces pieces;
-  if (!addFormatted(pieces, message)) {
+  Fragments fragments;
+  if (!addFormatted(fragments, message)) {
     nb::object text = message.is_none() ? nb::module_::import_("ast").attr("unparse")(test) : toPython(visit(message));
     if (!text || !PyUnicode_Check(text.ptr()))
       fail(error::kSyntax, "assert info must be constant or formatted string, not " + (text ? describeType(text) : "a run-time value"));
-    pieces.text(builder, toText(text));
+    fragments.text(builder, toText(text));
   }
   bool isFirst = true;
   for (const auto &[name, value] : scopes.listLoopVariables()) {
     if (!canEmit(value)) continue;
-    addLabeled(pieces, (isFirst ? " (" : ", ") + toText(name).str() + " = ", value);
+    addLabeled(fragments, (isFirst ? " (" : ", ") + toText(name).str() + " = ", value);
     isFirst = false;
   }
-  pieces.text(builder, isFirst ? "" : ")");
-  create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(pieces.pieces), pieces.values);
+  fragments.text(builder, isFirst ? "" : ")");
+  create<ir::AssertOp>(condition, uint32_t(artifact::Site::Kind::Assert), builder.getArrayAttr(fragments.fragments), fragments.values);
 }
 
 } // namespace qd::frontend

@@ -96,42 +96,42 @@ Value FunctionBuilder::sliceRange(const Value &range, const Value &slice) {
   return result;
 }
 
-void FunctionBuilder::addLabeled(Pieces &pieces, llvm::StringRef label, const Value &value) {
-  pieces.text(builder, label);
-  addPieces(pieces, value, "");
+void FunctionBuilder::addLabeled(Fragments &fragments, llvm::StringRef label, const Value &value) {
+  fragments.text(builder, label);
+  addFragments(fragments, value, "");
 }
 
-void FunctionBuilder::addList(Pieces &pieces, llvm::StringRef label, const std::vector<Value> &values) {
-  pieces.text(builder, label);
-  if (values.size() != 1) pieces.text(builder, "(");
-  for (size_t position = 0; position < values.size(); ++position) addLabeled(pieces, position == 0 ? "" : ", ", values[position]);
-  if (values.size() != 1) pieces.text(builder, ")");
+void FunctionBuilder::addList(Fragments &fragments, llvm::StringRef label, const std::vector<Value> &values) {
+  fragments.text(builder, label);
+  if (values.size() != 1) fragments.text(builder, "(");
+  for (size_t position = 0; position < values.size(); ++position) addLabeled(fragments, position == 0 ? "" : ", ", values[position]);
+  if (values.size() != 1) fragments.text(builder, ")");
 }
 
 Operation *FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &indices, BinaryKind kind, artifact::Site::Kind site,
-                                        llvm::StringRef what, llvm::function_ref<void(Pieces &)> describeValues) {
+                                        llvm::StringRef what, llvm::function_ref<void(Fragments &)> describeValues) {
   if (!session.options.checksBounds) return nullptr;
   // As unsigned numbers: negative ones are beyond every size.
   Value good = makeComputed(constant(1, session.types.u1));
   for (const auto &[index, limit] : indices)
     good =
         binary(BinaryKind::bit_and, good, binary(kind, callCast(index, session.types.u64), callCast(limit, session.types.u64), "<"), "&");
-  Pieces pieces;
-  pieces.text(builder, what);
+  Fragments fragments;
+  fragments.text(builder, what);
   if (site == artifact::Site::Kind::View) {
     llvm::StringRef kernel = session.artifact.kernel;
-    pieces.text(builder, ("kernel[" + kernel.substr(kernel.rfind('.') + 1) + "] tid=").str());
-    pieces.pieces.push_back(builder.getUnitAttr());
+    fragments.text(builder, ("kernel[" + kernel.substr(kernel.rfind('.') + 1) + "] tid=").str());
+    fragments.fragments.push_back(builder.getUnitAttr());
   }
-  describeValues(pieces);
-  pieces.text(builder, ".");
-  return create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(pieces.pieces), pieces.values);
+  describeValues(fragments);
+  fragments.text(builder, ".");
+  return create<ir::AssertOp>(emit(good), uint32_t(site), builder.getArrayAttr(fragments.fragments), fragments.values);
 }
 
 Operation *FunctionBuilder::checkSlice(const std::vector<Value> &bounds, const Value &start, const Value &size, const Value &parent) {
   std::vector<std::pair<Value, Value>> limits;
   for (const Value &bound : bounds) limits.emplace_back(bound, parent);
-  return checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Pieces &text) {
+  return checkWithin(limits, BinaryKind::le, artifact::Site::Kind::View, "BufferView subview Out Of Range: ", [&](Fragments &text) {
     addLabeled(text, ", subview offset=", start);
     addLabeled(text, ", subview size=", size);
     addLabeled(text, ", parent size=", parent);
@@ -142,7 +142,7 @@ void FunctionBuilder::checkViewIndices(const Value &view, const std::vector<Valu
   if (!session.options.checksBounds) return;
   std::vector<std::pair<Value, Value>> limits;
   for (size_t axis = 0; axis < indices.size(); ++axis) limits.emplace_back(indices[axis], counts[axis]);
-  checkWithin(limits, BinaryKind::lt, artifact::Site::Kind::View, "BufferView Out Of Range: ", [&](Pieces &text) {
+  checkWithin(limits, BinaryKind::lt, artifact::Site::Kind::View, "BufferView Out Of Range: ", [&](Fragments &text) {
     addList(text, ", got index ", indices);
     addLabeled(text, " (offset=", viewOffset(view));
     addList(text, counts.size() == 1 ? ", size=" : ", shape=", counts);
@@ -293,7 +293,7 @@ Value FunctionBuilder::makeView(Arguments &arguments) {
     fail(error::kType, "qd.BufferView takes an array with one axis (1D), got " + std::to_string(ranges.size()) + " axes: slice it");
   Value start = viewBound(load(given[1])), size = viewBound(load(given[2])), length = getCount(ranges[0]);
   checkWithin({{start, length}, {size, length}, {add(start, size), length}}, BinaryKind::le, artifact::Site::Kind::Bounds,
-              "BufferView construction out of range: ", [&](Pieces &text) {
+              "BufferView construction out of range: ", [&](Fragments &text) {
                 addLabeled(text, "offset=", start);
                 addLabeled(text, ", size=", size);
                 addLabeled(text, ", ndarray length=", length);

@@ -409,28 +409,28 @@ def ConditionOp : QdOp<"condition", [Terminator, HasParent<"WhileOp">]> {
   let assemblyFormat = "$condition attr-dict";
 }
 
-//--- Sites: texts for the user. A piece is a literal string, or an array of one string: the format spec of the next operand. ---
+//--- Sites: texts for the user. A fragment is a literal string, or an array of one string: the format spec of the next operand. ---
 
-// Prints pieces in turn.
+// Prints fragments in turn.
 def PrintOp : QdOp<"print"> {
-  let arguments = (ins ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values, UnitAttr:$to_stderr);
-  let assemblyFormat = "$pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
+  let arguments = (ins ArrayAttr:$fragments, Variadic<ValueTypeConstraint>:$values, UnitAttr:$to_stderr);
+  let assemblyFormat = "$fragments (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 
-// Stops the launch with the text of the pieces unless the condition holds; with `reports` it prints the text and goes on. `kind` is a
+// Stops the launch with the text of the fragments unless the condition holds; with `reports` it prints the text and goes on. `kind` is a
 // value of artifact::Site::Kind.
 def AssertOp : QdOp<"assert"> {
-  let arguments = (ins I1:$condition, I32Attr:$kind, ArrayAttr:$pieces, Variadic<ValueTypeConstraint>:$values, UnitAttr:$reports);
-  let assemblyFormat = "$condition `,` $kind $pieces (`(` $values^ `:` type($values) `)`)? attr-dict";
+  let arguments = (ins I1:$condition, I32Attr:$kind, ArrayAttr:$fragments, Variadic<ValueTypeConstraint>:$values, UnitAttr:$reports);
+  let assemblyFormat = "$condition `,` $kind $fragments (`(` $values^ `:` type($values) `)`)? attr-dict";
 }
 
-// Stops the launch with the text of the pieces when another iteration of the parallel loop with this number has claimed the place. The
+// Stops the launch with the text of the fragments when another iteration of the parallel loop with this number has claimed the place. The
 // indices say which iteration this is.
 def ClaimOp : QdOp<"claim", [AttrSizedOperandSegments]> {
-  let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$iteration, I32Attr:$loop, ArrayAttr:$pieces,
+  let arguments = (ins AnyPlace:$ref, Variadic<IndexTypeConstraint>:$iteration, I32Attr:$loop, ArrayAttr:$fragments,
       Variadic<ValueTypeConstraint>:$values);
   let assemblyFormat = [{
-    $ref `by` `(` $iteration `)` `of` $loop $pieces (`(` $values^ `:` type($values) `)`)? attr-dict `:` type($ref) `,` type($iteration)
+    $ref `by` `(` $iteration `)` `of` $loop $fragments (`(` $values^ `:` type($values) `)`)? attr-dict `:` type($ref) `,` type($iteration)
   }];
 }
 

@@ -110,13 +110,14 @@ void synchronize() {
 //--- Sites ---
 
 Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread) {
-  Ref pieces = Ref::adopt(PyList_New(0));
-  for (const artifact::Site::Piece &piece : site.pieces) {
-    const std::string text = piece.isThread ? std::to_string(thread) : piece.text;
-    append(pieces, Ref::adopt(Py_BuildValue("(s#ON)", text.data(), Py_ssize_t(text.size()),
-                                            piece.isOperand ? getDataType(piece.type.scalar) : Py_None, makeElementShape(piece.type))));
+  Ref fragments = Ref::adopt(PyList_New(0));
+  for (const artifact::Site::Fragment &fragment : site.fragments) {
+    const std::string text = fragment.isThread ? std::to_string(thread) : fragment.text;
+    append(fragments,
+           Ref::adopt(Py_BuildValue("(s#ON)", text.data(), Py_ssize_t(text.size()),
+                                    fragment.isOperand ? getDataType(fragment.type.scalar) : Py_None, makeElementShape(fragment.type))));
   }
-  return Ref::adopt(Py_BuildValue("(Oy#)", pieces.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
+  return Ref::adopt(Py_BuildValue("(Oy#)", fragments.get(), values, Py_ssize_t(site.countValues() * sizeof *values)));
 }
 
 Ref listFrames(const artifact::Site &site) {

@@ -10,17 +10,17 @@ namespace qd::passes {
 
 /// The text of an assertion: literals and operands in turn.
 struct AssertText {
-  mlir::SmallVector<mlir::Attribute> pieces;
+  mlir::SmallVector<mlir::Attribute> fragments;
   mlir::SmallVector<mlir::Value> values;
   mlir::Builder builder;
 
   explicit AssertText(mlir::MLIRContext *ctx) : builder(ctx) {}
   AssertText &operator<<(const llvm::Twine &text) {
-    pieces.push_back(builder.getStringAttr(text));
+    fragments.push_back(builder.getStringAttr(text));
     return *this;
   }
   AssertText &operator<<(mlir::Value value) {
-    pieces.push_back(builder.getStrArrayAttr({""}));
+    fragments.push_back(builder.getStrArrayAttr({""}));
     values.push_back(value);
     return *this;
   }
@@ -32,7 +32,7 @@ struct AssertText {
 
   ir::AssertOp addAssert(mlir::OpBuilder &at, mlir::Location loc, mlir::Value condition, artifact::Site::Kind kind,
                          bool reports = false) const {
-    return ir::AssertOp::create(at, loc, condition, uint32_t(kind), at.getArrayAttr(pieces), values, reports);
+    return ir::AssertOp::create(at, loc, condition, uint32_t(kind), at.getArrayAttr(fragments), values, reports);
   }
 };
 

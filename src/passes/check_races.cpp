@@ -85,7 +85,7 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
               store ? ") of the parallel loop, and by another one" : ") of the parallel loop, and written by another one");
     Location loc = element ? element.getLoc() : op->getLoc();
     for (Value place : listComponents(builder, loc, target))
-      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), store ? number : ~number, builder.getArrayAttr(text.pieces),
+      ClaimOp::create(builder, loc, place, loop.getBody().getArguments(), store ? number : ~number, builder.getArrayAttr(text.fragments),
                       text.values);
   }
 };

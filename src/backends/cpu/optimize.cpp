@@ -65,7 +65,7 @@ static void tabulateLiterals(llvm::Function &function) {
   }
 }
 
-/// Parts of the code generator take time that grows with the square of a block's length: they walk all uses of a constant in it. So
+/// Partitions of the code generator take time that grows with the square of a block's length: they walk all uses of a constant in it. So
 /// blocks are cut into pieces of this many instructions.
 constexpr unsigned kLongestBlock = 512;
 
@@ -90,7 +90,7 @@ static void splitLongBlock(llvm::BasicBlock &block, llvm::BasicBlock *&never) {
   llvm::InlineAsm *unknown = llvm::InlineAsm::get(type, "", "=r,0", false);
   // From the last cut to the first: each cut moves what stands behind it.
   for (llvm::Instruction *cut : llvm::reverse(cuts)) {
-    llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "piece");
+    llvm::BasicBlock *rest = block.splitBasicBlock(cut->getIterator(), "outlined");
     block.getTerminator()->eraseFromParent();
     llvm::IRBuilder<> builder(&block);
     builder.CreateCondBr(builder.CreateIsNotNull(builder.CreateCall(type, unknown, builder.getInt32(0))), never, rest);

@@ -19,22 +19,22 @@ void setProcessor(llvm::Module &module, const Processor &processor, llvm::Target
 /// The same for all targets, then what the code generators of processors need to stay fast.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel);
 
-/// Which function is compiled in which part.
-struct Parts {
+/// Which function is compiled in which partition.
+struct Partitions {
   llvm::StringMap<unsigned> of; ///< by the function's name
   unsigned count = 0;           ///< fewer than 2: the module is compiled in one piece
   bool areKept = false;         ///< objects are looked up and published
   unsigned found = 0;           ///< objects that were there
 };
 
-/// One part where one function is most of the module, or all of it is soon done; else as many as there are threads, or, where objects are
-/// kept, parts that stay the same when a function of another part is edited.
-Parts chooseParts(const llvm::Module &module, const TargetOptions &options);
+/// One partition where one function is most of the module, or all of it is soon done; else as many as there are threads, or, where objects
+/// are kept, partitions that stay the same when a function of another partition is edited.
+Partitions choosePartitions(const llvm::Module &module, const TargetOptions &options);
 
-/// Optimizes the module and selects instructions part by part, on several threads. One object for each part, none of them of any use once
-/// the compile is abandoned.
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, const TargetOptions &options, Parts &parts,
-                                 AbandonGate &gate);
+/// Optimizes the module and selects instructions partition by partition, on several threads. One object for each partition, none of them of
+/// any use once the compile is abandoned.
+std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
+                                      Partitions &partitions, AbandonGate &gate);
 
 /// One shared library of all objects, which exports `qd_kernel`. `strip`: without symbols and line tables.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip);

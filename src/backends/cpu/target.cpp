@@ -34,17 +34,17 @@ public:
     setProcessor(module, processor, *machine);
     stages.finish("device library");
     // Who looks at the stages sees the module in one piece.
-    Parts parts;
-    if (!stages.isWatched()) parts = chooseParts(module, options);
-    bool isWhole = parts.count < 2;
+    Partitions partitions;
+    if (!stages.isWatched()) partitions = choosePartitions(module, options);
+    bool isWhole = partitions.count < 2;
     stages.begin(isWhole ? "optimizing" : "machine code");
     std::vector<Object> objects =
-        isWhole ? compileWhole(module, *machine, options, stages) : compileParts(module, processor, options, parts, gate);
+        isWhole ? compileWhole(module, *machine, options, stages) : compilePartitions(module, processor, options, partitions, gate);
     if (stages.isStopped() || gate.isEnabled()) return mlir::success();
-    if (parts.areKept)
-      stages.finish(llvm::formatv("{0} parts, {1} of them compiled before", parts.count, parts.found).str());
+    if (partitions.areKept)
+      stages.finish(llvm::formatv("{0} partitions, {1} of them compiled before", partitions.count, partitions.found).str());
     else if (!isWhole)
-      stages.finish("parts");
+      stages.finish("partitions");
     stages.begin("linking");
     artifact.binary = linkSharedLibrary(objects, /*strip=*/!options.lineTables);
     artifact.backend = "cpu";

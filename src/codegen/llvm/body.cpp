@@ -24,19 +24,19 @@ BodyEmitter::BodyEmitter(ModuleEmitter &module, llvm::Function *function, unsign
   builder.SetInsertPoint(makeBlock("entry"));
 }
 
-void BodyEmitter::beginPiece() {
-  pieceStarts.push_back({makeBlock("piece"), emittedSize});
-  continueAt(pieceStarts.back().call);
-  continueAt(makeBlock("piece.first"));
+void BodyEmitter::beginRegion() {
+  regionStarts.push_back({makeBlock("outlined"), emittedSize});
+  continueAt(regionStarts.back().call);
+  continueAt(makeBlock("outlined.first"));
 }
 
-void BodyEmitter::endPiece() {
-  auto [call, sizeBefore] = pieceStarts.pop_back_val();
-  module.pieces[function].push_back({call, &function->back()});
+void BodyEmitter::endRegion() {
+  auto [call, sizeBefore] = regionStarts.pop_back_val();
+  module.outlinedRegions[function].push_back({call, &function->back()});
   emittedSize = sizeBefore;
-  // Even where nothing follows: the piece around this one ends with a block of its own.
+  // Even where nothing follows: the outlined region around this one ends with a block of its own.
   bool goesOn = !isTerminated();
-  continueAt(makeBlock("piece.end"));
+  continueAt(makeBlock("outlined.end"));
   if (!goesOn) builder.CreateUnreachable();
 }
 
@@ -44,14 +44,14 @@ void BodyEmitter::emitBlock(Block &block) {
   int64_t size = module.getSize(*block.getParent()), pieceSize = module.options.pieceSize;
   bool outerCuts = std::exchange(cutsBlocks, cutsBlocks || (pieceSize > 0 && size > 2 * pieceSize && !module.traits.hasGrids));
   bool isCut = cutsBlocks && size > pieceSize;
-  if (isCut) beginPiece();
+  if (isCut) beginRegion();
   llvm::DebugLoc around = builder.getCurrentDebugLocation();
   // Blocks at which the walk goes on after the rest of this block was jumped over, because no lane may be left.
   llvm::BasicBlock *end = nullptr;
   for (Operation &op : block) {
-    if (isCut && emittedSize - pieceStarts.back().sizeBefore > pieceSize) {
-      endPiece();
-      beginPiece();
+    if (isCut && emittedSize - regionStarts.back().sizeBefore > pieceSize) {
+      endRegion();
+      beginRegion();
     }
     emitOp(&op);
     emittedSize += isa<ir::CallOp>(op) ? 1 : module.getSize(&op);
@@ -67,7 +67,7 @@ void BodyEmitter::emitBlock(Block &block) {
       moveTo(rest);
     }
   }
-  if (isCut) endPiece();
+  if (isCut) endRegion();
   cutsBlocks = outerCuts;
   builder.SetCurrentDebugLocation(around);
   if (!end) return;

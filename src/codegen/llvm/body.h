@@ -169,9 +169,9 @@ private:
   /// Whether `map` has the value, if need be from the enclosing task.
   template <typename T> bool isKnown(llvm::DenseMap<mlir::Value, T> &map, mlir::Value value);
 
-  /// What is emitted from here on, up to the matching end, is a piece (pieces.h).
-  void beginPiece();
-  void endPiece();
+  /// What is emitted from here on, up to the matching end, is an outlined region (outlined_regions.h).
+  void beginRegion();
+  void endRegion();
 
   // loops.cpp, control.cpp
   void emitIf(ir::IfOp op);
@@ -263,13 +263,13 @@ private:
   llvm::DenseMap<mlir::Value, Tensor> tensors;
   std::deque<LocalStorage> storages;
   llvm::SmallVector<Scope, 8> scopes;
-  struct PieceStart {
+  struct RegionStart {
     llvm::BasicBlock *call;
     int64_t sizeBefore;
   };
-  llvm::SmallVector<PieceStart, 4> pieceStarts; ///< of the pieces that are being emitted, outermost first
-  int64_t emittedSize = 0;                      ///< of what is emitted, without pieces that have ended
-  bool cutsBlocks = false;                      ///< the code that is being emitted is long
+  llvm::SmallVector<RegionStart, 4> regionStarts; ///< of the outlined regions that are being emitted, outermost first
+  int64_t emittedSize = 0;                        ///< of what is emitted, without outlined regions that have ended
+  bool cutsBlocks = false;                        ///< the code that is being emitted is long
 
 public:
   /// Where a qd.return of the function instance that is being emitted puts its values; both null in a kernel.

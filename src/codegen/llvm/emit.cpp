@@ -285,7 +285,7 @@ private:
 void ModuleEmitter::emitOwnTasks(ir::KernelOp kernel) {
   EntryEmitter(*this).emit(kernel);
   if (hasFailed) return;
-  for (auto &[function, list] : pieces) cutIntoPieces(*function, list);
+  for (auto &[function, list] : outlinedRegions) outlineRegions(*function, list);
 }
 
 std::unique_ptr<llvm::Module> emitModule(ModuleOp module, llvm::LLVMContext &ctx, const passes::TargetTraits &traits,

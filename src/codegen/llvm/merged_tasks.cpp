@@ -97,7 +97,7 @@ void mergeTasks(ModuleEmitter &module, size_t first) {
   std::vector<artifact::DeviceTask> &tasks = module.artifact.tasks;
   std::vector<artifact::DeviceTask> kept(tasks.begin(), tasks.begin() + ptrdiff_t(first));
   auto getEntry = [&](const artifact::DeviceTask &task) { return module.module->getFunction(task.entry); };
-  auto isMergeable = [&](const artifact::DeviceTask &task) { return isOneBlock(task) && !module.pieces.contains(getEntry(task)); };
+  auto isMergeable = [&](const artifact::DeviceTask &task) { return isOneBlock(task) && !module.outlinedRegions.contains(getEntry(task)); };
   for (size_t begin = first, end; begin < tasks.size(); begin = end) {
     artifact::DeviceTask merged = tasks[begin];
     end = begin + 1;

@@ -3,7 +3,7 @@
 
 #include "codegen/llvm/abi_members.h"
 #include "codegen/llvm/emit.h"
-#include "codegen/llvm/pieces.h"
+#include "codegen/llvm/outlined_regions.h"
 #include "codegen/llvm/source_lines.h"
 #include "codegen/llvm/uniformity.h"
 #include "codegen/llvm/work.h"
@@ -86,7 +86,7 @@ public:
   uint32_t argumentBytes = 0;
   std::optional<SourceLines> lines; ///< where they are wanted
   /// What becomes functions of their own in the end.
-  llvm::MapVector<llvm::Function *, std::vector<Piece>> pieces;
+  llvm::MapVector<llvm::Function *, std::vector<OutlinedRegion>> outlinedRegions;
   /// Who sees atomic operations in one order: everybody, or the threads of the device.
   llvm::SyncScope::ID atomicScope = llvm::SyncScope::System;
 

@@ -20,7 +20,7 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   using Kind = artifact::Site::Kind;
   if (isa<ir::CallOp>(op)) {
     site.kind = Kind::Recursion;
-    site.pieces.emplace_back().text =
+    site.fragments.emplace_back().text =
         "maximum recursion depth exceeded in the kernel " + artifact.kernel +
         ": the stack of the thread has no room for one more call. Let the calls end earlier, or write them as "
         "a loop with a stack of its own";
@@ -28,7 +28,7 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   }
   if (isa<ir::ForOp>(op)) {
     site.kind = Kind::Assert;
-    site.pieces.emplace_back().text = artifact::kTooManyIterations;
+    site.fragments.emplace_back().text = artifact::kTooManyIterations;
     return entry->second;
   }
   site.kind = !print                ? Kind(assertion ? assertion.getKind() : uint32_t(Kind::Assert))
@@ -36,20 +36,20 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
                                     : Kind::Print;
   artifact.hasPrint |= print || (assertion && assertion.getReports());
   ValueRange operands = assertion ? assertion.getValues() : print ? print.getValues() : cast<ir::ClaimOp>(op).getValues();
-  for (Attribute attribute : op->getAttrOfType<ArrayAttr>("pieces")) {
-    artifact::Site::Piece &piece = site.pieces.emplace_back();
+  for (Attribute attribute : op->getAttrOfType<ArrayAttr>("fragments")) {
+    artifact::Site::Fragment &fragment = site.fragments.emplace_back();
     if (auto text = dyn_cast<StringAttr>(attribute)) {
-      piece.text = text.getValue().str();
+      fragment.text = text.getValue().str();
       continue;
     }
     if (isa<UnitAttr>(attribute)) {
-      piece.isThread = true;
+      fragment.isThread = true;
       continue;
     }
-    piece.isOperand = true;
-    if (auto spec = cast<ArrayAttr>(attribute); !spec.empty()) piece.text = cast<StringAttr>(spec[0]).getValue().str();
+    fragment.isOperand = true;
+    if (auto spec = cast<ArrayAttr>(attribute); !spec.empty()) fragment.text = cast<StringAttr>(spec[0]).getValue().str();
     if (operands.empty()) continue;
-    piece.type = ir::getValueType(operands.front().getType());
+    fragment.type = ir::getValueType(operands.front().getType());
     operands = operands.drop_front();
   }
   return entry->second;

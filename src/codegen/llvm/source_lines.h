@@ -2,7 +2,7 @@
 //
 // While code is emitted, each instruction gets the place of its operation: a line in a function of the user's, and the calls that lead
 // there, as if all of them were expanded in place. Which function of LLVM holds an instruction is known only when long code has been cut
-// into pieces, so the outermost link of every chain, from the user's function to LLVM's, is added then.
+// into outlined regions, so the outermost link of every chain, from the user's function to LLVM's, is added then.
 #pragma once
 
 #include "mlir/IR/Location.h"

@@ -150,7 +150,7 @@ def _site(kind: str, pieces: list[Any], frames: list[Any]) -> dict[str, Any]:
         for piece in pieces
     ]
     names = ("file", "function", "line", "column", "endLine", "endColumn")
-    return {"kind": _SITES[kind], "pieces": texts, "frames": [dict(zip(names, frame, strict=True)) for frame in frames]}
+    return {"kind": _SITES[kind], "fragments": texts, "frames": [dict(zip(names, frame, strict=True)) for frame in frames]}
 
 
 def serialize(made: HandMade, binary: bytes) -> bytes:

@@ -1,9 +1,9 @@
-// pieces.cpp: from marked stretches of a function to functions
+// outlined_regions.cpp: from marked stretches of a function to functions
 //
 // First the blocks move. Then every value that is used outside of the function that defines it goes through the frame: it is stored where
-// it is made, and loaded where a piece begins. So do locals; a piece works on copies of them, which LLVM turns into values. Each step walks
-// the code once.
-#include "codegen/llvm/pieces.h"
+// it is made, and loaded where a region begins. So do locals; a region works on copies of them, which LLVM turns into values. Each step
+// walks the code once.
+#include "codegen/llvm/outlined_regions.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -20,7 +20,7 @@ void copyAttributes(const llvm::Function &from, llvm::Function &to) {
     if (attribute.isStringAttribute()) to.addFnAttr(attribute);
 }
 
-/// Whether all that happens to the local is that it is loaded and stored in one piece.
+/// Whether all that happens to the local is that it is loaded and stored in one region.
 bool isPlain(const llvm::AllocaInst &local) {
   return llvm::all_of(local.uses(), [&](const llvm::Use &use) {
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(use.getUser())) return load->getType() == local.getAllocatedType();
@@ -35,15 +35,15 @@ llvm::AllocaInst *findLocal(llvm::Instruction *value) {
   return address && address->hasAllConstantIndices() ? llvm::dyn_cast<llvm::AllocaInst>(address->getPointerOperand()) : nullptr;
 }
 
-class Cutter {
+class Outliner {
 public:
-  explicit Cutter(llvm::Function &whole) : whole(whole), ctx(whole.getContext()) {
+  explicit Outliner(llvm::Function &whole) : whole(whole), ctx(whole.getContext()) {
     frame = llvm::IRBuilder<>(&*whole.getEntryBlock().begin()).CreateAlloca(llvm::StructType::get(ctx), nullptr, "frame");
     functions.push_back(&whole);
   }
 
-  void cut(llvm::ArrayRef<Piece> pieces) {
-    for (const Piece &piece : pieces) move(piece);
+  void cut(llvm::ArrayRef<OutlinedRegion> regions) {
+    for (const OutlinedRegion &region : regions) move(region);
     // From here on all code is where it stays.
     findCrossings();
     for (auto &[value, users] : crossings) {
@@ -63,11 +63,11 @@ public:
 private:
   //--- Code ---
 
-  void move(const Piece &piece) {
-    llvm::Function *host = piece.call->getParent();
-    auto first = std::next(piece.call->getIterator()), end = std::next(piece.last->getIterator());
+  void move(const OutlinedRegion &region) {
+    llvm::Function *host = region.call->getParent();
+    auto first = std::next(region.call->getIterator()), end = std::next(region.last->getIterator());
     auto *type = llvm::FunctionType::get(llvm::Type::getInt32Ty(ctx), {frame->getType()}, false);
-    auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, whole.getName() + "_piece", *whole.getParent());
+    auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, whole.getName() + "_outlined", *whole.getParent());
     copyAttributes(whole, *function);
     function->addParamAttr(0, llvm::Attribute::NoAlias);
     functions.push_back(function);
@@ -75,8 +75,8 @@ private:
     function->splice(function->end(), host, first, end);
     llvm::SetVector<llvm::BasicBlock *> exits = returnAtExits(*function);
 
-    piece.call->getTerminator()->eraseFromParent();
-    llvm::IRBuilder<> builder(piece.call);
+    region.call->getTerminator()->eraseFromParent();
+    llvm::IRBuilder<> builder(region.call);
     llvm::Value *exit = builder.CreateCall(function, {frame});
     if (exits.empty()) return void(builder.CreateUnreachable());
     llvm::SwitchInst *goOn = builder.CreateSwitch(exit, exits[0], unsigned(exits.size()));
@@ -152,7 +152,7 @@ private:
       if (auto *local = llvm::dyn_cast<llvm::AllocaInst>(value))
         for (llvm::User *user : llvm::make_early_inc_range(local->users())) {
           auto *instruction = llvm::cast<llvm::Instruction>(user);
-          // Pieces have their own address of a component now.
+          // Regions have their own address of a component now.
           if (findLocal(instruction) && instruction->use_empty())
             instruction->eraseFromParent();
           else
@@ -179,7 +179,7 @@ private:
       llvm::BasicBlock &entry = function->getEntryBlock();
       llvm::IRBuilder<> builder(&*std::next(entry.begin(), function == &whole ? 1 : 0));
       llvm::Value *&place = places[function] = getMember(builder, member);
-      // Pieces that are called from here use the frame, too.
+      // Regions that are called from here use the frame, too.
       if (!mayCopy || hosts.contains(function)) continue;
       llvm::Value *shared = place;
       place = builder.CreateAlloca(type);
@@ -215,7 +215,7 @@ private:
         builder.SetInsertPoint(before);
         return builder.CreateLoad(value.getType(), getMember(builder, member));
       };
-      // Functions that call pieces get some values from them.
+      // Functions that call regions get some values from them.
       if (hosts.contains(user->getFunction())) {
         auto *phi = llvm::dyn_cast<llvm::PHINode>(user);
         use->set(load(phi ? phi->getIncomingBlock(*use)->getTerminator() : user));
@@ -230,8 +230,8 @@ private:
   llvm::Function &whole;
   llvm::LLVMContext &ctx;
   llvm::AllocaInst *frame;
-  llvm::SmallVector<llvm::Function *> functions; ///< the whole one and the pieces
-  llvm::DenseSet<llvm::Function *> hosts;        ///< that call pieces
+  llvm::SmallVector<llvm::Function *> functions; ///< the whole one and the regions
+  llvm::DenseSet<llvm::Function *> hosts;        ///< that call regions
   llvm::DenseMap<llvm::Value *, llvm::BasicBlock *> returnBlocks;
   llvm::MapVector<llvm::Value *, llvm::SetVector<llvm::Function *>> crossings; ///< value → the functions that use it; of locals, all
   llvm::MapVector<llvm::Value *, unsigned> members;                            ///< of the frame
@@ -239,6 +239,6 @@ private:
 
 } // namespace
 
-void cutIntoPieces(llvm::Function &function, llvm::ArrayRef<Piece> pieces) { Cutter(function).cut(pieces); }
+void outlineRegions(llvm::Function &function, llvm::ArrayRef<OutlinedRegion> regions) { Outliner(function).cut(regions); }
 
 } // namespace qd::codegen

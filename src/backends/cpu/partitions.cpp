@@ -1,8 +1,8 @@
-// parts.cpp: the functions of one kernel compiled side by side, and compiled again only where they changed
+// partitions.cpp: the functions of one kernel compiled side by side, and compiled again only where they changed
 //
-// LLVM's contexts belong to one thread, so the parts travel as bitcode: every thread reads the module without the bodies of
-// functions that another part has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every part has
-// for itself.
+// LLVM's contexts belong to one thread, so the partitions travel as bitcode: every thread reads the module without the bodies of
+// functions that another partition has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every
+// partition has for itself.
 #include "backends/abandonable.h"
 #include "backends/cpu/steps.h"
 #include "support/large_stack.h"
@@ -16,11 +16,11 @@
 namespace qd::backends::cpu {
 namespace {
 
-/// A part of fewer instructions is not worth a thread: reading the module takes as long.
-constexpr unsigned kSmallestPart = 1000;
+/// A partition of fewer instructions is not worth a thread: reading the module takes as long.
+constexpr unsigned kMinPartition = 1000;
 /// A kernel of fewer instructions is soon compiled again as a whole.
 constexpr unsigned kWorthKeeping = 10000;
-/// A part that is kept has this many instructions, where it has several functions.
+/// A partition that is kept has this many instructions, where it has several functions.
 constexpr unsigned kSmallestKept = 2000;
 
 bool isShared(const llvm::Function &function) { return function.isDeclaration() || function.hasFnAttribute(llvm::Attribute::AlwaysInline); }
@@ -40,32 +40,32 @@ Sizes measure(const llvm::Module &module) {
   return sizes;
 }
 
-/// Evenly: the longest functions first, each to the part that has least.
-void assignEvenly(const llvm::Module &module, Parts &parts) {
+/// Evenly: the longest functions first, each to the partition that has least.
+void assignEvenly(const llvm::Module &module, Partitions &partitions) {
   std::vector<std::tuple<unsigned, size_t, llvm::StringRef>> functions;
   for (const llvm::Function &function : module)
     if (!isShared(function)) functions.push_back({~function.getInstructionCount(), functions.size(), function.getName()});
   llvm::sort(functions);
-  std::vector<unsigned> loads(parts.count);
+  std::vector<unsigned> loads(partitions.count);
   for (auto [invertedSize, index, name] : functions) {
     auto least = llvm::min_element(loads);
     *least += ~invertedSize;
-    parts.of[name] = unsigned(least - loads.begin());
+    partitions.of[name] = unsigned(least - loads.begin());
   }
 }
 
 /// Neighbors, up to a size that an edit of another function does not move.
-void assignNeighbors(const llvm::Module &module, Parts &parts) {
+void assignNeighbors(const llvm::Module &module, Partitions &partitions) {
   unsigned load = 0;
   for (const llvm::Function &function : module) {
     if (isShared(function)) continue;
     unsigned size = function.getInstructionCount();
     if (load == 0 || load >= kSmallestKept || size >= kSmallestKept) {
-      ++parts.count;
+      ++partitions.count;
       load = 0;
     }
     load += size;
-    parts.of[function.getName()] = parts.count - 1;
+    partitions.of[function.getName()] = partitions.count - 1;
   }
 }
 
@@ -77,7 +77,7 @@ void makeVisibleToParts(llvm::Module &module) {
   }
 }
 
-/// Removes what nothing refers to: of a part, what other parts need.
+/// Removes what nothing refers to: of a partition, what other partitions need.
 void removeUnused(llvm::Module &module) {
   auto isUnused = [](llvm::GlobalValue &value) { return value.use_empty() && (value.isDeclaration() || value.isDiscardableIfUnused()); };
   for (bool hasChanged = true; hasChanged;) {
@@ -103,24 +103,24 @@ Object writeBitcode(const llvm::Module &module) {
 }
 
 /// What the threads share.
-struct PartCompiler {
+struct PartitionCompiler {
   const Object bitcode;
-  const Parts &parts;
+  const Partitions &partitions;
   const Processor &processor;
   const TargetOptions &options;
   AbandonGate &gate;
   std::atomic<unsigned> found{0};
 
-  Object compile(unsigned part) {
+  Object compile(unsigned partition) {
     Abandonable ctx(std::make_unique<llvm::LLVMContext>());
     ctx->setOptPassGate(gate);
     ctx->setDiscardValueNames(true);
-    // Lazily: bodies that another part has are never read.
-    Abandonable module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "part"}, *ctx)));
+    // Lazily: bodies that another partition has are never read.
+    Abandonable module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "partition"}, *ctx)));
     for (llvm::Function &function : *module)
-      if (!isShared(function) && parts.of.lookup(function.getName()) != part) function.deleteBody();
+      if (!isShared(function) && partitions.of.lookup(function.getName()) != partition) function.deleteBody();
     if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
-    if (!parts.areKept) return compile(*module);
+    if (!partitions.areKept) return compile(*module);
     removeUnused(*module);
     Object source = writeBitcode(*module);
     llvm::StringRef key(source.data(), source.size());
@@ -144,30 +144,30 @@ private:
 
 } // namespace
 
-Parts chooseParts(const llvm::Module &module, const TargetOptions &options) {
-  Parts parts;
+Partitions choosePartitions(const llvm::Module &module, const TargetOptions &options) {
+  Partitions partitions;
   Sizes sizes = measure(module);
   // Line tables say where a function stands in the file, which every edit before it changes.
-  parts.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
-  if (parts.areKept) {
-    assignNeighbors(module, parts);
+  partitions.areKept = options.objects && !options.lineTables && sizes.total >= kWorthKeeping && sizes.largest < sizes.total;
+  if (partitions.areKept) {
+    assignNeighbors(module, partitions);
   } else if (sizes.largest > 0) {
-    parts.count = std::min({options.threads, sizes.total / kSmallestPart, sizes.total / sizes.largest});
-    if (parts.count > 1) assignEvenly(module, parts);
+    partitions.count = std::min({options.threads, sizes.total / kMinPartition, sizes.total / sizes.largest});
+    if (partitions.count > 1) assignEvenly(module, partitions);
   }
-  return parts;
+  return partitions;
 }
 
-std::vector<Object> compileParts(llvm::Module &module, const Processor &processor, const TargetOptions &options, Parts &parts,
-                                 AbandonGate &gate) {
+std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
+                                      Partitions &partitions, AbandonGate &gate) {
   makeVisibleToParts(module);
-  PartCompiler compiler{writeBitcode(module), parts, processor, options, gate};
-  std::vector<Object> objects(parts.count);
+  PartitionCompiler compiler{writeBitcode(module), partitions, processor, options, gate};
+  std::vector<Object> objects(partitions.count);
   std::atomic<unsigned> next{0};
-  support::runOnLargeStacks(std::min(options.threads, parts.count), [&](size_t) {
-    for (unsigned part; (part = next++) < parts.count;) objects[part] = compiler.compile(part);
+  support::runOnLargeStacks(std::min(options.threads, partitions.count), [&](size_t) {
+    for (unsigned partition; (partition = next++) < partitions.count;) objects[partition] = compiler.compile(partition);
   });
-  parts.found = compiler.found;
+  partitions.found = compiler.found;
   return objects;
 }
 

@@ -4,10 +4,10 @@
 // local.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %frame = alloca { <4 x i32>, i32,
-// CHECK: call i32 @qd_task_0_loop_piece(ptr %frame)
+// CHECK: call i32 @qd_task_0_loop_outlined(ptr %frame)
 // CHECK-NOT: i32 1, label
-// CHECK: call i32 @qd_task_0_loop_piece.1(ptr %frame)
-// CHECK-LABEL: define internal i32 @qd_task_0_loop_piece.1(ptr noalias %0)
+// CHECK: call i32 @qd_task_0_loop_outlined.1(ptr %frame)
+// CHECK-LABEL: define internal i32 @qd_task_0_loop_outlined.1(ptr noalias %0)
 // CHECK: %[[SHARED:.*]] = getelementptr {{.*}} ptr %0, i32 0, i32 0
 // CHECK: %[[COPY:.*]] = alloca <4 x i32>
 // CHECK: %[[VALUE:.*]] = load <4 x i32>, ptr %[[SHARED]]
@@ -39,19 +39,19 @@ qd.kernel @local [] attributes {argument_bytes = 8 : i32} {
 
 // A piece that is left early says where to. Pieces lie within pieces, all with the frame of the whole function.
 // CHECK-LABEL: define internal i1 @qd_task_0(
-// CHECK: %[[WHERE:.*]] = call i32 @qd_task_0_piece.2(ptr %frame)
+// CHECK: %[[WHERE:.*]] = call i32 @qd_task_0_outlined.2(ptr %frame)
 // CHECK: switch i32 %[[WHERE]], label %[[ON:.*]] [
 // CHECK: i32 1, label %leave
 // CHECK: [[ON]]:
 // CHECK: ret i1 false
 // CHECK: leave:
 // CHECK: ret i1 true
-// CHECK-LABEL: define internal i32 @qd_task_0_piece(
+// CHECK-LABEL: define internal i32 @qd_task_0_outlined(
 // CHECK: br i1 %{{.*}}, label %if, label %if.end
 // CHECK: ret i32 0
 // CHECK: ret i32 1
-// CHECK-LABEL: define internal i32 @qd_task_0_piece.2(
-// CHECK: call i32 @qd_task_0_piece(ptr %0)
+// CHECK-LABEL: define internal i32 @qd_task_0_outlined.2(
+// CHECK: call i32 @qd_task_0_outlined(ptr %0)
 qd.kernel @early [] attributes {argument_bytes = 8 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
   %zero = qd.constant 0 : si32
@@ -76,7 +76,7 @@ qd.kernel @early [] attributes {argument_bytes = 8 : i32} {
 // A matrix that only one piece uses is a local of that piece; nothing of it is in the frame.
 // CHECK-LABEL: define internal i1 @qd_task_0(
 // CHECK-NOT: [16 x i32]
-// CHECK-LABEL: define internal i32 @qd_task_0_piece(
+// CHECK-LABEL: define internal i32 @qd_task_0_outlined(
 // CHECK: alloca [16 x i32]
 qd.kernel @matrix [] attributes {argument_bytes = 8 : i32} {
   %x = qd.tensor_argument field "x" at 0 position 0 : !qd.tensor<si32, [64], [4], 4>
