@@ -71,7 +71,7 @@ class BufferView(Extents, Ndarray):
         size = length - offset if size is None else int(size)
         if offset < 0 or size < 0 or offset + size > length:
             raise ValueError(f"BufferView out of range: offset={offset}, size={size}, ndarray length={length}")
-        _runtime.init_window(self, container, _key_of(container, offset, size) if rank == 1 else ...)
+        _runtime.init_subview(self, container, _key_of(container, offset, size) if rank == 1 else ...)
         if container is not arr and not isinstance(arr, _runtime.TensorBase):
             self.arr = arr
 
@@ -128,4 +128,4 @@ def _key_of(container: Any, offset: int, size: int) -> slice:
     return slice(first, first + size)
 
 
-_runtime.set_window_type(BufferView)
+_runtime.set_subview_type(BufferView)

@@ -1,7 +1,7 @@
 // element_access.cpp: container[index] from Python.
 //
 // Whole indices of scalar containers are read and written here, always checked against the shape. Elements that are vectors go to the
-// subclass's `_element(index)` / `_set_element(index, value)`. Other keys make windows; `_assign(value)` of a window writes through it.
+// subclass's `_element(index)` / `_set_element(index, value)`. Other keys make subviews; `_assign(value)` of a subview writes through it.
 //
 // Indices and values may be objects whose methods run anything, qd.reset() included: all of them become numbers before the memory is
 // looked at, and nothing of Python runs from there until it was used.
@@ -133,7 +133,7 @@ PyObject *getElement(PyObject *self, PyObject *keyObject) {
     const auto &object = *reinterpret_cast<TensorObject *>(self);
     if (!object.tensor.data) requireAlive(self);
     Key key;
-    if (!readKey(key, keyObject) || isPart(object, key)) return makeWindow(self, keyObject);
+    if (!readKey(key, keyObject) || isPart(object, key)) return makeSubview(self, keyObject);
     if (!object.tensor.data) requireAlive(self);
     unsigned char *address = findElement(object, key);
     if (object.tensor.layout.element.rank == 0) {
@@ -157,8 +157,8 @@ int setElement(PyObject *self, PyObject *keyObject, PyObject *value) {
     Key key;
     bool isIndex = readKey(key, keyObject);
     if (!isIndex || isPart(object, key)) {
-      Ref window = Ref::adopt(makeWindow(self, keyObject));
-      Ref isTaken = Ref::adopt(PyObject_CallMethod(window.get(), isIndex ? "_assign_row" : "_assign", "O", value));
+      Ref subview = Ref::adopt(makeSubview(self, keyObject));
+      Ref isTaken = Ref::adopt(PyObject_CallMethod(subview.get(), isIndex ? "_assign_row" : "_assign", "O", value));
       if (isTaken.get() == Py_False) refusePart(object, key);
       return 0;
     }

@@ -24,7 +24,7 @@ struct ExternalArray {
 
   /// All bytes from the first element's to the last one's.
   std::pair<unsigned char *, unsigned char *> getRange() const;
-  /// Whether two elements have bytes in common: an axis of stride 0, or windows that overlap.
+  /// Whether two elements have bytes in common: an axis of stride 0, or subviews that overlap.
   bool hasSharedElements() const;
 };
 

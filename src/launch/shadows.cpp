@@ -62,7 +62,7 @@ static bool tryClear(TensorObject &object) {
 
 bool isUniqueOwner(const TensorObject &object) {
   const runtime::BufferRef &buffer = object.tensor.buffer;
-  return !object.isWindow && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
+  return !object.isSubview && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
 }
 
 void wakeCleared(TensorObject &object) {

@@ -92,7 +92,7 @@ bool Specializations::accept(const std::shared_ptr<Specialization> &candidate, G
   if (fit == GuardResult::Shared)
     throw support::Error(support::ErrorKind::Value,
                          "kernel " + candidate->artifact.kernel + " writes its argument '" + candidate->getGuardFailure() +
-                             "' in parallel, and elements of the array that was passed share memory (an axis of stride 0, or windows that "
+                             "' in parallel, and elements of the array that was passed share memory (an axis of stride 0, or subviews that "
                              "overlap): pass a copy");
   if (fit == GuardResult::Failed) return false;
   // The launch may have run Python code that changed the list.

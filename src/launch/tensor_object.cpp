@@ -347,7 +347,7 @@ static PyObject *getExtents(TensorObject &object) {
 
 /// Programs tell by a shape or type of None that an ndarray is of an earlier runtime; fields and views say what they were.
 static bool isPast(const TensorObject &object) {
-  return object.tensor.state == Tensor::State::Dead && !object.tensor.isField && !object.isWindow;
+  return object.tensor.state == Tensor::State::Dead && !object.tensor.isField && !object.isSubview;
 }
 
 static PyObject *getShape(TensorObject &object) { return isPast(object) ? Py_NewRef(Py_None) : getExtents(object); }
@@ -462,7 +462,7 @@ static PyObject *listShared(PyObject *, PyObject *sequence) {
 static PyObject *countTensors(PyObject *, PyObject *) {
   long fields = 0, ndarrays = 0;
   for (TensorObject *object = allTensors.first; object; object = object->next)
-    if (object->tensor.hasMemory() && !object->isWindow) ++(object->tensor.isField ? fields : ndarrays);
+    if (object->tensor.hasMemory() && !object->isSubview) ++(object->tensor.isField ? fields : ndarrays);
   return Py_BuildValue("{slsl}", "fields", fields, "ndarrays", ndarrays);
 }
 
@@ -480,14 +480,14 @@ static void deleteWrapper(PyObject *self) {
   Py_DECREF(type);
 }
 
-/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory; windows have none of their own.
+/// (container, address of its memory, bytes of it, file or None, line) of each container that has memory; subviews have none of their own.
 static PyObject *listTensors(PyObject *, PyObject *) {
   return guard([&] {
     std::vector<Ref> containers; // making objects may collect garbage, which changes the list of containers
     for (TensorObject *object = allTensors.first; object; object = object->next) {
       auto *self = reinterpret_cast<PyObject *>(object);
       // Without references it is being deleted.
-      if (object->tensor.hasMemory() && !object->isWindow && Py_REFCNT(self) != 0) containers.push_back(Ref::borrow(self));
+      if (object->tensor.hasMemory() && !object->isSubview && Py_REFCNT(self) != 0) containers.push_back(Ref::borrow(self));
     }
     Ref list = Ref::adopt(PyList_New(0));
     for (const Ref &container : containers) {
@@ -575,7 +575,7 @@ void addTensorTypes(PyObject *module) {
       {"count_containers", countTensors, METH_NOARGS, "How many fields and ndarrays have memory."},
       {}};
   PyModule_AddFunctions(module, functions);
-  addWindows(module);
+  addSubviews(module);
 }
 
 } // namespace qd::launch

@@ -19,7 +19,7 @@ struct TensorObject {
   PyObject *shape;               ///< the extents as a tuple, made when first asked for
   PyObject *code;                ///< function of the user's that allocated the memory, null when unknown,
   int line;                      ///< and the line
-  bool isWindow;                 ///< of a container that has the memory
+  bool isSubview;                ///< of a container that has the memory
   uint8_t shadow;                ///< 1: the gradient of another container, 2: its tangent
   bool isReplaced;               ///< a gradient that the last call of a tape wrote without a look at what it was
   uint64_t clearedAt;            ///< count of its buffer's writes when all elements were zero
@@ -91,8 +91,8 @@ PyObject *makeTuple(const std::vector<int64_t> &values);
 
 /// The elements of a container with memory that integers, slices and an ellipsis choose, as an object of the class that the package has
 /// set; its attributes say of which array it is a part, and which elements these are in it. A new reference.
-PyObject *makeWindow(PyObject *container, PyObject *key);
-void addWindows(PyObject *module);
+PyObject *makeSubview(PyObject *container, PyObject *key);
+void addSubviews(PyObject *module);
 [[noreturn]] void refuseRank(const TensorObject &object, int count);
 [[noreturn]] void refuseIndex(const TensorObject &object, int axis, int64_t index);
 

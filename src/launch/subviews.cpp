@@ -1,4 +1,4 @@
-// windows.cpp: container[key] with slices, or with fewer integers than axes: the chosen elements as a container on the same memory
+// subviews.cpp: container[key] with slices, or with fewer integers than axes: the chosen elements as a container on the same memory
 #include "launch/tensor_object.h"
 
 #include "support/error.h"
@@ -17,7 +17,7 @@ namespace {
 /// What a key does with one axis.
 struct AxisChoice {
   int64_t start = 0, step = 1, count = 0;
-  bool isDropped = false; ///< one index: the window has no such axis
+  bool isDropped = false; ///< one index: the subview has no such axis
 };
 
 /// A bound of a slice as a place in [lowest, highest]. Without an origin negative bounds count from the end; with one they are indices.
@@ -95,17 +95,17 @@ void setAttribute(PyObject *object, PyObject *name, const Ref &value) {
 
 } // namespace
 
-static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
+static void fillSubview(PyObject *made, PyObject *container, PyObject *key) {
   static PyObject *const kArray = getName("arr"), *const kOffset = getName("offset"), *const kStrides = getName("strides"),
                          *const kParent = getName("_parent"), *const kKey = getName("_key");
   const auto &object = *reinterpret_cast<TensorObject *>(container);
   const Tensor &whole = object.tensor;
   std::vector<AxisChoice> choices = chooseAxes(object, key);
-  // Elements are numbered row by row in the container that the first window was made of.
-  bool isOfWindow = Py_TYPE(container) == windowType;
+  // Elements are numbered row by row in the container that the first subview was made of.
+  bool isOfSubview = Py_TYPE(container) == windowType;
   int64_t number = 0;
   std::vector<int64_t> steps(choices.size(), 1);
-  if (isOfWindow) {
+  if (isOfSubview) {
     number = PyLong_AsLongLong(Ref::adopt(PyObject_GetAttr(container, kOffset)).get());
     steps = readIntegers(Ref::adopt(PyObject_GetAttr(container, kStrides)).get());
   } else {
@@ -128,55 +128,55 @@ static void fillWindow(PyObject *made, PyObject *container, PyObject *key) {
     if (!choices[size_t(tiling.axis)].isDropped)
       throw support::Error(support::ErrorKind::Value, "Zero-copy not available: axis " + std::to_string(tiling.axis) +
                                                           " lies in tiles, and a view has one stride for each axis; slice to_numpy()");
-  // Indices may be objects whose methods run anything: from here on nothing of Python runs until the window has its memory.
+  // Indices may be objects whose methods run anything: from here on nothing of Python runs until the subview has its memory.
   requireAlive(container);
   int64_t byteOffset = whole.byteOffset;
-  // An empty window has no elements that the place could be wrong for.
+  // An empty subview has no elements that the place could be wrong for.
   if (!std::count(layout.extents.begin(), layout.extents.end(), 0)) byteOffset += layout::computeOffset(whole.layout, starts.data());
-  auto &window = *reinterpret_cast<TensorObject *>(made);
-  window.tensor.layout.element = layout.element;
-  window.isWindow = true;
-  window.program = reinterpret_cast<TensorObject *>(container)->program;
-  window.tensor.place(std::move(layout), whole.buffer, byteOffset);
-  setAttribute(made, kArray, isOfWindow ? Ref::adopt(PyObject_GetAttr(container, kArray)) : Ref::borrow(container));
+  auto &subview = *reinterpret_cast<TensorObject *>(made);
+  subview.tensor.layout.element = layout.element;
+  subview.isSubview = true;
+  subview.program = reinterpret_cast<TensorObject *>(container)->program;
+  subview.tensor.place(std::move(layout), whole.buffer, byteOffset);
+  setAttribute(made, kArray, isOfSubview ? Ref::adopt(PyObject_GetAttr(container, kArray)) : Ref::borrow(container));
   setAttribute(made, kOffset, Ref::adopt(PyLong_FromLongLong(number)));
   setAttribute(made, kStrides, Ref::adopt(makeTuple(strides)));
   setAttribute(made, kParent, Ref::borrow(container));
   setAttribute(made, kKey, Ref::borrow(key));
 }
 
-PyObject *makeWindow(PyObject *container, PyObject *key) {
-  if (!windowType) throw support::Error(support::ErrorKind::Runtime, "no class of windows has been set");
+PyObject *makeSubview(PyObject *container, PyObject *key) {
+  if (!windowType) throw support::Error(support::ErrorKind::Runtime, "no class of subviews has been set");
   Ref made = Ref::adopt(ndarrayType->tp_new(windowType, nullptr, nullptr));
-  fillWindow(made.get(), container, key);
+  fillSubview(made.get(), container, key);
   return made.release();
 }
 
-static PyObject *setWindowType(PyObject *, PyObject *type) {
+static PyObject *setSubviewType(PyObject *, PyObject *type) {
   if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(type), ndarrayType)) {
-    PyErr_SetString(PyExc_TypeError, "windows are of a class derived from NdarrayBase");
+    PyErr_SetString(PyExc_TypeError, "subviews are of a class derived from NdarrayBase");
     return nullptr;
   }
   Py_XSETREF(windowType, reinterpret_cast<PyTypeObject *>(Py_NewRef(type)));
   Py_RETURN_NONE;
 }
 
-static PyObject *initWindow(PyObject *, PyObject *args) {
+static PyObject *initSubview(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *made, *container, *key;
-    if (!PyArg_ParseTuple(args, "OOO:init_window", &made, &container, &key)) return nullptr;
-    if (Py_TYPE(made) != windowType || !isTensor(container)) throwPython(PyExc_TypeError, "init_window takes a window and a container");
-    if (getTensor(made).state != Tensor::State::Unplaced) throw support::Error(support::ErrorKind::Runtime, "a window is made once");
+    if (!PyArg_ParseTuple(args, "OOO:init_subview", &made, &container, &key)) return nullptr;
+    if (Py_TYPE(made) != windowType || !isTensor(container)) throwPython(PyExc_TypeError, "init_subview takes a subview and a container");
+    if (getTensor(made).state != Tensor::State::Unplaced) throw support::Error(support::ErrorKind::Runtime, "a subview is made once");
     requireAlive(container);
-    fillWindow(made, container, key);
+    fillSubview(made, container, key);
     Py_RETURN_NONE;
   });
 }
 
-void addWindows(PyObject *module) {
+void addSubviews(PyObject *module) {
   static PyMethodDef functions[] = {
-      {"set_window_type", setWindowType, METH_O, "The class of the containers that slices make."},
-      {"init_window", initWindow, METH_VARARGS, "(window, container, key): the elements that integers and slices choose."},
+      {"set_subview_type", setSubviewType, METH_O, "The class of the containers that slices make."},
+      {"init_subview", initSubview, METH_VARARGS, "(subview, container, key): the elements that integers and slices choose."},
       {}};
   PyModule_AddFunctions(module, functions);
 }
