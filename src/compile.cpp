@@ -7,7 +7,7 @@
 #include "passes/accessed_regions.h"
 #include "passes/assumptions.h"
 #include "passes/pipeline.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 #include "support/emergency_pool.h"
 #include "support/large_stack.h"
 #include "support/log.h"
@@ -85,7 +85,7 @@ public:
       if (problem.getSeverity() != mlir::DiagnosticSeverity::Error || !first.message.empty()) return;
       first.className = "QuadrantsCompilationError";
       first.message = problem.str();
-      passes::collectPlaces(problem.getLocation(), first.frames);
+      passes::collectLocations(problem.getLocation(), first.frames);
     });
   }
 

@@ -106,7 +106,7 @@ struct Dependency {
 };
 
 /// Where in the user's source something stands.
-struct SourcePlace {
+struct SourceLocation {
   std::string file;
   std::string function;
   uint32_t line = 0, column = 0, endLine = 0, endColumn = 0; ///< lines from 1, columns from 0, as in Python's ast
@@ -123,7 +123,7 @@ struct Site {
   };
   Kind kind = Kind::Assert;
   std::vector<Fragment> fragments;
-  std::vector<SourcePlace> frames; ///< innermost last: the chain of functions
+  std::vector<SourceLocation> frames; ///< innermost last: the chain of functions
 
   /// How many 64-bit values the operands take.
   size_t countValues() const {
@@ -135,7 +135,7 @@ struct Site {
 
 /// What became of a parallel loop, or of a serial one that runs several iterations at once, for reports.
 struct LoopReport {
-  std::vector<SourcePlace> frames;
+  std::vector<SourceLocation> frames;
   uint32_t lanes = 1;     ///< iterations that run side by side in one vector
   std::string whyScalar;  ///< why there is one lane only; empty when there are more
   uint32_t registers = 0; ///< reductions kept in registers
@@ -145,7 +145,7 @@ struct LoopReport {
 
 /// What the gradient of a sequential loop keeps of the way forward, for reports.
 struct CheckpointReport {
-  std::vector<SourcePlace> frames;
+  std::vector<SourceLocation> frames;
   uint32_t states = 0;  ///< variables at the start of iterations, kept by one thread at most; 0: no derivative asks for them
   uint32_t bytes = 0;   ///< of all these states
   bool keepsAll = true; ///< false: iterations in between are computed again

@@ -14,9 +14,9 @@ std::string readSourceText(nb::handle source) {
   return lines.is_none() ? "" : readText(nb::str("").attr("join")(lines));
 }
 
-nb::list makeFrames(const std::vector<artifact::SourcePlace> &places) {
+nb::list makeFrames(const std::vector<artifact::SourceLocation> &places) {
   nb::list frames;
-  for (const artifact::SourcePlace &place : places)
+  for (const artifact::SourceLocation &place : places)
     frames.append(nb::make_tuple(place.file, place.function, place.line, place.column, place.endLine, place.endColumn));
   return frames;
 }

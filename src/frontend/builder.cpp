@@ -67,8 +67,8 @@ FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Value func
 
 FunctionBuilder::~FunctionBuilder() { session.current = caller; }
 
-artifact::SourcePlace FunctionBuilder::placeOf(nb::handle at) const {
-  artifact::SourcePlace place;
+artifact::SourceLocation FunctionBuilder::locationOf(nb::handle at) const {
+  artifact::SourceLocation place;
   place.file = file;
   place.function = functionName;
   if (!at || !nb::hasattr(at, names().lineno)) return place;
@@ -79,14 +79,14 @@ artifact::SourcePlace FunctionBuilder::placeOf(nb::handle at) const {
   return place;
 }
 
-void FunctionBuilder::appendFrames(std::vector<artifact::SourcePlace> &frames) const {
+void FunctionBuilder::appendFrames(std::vector<artifact::SourceLocation> &frames) const {
   if (caller) caller->appendFrames(frames);
-  frames.push_back(placeOf(node));
+  frames.push_back(locationOf(node));
 }
 
 Location FunctionBuilder::loc() {
   if (cachedLoc) return cachedLoc;
-  artifact::SourcePlace place = placeOf(node);
+  artifact::SourceLocation place = locationOf(node);
   Location range = FileLineColRange::get(StringAttr::get(&session.ctx, file), place.line, place.column, place.endLine, place.endColumn);
   Location named = NameLoc::get(StringAttr::get(&session.ctx, functionName), range);
   cachedLoc = isInlined ? Location(CallSiteLoc::get(named, caller->loc())) : named;

@@ -119,7 +119,7 @@ public:
 
   /// Emits the kernel; returns after the module is complete.
   void buildKernel();
-  void appendFrames(std::vector<artifact::SourcePlace> &frames) const;
+  void appendFrames(std::vector<artifact::SourceLocation> &frames) const;
 
 private:
   using Names = std::vector<nb::object>;
@@ -651,7 +651,7 @@ private:
   const auto &names() const { return session.python.names; }
   NodeKind kindOf(nb::handle node) const { return session.python.kindOf(node); }
   int64_t readInteger(nb::handle node, const nb::object &name) const { return nb::cast<int64_t>(getAttribute(node, name)); }
-  artifact::SourcePlace placeOf(nb::handle node) const;
+  artifact::SourceLocation locationOf(nb::handle node) const;
 
   Session &session;
   FunctionBuilder *caller;

@@ -24,7 +24,7 @@ namespace qd::frontend {
 struct Diagnostic {
   std::string className;
   std::string message;
-  std::vector<artifact::SourcePlace> frames;
+  std::vector<artifact::SourceLocation> frames;
   std::vector<Diagnostic> others = {};  ///< further mistakes of the same kernel, which do not follow from this one
   std::shared_ptr<PyObject> cause = {}; ///< the exception that Python code of the user raised, if there was one; let go with the GIL held
 };

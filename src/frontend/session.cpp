@@ -140,22 +140,22 @@ void Session::throwMistakes() {
   throw CompileError{std::move(first), true};
 }
 
-artifact::SourcePlace Session::currentPlace() const {
-  std::vector<artifact::SourcePlace> frames;
+artifact::SourceLocation Session::currentPlace() const {
+  std::vector<artifact::SourceLocation> frames;
   if (current) current->appendFrames(frames);
-  return frames.empty() ? artifact::SourcePlace() : frames.back();
+  return frames.empty() ? artifact::SourceLocation() : frames.back();
 }
 
 void Session::note(const llvm::Twine &message) {
   nb::module_ runtime = nb::module_::import_("quadrants._runtime");
   if (!nb::cast<bool>(runtime.attr("is_logged")("debug"))) return;
-  artifact::SourcePlace place = currentPlace();
+  artifact::SourceLocation place = currentPlace();
   std::string where = place.file + ":" + std::to_string(place.line), text = message.str();
   if (notes.insert(where + " " + text).second) runtime.attr("log")("debug", text.c_str(), where.c_str());
 }
 
 void Session::warn(const llvm::Twine &message, PyObject *category) {
-  artifact::SourcePlace place = currentPlace();
+  artifact::SourceLocation place = currentPlace();
   warnAt(place.file, place.line, message, category);
 }
 

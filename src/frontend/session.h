@@ -126,7 +126,7 @@ public:
 
 private:
   std::vector<Diagnostic> mistakes;
-  artifact::SourcePlace currentPlace() const;
+  artifact::SourceLocation currentPlace() const;
   void markWrittenInputs();  ///< written_inputs.cpp
   void describeContainers(); ///< written_inputs.cpp
   void addShadows();         ///< shadows.cpp

@@ -61,14 +61,14 @@ static Ref listReads(const artifact::Artifact &artifact, const Roots &roots) {
   return list;
 }
 
-static artifact::SourcePlace findPlace(const std::vector<artifact::SourcePlace> &frames) {
-  return frames.empty() ? artifact::SourcePlace() : frames.back();
+static artifact::SourceLocation findPlace(const std::vector<artifact::SourceLocation> &frames) {
+  return frames.empty() ? artifact::SourceLocation() : frames.back();
 }
 
 static Ref listLoops(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::LoopReport &loop : artifact.loops) {
-    artifact::SourcePlace place = findPlace(loop.frames);
+    artifact::SourceLocation place = findPlace(loop.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIsIIL)", place.file.c_str(), place.line, loop.lanes, loop.whyScalar.c_str(), loop.registers,
                                           loop.copies, (long long)loop.chunk)));
   }
@@ -78,7 +78,7 @@ static Ref listLoops(const artifact::Artifact &artifact) {
 static Ref listCheckpoints(const artifact::Artifact &artifact) {
   Ref list = Ref::adopt(PyList_New(0));
   for (const artifact::CheckpointReport &checkpoints : artifact.checkpoints) {
-    artifact::SourcePlace place = findPlace(checkpoints.frames);
+    artifact::SourceLocation place = findPlace(checkpoints.frames);
     append(list, Ref::adopt(Py_BuildValue("(sIIIO)", place.file.c_str(), place.line, checkpoints.states, checkpoints.bytes,
                                           checkpoints.keepsAll ? Py_True : Py_False)));
   }

@@ -122,7 +122,7 @@ Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread) {
 
 Ref listFrames(const artifact::Site &site) {
   Ref frames = Ref::adopt(PyList_New(0));
-  for (const artifact::SourcePlace &place : site.frames)
+  for (const artifact::SourceLocation &place : site.frames)
     append(frames, Ref::adopt(Py_BuildValue("(ssIIII)", place.file.c_str(), place.function.c_str(), place.line, place.column, place.endLine,
                                             place.endColumn)));
   return frames;

@@ -7,7 +7,7 @@
 // Here: first, while the arithmetic is the user's: addresses and loops bring their own later.
 #include "passes/assert_text.h"
 #include "passes/index_range.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -206,7 +206,7 @@ private:
   void addOverflow(Location loc, StringRef name, Value isGood, Value lhs, StringRef sign, Value rhs) {
     if (!checksOverflow) return;
     AssertText text(builder.getContext());
-    text << name + (reports ? " overflow detected in " + describePlaces(loc) + ": " : " overflow: ");
+    text << name + (reports ? " overflow detected in " + describeLocations(loc) + ": " : " overflow: ");
     text << lhs;
     if (rhs) text << " " + sign + " " << rhs;
     text << (" does not fit " + describe(lhs.getType()) + (reports ? "\n" : ""));
@@ -214,11 +214,11 @@ private:
   }
 
   /// `File "k.py", line 7, in k`, the innermost place first.
-  static std::string describePlaces(Location loc) {
-    std::vector<artifact::SourcePlace> places;
-    collectPlaces(loc, places);
+  static std::string describeLocations(Location loc) {
+    std::vector<artifact::SourceLocation> places;
+    collectLocations(loc, places);
     std::string text;
-    for (const artifact::SourcePlace &place : llvm::reverse(places))
+    for (const artifact::SourceLocation &place : llvm::reverse(places))
       text += (text.empty() ? "" : ", called from ") +
               ("File \"" + place.file + "\", line " + std::to_string(place.line) + ", in " + place.function);
     return text;

@@ -3,7 +3,7 @@
 #include "codegen/llvm/module_emitter.h"
 
 #include "ir/attributes.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/MDBuilder.h"
@@ -164,7 +164,7 @@ static void collectCheckpoints(ModuleOp source, std::vector<artifact::Checkpoint
     auto checkpoints = loop->getAttrOfType<DenseI32ArrayAttr>(ir::kCheckpoints);
     if (!checkpoints) return;
     artifact::CheckpointReport &report = reports.emplace_back();
-    passes::collectPlaces(loop.getLoc(), report.frames);
+    passes::collectLocations(loop.getLoc(), report.frames);
     report.bytes = uint32_t(bytes[checkpoints[0]]);
     report.states = report.bytes ? uint32_t(checkpoints[1]) : 0;
     report.keepsAll = checkpoints[2] != 0;

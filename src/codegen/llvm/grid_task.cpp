@@ -1,7 +1,7 @@
 #include "codegen/llvm/grid.h"
 #include "ir/attributes.h"
 #include "passes/accesses.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 #include "runtime/kernel_abi.h"
 
 #include "llvm/IR/Constants.h"
@@ -217,7 +217,7 @@ void GridTask::emitParallel() {
   uint32_t sharedBefore = module.sharedBytes;
   llvm::IRBuilder<> &at = body->builder;
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
-  passes::collectPlaces(loop.getLoc(), report.frames);
+  passes::collectLocations(loop.getLoc(), report.frames);
   report.lanes = lanes * columns;
   for (const Reduction &reduction : reductions) ++(reduction.isCopy() ? report.copies : report.registers);
 

@@ -1,6 +1,6 @@
 // sites.cpp: prints and assertions: what the code hands to the runtime, and what the runtime makes of it
 #include "codegen/llvm/body.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 
 #include "llvm/IR/MDBuilder.h"
 
@@ -14,7 +14,7 @@ int ModuleEmitter::getSite(Operation *op, ArrayRef<Operation *> calls) {
   auto [entry, isNew] = sites.try_emplace(chain, int(artifact.sites.size()));
   if (!isNew) return entry->second;
   artifact::Site &site = artifact.sites.emplace_back();
-  for (Operation *place : chain) passes::collectPlaces(place->getLoc(), site.frames);
+  for (Operation *place : chain) passes::collectLocations(place->getLoc(), site.frames);
   auto assertion = dyn_cast<ir::AssertOp>(op);
   auto print = dyn_cast<ir::PrintOp>(op);
   using Kind = artifact::Site::Kind;

@@ -13,7 +13,7 @@
 // What the loop needs from the task is computed again where that is free (constants, arguments, addresses); the rest crosses through slots
 // that the emitter adds to the scratch block.
 #include "codegen/llvm/task.h"
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 
 #include "llvm/IR/Constants.h"
 
@@ -96,7 +96,7 @@ void ParallelTask::emit() {
   }
   collectReductions();
   artifact::LoopReport &report = module.artifact.loops.emplace_back();
-  passes::collectPlaces(loop.getLoc(), report.frames);
+  passes::collectLocations(loop.getLoc(), report.frames);
   report.lanes = schedule.lanes;
   report.whyScalar = schedule.whyScalar;
   report.chunk = loop.getMaxThreads() == 1 ? 0 : schedule.grain;

@@ -1,4 +1,4 @@
-// source_places.h: locations of the IR → places in the user's source
+// source_locations.h: locations of the IR → places in the user's source
 #pragma once
 
 #include "artifact/artifact.h"
@@ -9,6 +9,6 @@ namespace qd::passes {
 
 /// Appends the chain of places of a location, innermost last. A NameLoc names the function that its child stands in; a CallSiteLoc is a
 /// call whose body was expanded in place.
-void collectPlaces(mlir::Location loc, std::vector<artifact::SourcePlace> &places);
+void collectLocations(mlir::Location loc, std::vector<artifact::SourceLocation> &places);
 
 } // namespace qd::passes

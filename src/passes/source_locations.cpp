@@ -1,10 +1,10 @@
-#include "passes/source_places.h"
+#include "passes/source_locations.h"
 
 using namespace mlir;
 
 namespace qd::passes {
 
-static void collect(Location loc, StringRef function, std::vector<artifact::SourcePlace> &places) {
+static void collect(Location loc, StringRef function, std::vector<artifact::SourceLocation> &places) {
   if (auto call = dyn_cast<CallSiteLoc>(loc)) {
     collect(call.getCaller(), {}, places);
     collect(call.getCallee(), {}, places);
@@ -18,6 +18,6 @@ static void collect(Location loc, StringRef function, std::vector<artifact::Sour
   }
 }
 
-void collectPlaces(Location loc, std::vector<artifact::SourcePlace> &places) { collect(loc, {}, places); }
+void collectLocations(Location loc, std::vector<artifact::SourceLocation> &places) { collect(loc, {}, places); }
 
 } // namespace qd::passes
