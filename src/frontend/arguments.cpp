@@ -16,7 +16,7 @@ void FunctionBuilder::bindKernelParameters() {
     nb::object annotation = getAttribute(parameter, names.annotation);
     llvm::StringRef kind = toText(kindName);
     nb::object argument = nb::handle(session.request.arguments)[position];
-    const PathNode *path = session.reader.getArgument(position++, toText(name));
+    const PathNode *path = session.tracker.getArgument(position++, toText(name));
     Binding binding;
     binding.kind = Binding::Kind::Parameter;
     bool isArray =
@@ -28,7 +28,7 @@ void FunctionBuilder::bindKernelParameters() {
     } else if (kind == "struct") {
       // A copy of its own: members may be written.
       binding.kind = Binding::Kind::Variable;
-      session.reader.noteType(annotation, session.reader.getStep(path, PathStep::Kind::Attribute, "_type"));
+      session.tracker.noteType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));
       binding.value = declare(makeStructArgument(annotation, path), false);
     } else if ((kind == "array" || kind == "view" || isArray) && !argument.is_none() &&
                !session.python.isInstance(argument, session.python.structField)) {
@@ -39,7 +39,7 @@ void FunctionBuilder::bindKernelParameters() {
       binding.value = makeObject(argument, path);
       if (kind == "array" || kind == "view") binding.value = withBoundary(binding.value, annotation);
       binding.value.hasRuntimeMembers = kind == "dataclass" || (session.python.isDataclassInstance(argument) && kind != "template");
-      session.reader.read(path, argument);
+      session.tracker.read(path, argument);
     }
     PyObject *interned = name.release().ptr();
     PyUnicode_InternInPlace(&interned);
@@ -49,7 +49,7 @@ void FunctionBuilder::bindKernelParameters() {
 
 Value FunctionBuilder::makeStructArgument(nb::handle structType, const PathNode *path) {
   return makeStructOf(structType, [&](nb::handle name, nb::handle type) {
-    const PathNode *step = session.reader.getStep(path, PathStep::Kind::Attribute, toText(name));
+    const PathNode *step = session.tracker.getStep(path, PathStep::Kind::Attribute, toText(name));
     return isStructType(type) ? makeStructArgument(type, step) : makeInput(step, memberType(type));
   });
 }
@@ -82,7 +82,8 @@ Value FunctionBuilder::makeArrayArgument(nb::handle annotation, nb::handle argum
 
 Value FunctionBuilder::makeExternalArray(nb::handle argument, const PathNode *path, size_t elementRank, nb::handle known) {
   nb::object dtype = findAttribute(argument, names().dtype), extents = findAttribute(argument, names().shape);
-  if (!dtype || !extents) fail(error::kType, "Invalid type for argument " + Reader::describe(path) + ", got " + toText(nb::repr(argument)));
+  if (!dtype || !extents)
+    fail(error::kType, "Invalid type for argument " + DependencyTracker::describe(path) + ", got " + toText(nb::repr(argument)));
   Type scalar = session.findScalarType(session.python.findDtype(dtype));
   if (!scalar) fail(error::kType, "arrays of " + toText(nb::str(dtype)) + " are not supported in kernels");
   auto shape = readNumbers(extents);
@@ -106,7 +107,7 @@ Value FunctionBuilder::makeTensor(const Value &container, layout::TensorLayout l
   Value tensor = container;
   tensor.kind = Kind::Tensor;
   tensor.type = ir::getType(&session.ctx, layout);
-  tensor.input = session.reader.addTensor(container.path, container.object, std::move(layout), isField);
+  tensor.input = session.tracker.addTensor(container.path, container.object, std::move(layout), isField);
   return tensor;
 }
 

@@ -37,13 +37,13 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // of the object's own method
   if (iterator) {
     bool hasItems = PyList_Check(value.object.ptr()) || PyTuple_Check(value.object.ptr());
-    auto step = [&] { return hasItems ? session.reader.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr; };
+    auto step = [&] { return hasItems ? session.tracker.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr; };
     while (nb::object item = nb::steal(PyIter_Next(iterator.ptr()))) {
-      session.reader.read(step(), item);
+      session.tracker.read(step(), item);
       items.push_back(fromPython(item, step()));
     }
     if (PyErr_Occurred()) throw nb::python_error();
-    session.reader.depend(step(), artifact::Dependency::Kind::Absent);
+    session.tracker.depend(step(), artifact::Dependency::Kind::Absent);
     return items;
   }
   PyErr_Clear();
@@ -82,7 +82,7 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
   return place;
 }
 
-void FunctionBuilder::settle(const Value &container, const Use &use) {
+void FunctionBuilder::materialize(const Value &container, const Assignments &use) {
   if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
   Aggregate &own = *container.aggregate;
   if (own.isTuple || own.isUnpacked || own.home) return;
@@ -101,7 +101,7 @@ Value *FunctionBuilder::findItem(const Value &container, const Value &key) {
   return &items[size_t(wrapIndex(*position, int64_t(items.size()), "a list of " + std::to_string(items.size())))];
 }
 
-void FunctionBuilder::putItem(const Value &container, const Value &key, const Value &value) {
+void FunctionBuilder::assignItem(const Value &container, const Value &key, const Value &value) {
   Arguments item;
   item.positional = {key, value};
   callSequenceMethod(container, "__setitem__", item);
@@ -155,7 +155,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
     bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == runtimeDepth;
     if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
-    settle(value, value.isStatic ? Use() : uses->lookup(name.ptr()));
+    materialize(value, value.isStatic ? Assignments() : uses->lookup(name.ptr()));
     if (isSameTime) {
       binding->value = value;
       return;
@@ -191,11 +191,11 @@ void FunctionBuilder::storeTyped(const Value &place, mlir::Value value) {
 }
 
 void FunctionBuilder::requirePlace(const Value &place) {
-  if (place.isReadOnly) failImmutable(place.path ? Reader::describe(place.path) : "parameter");
+  if (place.isReadOnly) failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
   if (place.is(Kind::Struct) || place.is(Kind::Place) || place.is(Kind::Components)) return;
-  if (place.is(Kind::Argument)) failImmutable(Reader::describe(place.path));
+  if (place.is(Kind::Argument)) failImmutable(DependencyTracker::describe(place.path));
   if (place.is(Kind::View)) emit(place); // says what is wrong with it as an element
-  if (place.is(Kind::Object) && place.path) failCaptured(Reader::describe(place.path));
+  if (place.is(Kind::Object) && place.path) failCaptured(DependencyTracker::describe(place.path));
   fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
 }
 
@@ -227,7 +227,7 @@ Value FunctionBuilder::memberTarget(const Value &base, nb::handle name) {
   if (base.isObject() && base.path && !session.python.isTensor(base.object)) {
     const PathNode *root = base.path;
     while (root->parent) root = root->parent;
-    std::string member = Reader::describe(base.path) + "." + toText(name).str();
+    std::string member = DependencyTracker::describe(base.path) + "." + toText(name).str();
     if (base.hasRuntimeMembers)
       for (size_t dot; (dot = member.rfind('.')) != std::string::npos;) member.replace(dot, 1, "__qd_");
     if (base.hasRuntimeMembers) failImmutable("__qd_" + member);
@@ -257,20 +257,20 @@ std::optional<Value> FunctionBuilder::visitTarget(nb::handle target, const Value
     if ((base.is(Kind::Sequence) && !base.aggregate->isUnpacked) || base.is(Kind::Dictionary)) {
       Value key = visit(index), *item = findItem(base, key);
       if (item && (item->is(Kind::Place) || item->is(Kind::Struct))) return *item;
-      putItem(base, key, value);
+      assignItem(base, key, value);
       return std::nullopt;
     }
     if (base.isObject() && base.path && session.python.isInstance(base.object, session.python.matrix))
-      failCaptured(Reader::describe(base.path));
+      failCaptured(DependencyTracker::describe(base.path));
     if (base.is(Kind::Argument)) requirePlace(base);
-    if (base.is(Kind::Instance) && callSpecial(base, "__setitem__", {ofItsOwn(visit(index)), value})) return std::nullopt;
-    if (isTile(base) && kindOf(index) == NodeKind::Slice) {
+    if (base.is(Kind::Instance) && callSpecial(base, "__setitem__", {copyElement(visit(index)), value})) return std::nullopt;
+    if (isRegisterTile(base) && kindOf(index) == NodeKind::Slice) {
       loadTile(base, index, value);
       return std::nullopt;
     }
     place = subscript(base, index);
-    if (place.is(Kind::View) && isTile(value)) {
-      callTile(value, "_store", {clippedView(place)});
+    if (place.is(Kind::View) && isRegisterTile(value)) {
+      callRegisterTile(value, "_store", {clippedView(place)});
       return std::nullopt;
     }
   } else {
@@ -375,7 +375,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
     return;
   }
   if (!place.is(Kind::Place) && !place.is(Kind::Components)) return store(place, value);
-  if (place.isReadOnly) failImmutable(place.path ? Reader::describe(place.path) : "parameter");
+  if (place.isReadOnly) failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
   std::optional<ir::AtomicKind> atomic;
   Type scalar = ir::getScalar(place.type);
   if (kind != BinaryKind::min && kind != BinaryKind::max)
@@ -411,7 +411,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       failCaptured(toText(name));
     }
     if (binding && binding->kind == Binding::Kind::Static && binding->value.is(Kind::Instance)) {
-      Value owner = binding->value, value = ofItsOwn(visit(getAttribute(at, names().value)));
+      Value owner = binding->value, value = copyElement(visit(getAttribute(at, names().value)));
       std::optional<Value> result = callInPlace(kind, owner, value);
       if (!result) failOperands(op ? llvm::StringRef(op->symbol) : "@", owner, value);
       if (result->aggregate != owner.aggregate) assignName(target, *result);
@@ -432,7 +432,7 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
       Value key = visit(getAttribute(target, names().slice)), *item = findItem(base, key);
       if (item && !item->is(Kind::Place) && !item->is(Kind::Struct)) {
         Value old = *item, value = visit(getAttribute(at, names().value));
-        return putItem(base, key, binary(op->kind, old, value, op->symbol));
+        return assignItem(base, key, binary(op->kind, old, value, op->symbol));
       }
     }
   }
@@ -445,13 +445,13 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
   Value place = isMember ? memberOf() : visit(target);
   if (op && isMember && owner.is(Kind::Instance) && (place.isObject() || place.is(Kind::Sequence) || place.is(Kind::Instance))) {
     Value value = visit(getAttribute(at, names().value));
-    std::optional<Value> result = place.is(Kind::Instance) ? callInPlace(kind, place, ofItsOwn(value)) : std::nullopt;
+    std::optional<Value> result = place.is(Kind::Instance) ? callInPlace(kind, place, copyElement(value)) : std::nullopt;
     if (result && result->aggregate == place.aggregate) return;
     return storeMember(owner, getAttribute(target, names().attr), result ? *result : binary(op->kind, place, value, op->symbol));
   }
   if (place.isObject() || place.is(Kind::Argument)) return store(place, place);
   if (place.is(Kind::Computed)) fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
-  if (isTile(place)) return augmentTile(place, at);
+  if (isRegisterTile(place)) return augmentTile(place, at);
   Value value = visit(getAttribute(at, names().value));
   if (!op) return store(place, matmul(makeComputed(emit(place)), value));
   augment(place, op->kind, value, op->symbol);

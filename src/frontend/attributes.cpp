@@ -109,16 +109,16 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   nb::object found = findAttribute(base.object, name);
   if (!found && (text == "grad" || text == "dual")) failShadow(base.path, text);
   if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
-  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (text == "parent") { // nodes of trees say what to loop over
-    session.reader.depend(base.path, artifact::Dependency::Kind::Identity);
+    session.tracker.depend(base.path, artifact::Dependency::Kind::Identity);
     return makeObject(found, path);
   }
   if (PyCallable_Check(found.ptr())) failHostMethod(text);
   bool isExternal = text == "grad" && !found.is_none() && !session.python.isTensor(found) && !session.python.isTensor(base.object);
   if (isExternal)
     return makeExternalArray(found, path, size_t(ir::getAxisCount(mlir::cast<ir::TensorType>(toTensor(base).type).getElement())));
-  session.reader.read(path, found);
+  session.tracker.read(path, found);
   return makeObject(found, path);
 }
 
@@ -129,12 +129,12 @@ Value FunctionBuilder::partOfField(const Value &field, llvm::StringRef method, A
   for (const Value &value : given)
     if (!value.isNone()) keys.append(known(value));
   const char *parts = isMember ? "field_dict" : "vars";
-  const PathNode *path = session.reader.getStep(field.path, PathStep::Kind::Attribute, parts);
+  const PathNode *path = session.tracker.getStep(field.path, PathStep::Kind::Attribute, parts);
   try {
     nb::object part = field.object.attr(method.str().c_str())(*keys), list = field.object.attr(parts);
     int64_t position = isMember ? 0 : nb::cast<int64_t>(list.attr("index")(part));
-    path = session.reader.getStep(path, PathStep::Kind::Item, isMember ? toText(nb::object(keys[0])) : "", position);
-    session.reader.read(path, part);
+    path = session.tracker.getStep(path, PathStep::Kind::Item, isMember ? toText(nb::object(keys[0])) : "", position);
+    session.tracker.read(path, part);
     return makeObject(part, path);
   } catch (nb::python_error &problem) { session.failFromPython(problem); }
 }
@@ -144,13 +144,14 @@ void FunctionBuilder::failHostMethod(llvm::StringRef name) {
 }
 
 void FunctionBuilder::failShadow(const PathNode *container, llvm::StringRef name) {
-  std::string storage = name == "grad" ? "gradient" : "tangent", which = name.str(), owner = container ? Reader::describe(container) : "";
+  std::string storage = name == "grad" ? "gradient" : "tangent", which = name.str(),
+              owner = container ? DependencyTracker::describe(container) : "";
   fail(error::kType, "'" + owner + "' has no " + storage + ": Gradient " + owner + "." + which +
                          " has not been placed, check whether `needs_" + which + "=True`");
 }
 
 void FunctionBuilder::requireShadow(const Value &object) {
-  if (object.isNone() && Reader::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
+  if (object.isNone() && DependencyTracker::isShadow(object.path)) failShadow(object.path->parent, object.path->step.name);
 }
 
 const Value *FunctionBuilder::findMember(const Value &structure, nb::handle name) {
@@ -168,13 +169,13 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
     nb::object methods = getAttribute(type, names().methods);
     if (PyObject *found = PyDict_GetItem(methods.ptr(), name.ptr())) {
       Value method = makeMethod(base, found);
-      method.path = session.reader.getTypeMember(type, "methods", text);
+      method.path = session.tracker.getTypeMember(type, "methods", text);
       return method;
     }
     if (PyObject *found = PyDict_GetItem(getAttribute(type, names().statics).ptr(), name.ptr())) {
       bool isFunction =
           session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
-      return fromPython(found, isFunction ? session.reader.getTypeMember(type, "statics", text) : nullptr);
+      return fromPython(found, isFunction ? session.tracker.getTypeMember(type, "statics", text) : nullptr);
     }
   }
   if (text == "keys")
@@ -199,13 +200,13 @@ Value FunctionBuilder::makeInput(const PathNode *path, Type type) {
   argument.type = type;
   argument.path = path;
   argument.isReadOnly = true;
-  argument.input = session.reader.addValue(path, type);
+  argument.input = session.tracker.addValue(path, type);
   return argument;
 }
 
 Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::object annotation) {
   llvm::StringRef text = toText(name);
-  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (PyUnicode_Check(annotation.ptr())) {
     nb::object owner = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(base.object.ptr())));
     nb::object hints = nb::module_::import_("typing").attr("get_type_hints")(owner);
@@ -222,7 +223,7 @@ Value FunctionBuilder::dataclassMember(const Value &base, nb::handle name, nb::o
   Value value = makeObject(object, path);
   if (isArray) value = withBoundary(value, annotation);
   value.hasRuntimeMembers = session.python.isDataclassInstance(object);
-  session.reader.read(path, object);
+  session.tracker.read(path, object);
   return value;
 }
 
@@ -242,18 +243,18 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   }
   if (object.is(python.matrix) || object.is(python.vector)) return makeMethod(base, name);
   const PathNode *classPath =
-      PyType_Check(object.ptr()) ? base.path : session.reader.getStep(base.path, PathStep::Kind::Attribute, "__class__");
-  const PathNode *methodPath = session.reader.getStep(classPath, PathStep::Kind::Attribute, text);
+      PyType_Check(object.ptr()) ? base.path : session.tracker.getStep(base.path, PathStep::Kind::Attribute, "__class__");
+  const PathNode *methodPath = session.tracker.getStep(classPath, PathStep::Kind::Attribute, text);
   nb::object property = findAttribute(type, name);
   if (property && Py_TYPE(property.ptr()) == &PyProperty_Type && python.isInstance(property.attr("fget"), python.func)) {
     Value method = makeMethod(base, property.attr("fget"));
-    method.path = session.reader.getStep(methodPath, PathStep::Kind::Attribute, "fget");
-    session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+    method.path = session.tracker.getStep(methodPath, PathStep::Kind::Attribute, "fget");
+    session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
     Arguments none;
     return callMethod(method, none, nb::handle());
   }
   nb::object found = findAttribute(object, name);
-  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, text);
+  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
   if (!found) {
     std::string who =
         PyType_Check(object.ptr()) ? "type object '" + std::string(reinterpret_cast<PyTypeObject *>(object.ptr())->tp_name) + "'"
@@ -285,7 +286,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     if (self.is(object) || self.is(type)) {
       Value method = makeMethod(self.is(object) ? base : makeObject(self, classPath), getAttribute(found, names().func_));
       method.path = path;
-      session.reader.depend(path, artifact::Dependency::Kind::Function);
+      session.tracker.depend(path, artifact::Dependency::Kind::Function);
       return method;
     }
   }
@@ -293,7 +294,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     Value method = makeMethod(base, getAttribute(found, names().func));
     method.path = methodPath;
-    session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+    session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
     return method;
   }
   Value::Members members = base.members;
@@ -307,7 +308,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
                                "runtime kernel argument and cannot be used inside qd.static()");
     return makeInput(path, PyFloat_Check(found.ptr()) ? session.types.defaultFloat : session.types.defaultInteger);
   }
-  if (!isPackage) session.reader.read(path, found);
+  if (!isPackage) session.tracker.read(path, found);
   Value value = makeObject(found, path);
   value.members = members;
   value.hasRuntimeMembers = base.hasRuntimeMembers && python.isDataclassInstance(found);

@@ -123,7 +123,7 @@ void FunctionBuilder::buildKernel() {
   kernel.setArgumentBytes(session.artifact.argumentBytes);
   // Two paths to one container: nothing may be assumed about which memory they share.
   for (auto [op, input] : session.tensorArguments)
-    if (session.reader.getInput(input).mayAlias) op.setField(false);
+    if (session.tracker.getInput(input).mayAlias) op.setField(false);
 }
 
 } // namespace qd::frontend

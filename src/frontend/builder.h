@@ -254,7 +254,7 @@ private:
 
   //--- shared_variables.cpp ---
   /// What the iterations of a parallel loop do with variables from outside of it.
-  void settleSharedVariables(ir::ForOp loop);
+  void materializeSharedVariables(ir::ForOp loop);
 
   //--- stopped_gradients.cpp ---
   void stopGradient(const Value &container);
@@ -280,10 +280,10 @@ private:
   nb::object knownKey(const Value &value);
   Value *findKey(const Value &dictionary, nb::handle key);   ///< null where there is none
   Value *findItem(const Value &container, const Value &key); ///< of a list or dict; null where there is none
-  void putItem(const Value &container, const Value &key, const Value &value);
+  void assignItem(const Value &container, const Value &key, const Value &value);
   /// Gives a list or dict to the block that names it; items that are assigned somewhere become variables.
-  void settle(const Value &container, const Use &use);
-  Value ofItsOwn(const Value &value);
+  void materialize(const Value &container, const Assignments &use);
+  Value copyElement(const Value &value);
   /// What an atomic sum, difference or product is on numbers that are 0 or 1, computed as integers.
   static ir::AtomicKind ofTruth(ir::AtomicKind kind, mlir::Type scalar);
   void put(const Value &dictionary, nb::object key, Value value);
@@ -468,7 +468,7 @@ private:
   void storeMember(const Value &instance, nb::handle name, const Value &value);
   static bool holdsInstance(const Value &value);
   /// Makes variables of the members of objects that a call has returned.
-  void settleInstances(Value &value);
+  void materializeInstances(Value &value);
   /// Fields of a dataclass with the values that a call gives them.
   std::vector<std::pair<nb::object, Value>> bindFields(nb::handle type, Arguments &arguments);
   nb::object shellOf(const Value &instance); ///< an object of the class without members
@@ -521,10 +521,10 @@ private:
   Value shuffle(const Value &value, const Value &lane, bool again);
   Value limitOf(const Value &value, bool isLargest);
 
-  //--- tiles.cpp ---
-  bool isTile(const Value &value);
+  //--- register_tiles.cpp ---
+  bool isRegisterTile(const Value &value);
   /// Calls a func of the tile's type.
-  Value callTile(const Value &tile, const char *name, std::vector<Value> given);
+  Value callRegisterTile(const Value &tile, const char *name, std::vector<Value> given);
   /// What a lane gives to a statement about a tile: a slice along one axis stands for the element of the lane's row.
   Value laneValue(const Value &tile, const Value &value);
   /// `tile[:] = value`.
@@ -532,7 +532,7 @@ private:
   /// `tile += qd.outer(a, b)` and the like.
   void augmentTile(const Value &tile, nb::handle statement);
 
-  //--- name_use.cpp ---
+  //--- assignment_counts.cpp ---
   void collectAssignments();
   bool isStaticCall(nb::handle node); ///< `qd.static(...)`
   /// Whether a statement of the body assigns the name, or may hand it to a function by reference.
@@ -540,9 +540,9 @@ private:
   nb::object resolveCallee(nb::handle node);
   std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._builtins
   /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
-  bool holdsTasks();
+  bool containsTasks();
   bool returnsAtEnd(); ///< no return stands under a run-time branch or loop
-  bool mayHoldTasks(nb::handle statements);
+  bool mayContainTasks(nb::handle statements);
   bool isCompileTimeTest(nb::handle test);
   bool returnsEarly(nb::handle statements, bool isNested);
 
@@ -663,7 +663,7 @@ private:
   Scopes scopes;
   nb::object node; ///< the syntax node at hand
   mlir::LocationAttr cachedLoc;
-  std::shared_ptr<NameUse> uses; ///< how often each name is assigned
+  std::shared_ptr<AssignmentCounts> uses; ///< how often each name is assigned
   std::vector<Loop> loops;
   LoopOptions nextLoop;
   std::vector<StoppedGradient> stopped;

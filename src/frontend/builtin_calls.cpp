@@ -470,8 +470,8 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (is({"hasattr", "getattr"}) && count >= 2 && given[0].isObject() && given[1].isObject()) {
     bool isAsked = name == "hasattr";
     if (!findAttribute(given[0].object, given[1].object)) {
-      session.reader.depend(session.reader.getStep(given[0].path, artifact::PathStep::Kind::Attribute, toText(given[1].object)),
-                            artifact::Dependency::Kind::Absent);
+      session.tracker.depend(session.tracker.getStep(given[0].path, artifact::PathStep::Kind::Attribute, toText(given[1].object)),
+                             artifact::Dependency::Kind::Absent);
       if (isAsked || count == 3) return isAsked ? makeObject(nb::bool_(false)) : given[2];
     }
     Value member = getAttributeOf(given[0], given[1].object);

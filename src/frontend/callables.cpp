@@ -28,8 +28,8 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
   nb::handle object = callee.object;
   auto partOf = [&](const nb::object &name) {
     nb::object part = getAttribute(object, name);
-    const PathNode *path = session.reader.getStep(callee.path, PathStep::Kind::Attribute, toText(name));
-    session.reader.read(path, part);
+    const PathNode *path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, toText(name));
+    session.tracker.read(path, part);
     return makeObject(part, path);
   };
   if (python.isInstance(object, python.partialClass)) {
@@ -39,12 +39,12 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
     llvm::append_range(all.positional, arguments.positional);
     for (auto [name, item] : nb::borrow<nb::dict>(named.object)) {
       bool isGiven = llvm::any_of(arguments.named, [&](const auto &given) { return given.first == toText(name); });
-      const PathNode *path = session.reader.getStep(named.path, PathStep::Kind::Item, toText(name));
-      session.reader.read(path, item);
+      const PathNode *path = session.tracker.getStep(named.path, PathStep::Kind::Item, toText(name));
+      session.tracker.read(path, item);
       if (!isGiven) all.named.emplace_back(toText(name).str(), fromPython(item, path));
     }
     // Another dict may have more names.
-    if (nb::len(named.object) != 0) session.reader.depend(callee.path, artifact::Dependency::Kind::Identity);
+    if (nb::len(named.object) != 0) session.tracker.depend(callee.path, artifact::Dependency::Kind::Identity);
     llvm::append_range(all.named, arguments.named);
     return call(partOf(names().func), all, at);
   }
@@ -66,8 +66,8 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
   nb::object own = findAttribute(type, names().__call__);
   if (!own || !python.isInstance(own, python.functionClass)) return std::nullopt;
   Value method = makeMethod(callee, own);
-  method.path = session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
-  session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+  method.path = session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__");
+  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   return callMethod(method, arguments, at);
 }
 
@@ -81,7 +81,7 @@ Value FunctionBuilder::callPlain(const Value &function, const Value *self, Argum
   std::string name = toText(getAttribute(object, names().__name__)).str();
   if (found->second.is_none()) {
     readCaptured(object, function.path, self);
-    session.reader.refuseCache();
+    session.tracker.refuseCache();
     return callWithOperands(object, name, self, arguments);
   }
   // What makes an object is called by its class.
@@ -97,10 +97,10 @@ Value FunctionBuilder::callPlain(const Value &function, const Value *self, Argum
 
 Value FunctionBuilder::makePartial(const Value &type, Arguments &arguments) {
   Value result = makeAggregate(Kind::Method, {});
-  for (const Value &value : arguments.positional) result.aggregate->items.push_back(ofItsOwn(value));
+  for (const Value &value : arguments.positional) result.aggregate->items.push_back(copyElement(value));
   for (const auto &[name, value] : arguments.named) {
     result.aggregate->names.push_back(nb::str(name.c_str()));
-    result.aggregate->items.push_back(ofItsOwn(value));
+    result.aggregate->items.push_back(copyElement(value));
   }
   session.kept.insert(session.kept.end(), result.aggregate->names.begin(), result.aggregate->names.end());
   result.object = type.object;
@@ -150,24 +150,24 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
     auto note = [&](const PathNode *place, nb::handle object) {
       bool isFunction = python.isInstance(object, python.functionClass);
       if (!isFunction && !python.isNumber(object) && !PyUnicode_Check(object.ptr())) return;
-      session.reader.read(place, object);
+      session.tracker.read(place, object);
       if (isFunction && !python.isOfPackage(object)) visitFunction(object, place);
     };
     nb::object code = getAttribute(callable, names().__code__), globals = getAttribute(callable, names().__globals__);
     nb::object members = self && self->isObject() ? findAttribute(self->object, names().__dict__) : nb::object();
-    const PathNode *root = session.reader.getFunctionRoot(callable, own);
+    const PathNode *root = session.tracker.getFunctionRoot(callable, own);
     for (nb::handle name : code.attr("co_names")) {
       if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
-        note(session.reader.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
+        note(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
       if (PyObject *found = members && PyDict_Check(members.ptr()) ? PyDict_GetItem(members.ptr(), name.ptr()) : nullptr)
-        note(session.reader.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
+        note(session.tracker.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
     }
     size_t position = 0;
     for (nb::handle name : getAttribute(code, names().co_freevars)) {
       nb::object cell = getAttribute(callable, names().__closure__)[position++];
       nb::object content = nb::steal(PyCell_Get(cell.ptr()));
-      const PathNode *step = session.reader.getStep(own, PathStep::Kind::FunctionClosure, toText(name));
-      if (content) note(session.reader.getCellRoot(cell, step), content);
+      const PathNode *step = session.tracker.getStep(own, PathStep::Kind::FunctionClosure, toText(name));
+      if (content) note(session.tracker.getCellRoot(cell, step), content);
     }
   };
   if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);

@@ -33,16 +33,16 @@ Arguments FunctionBuilder::visitArguments(nb::handle at, const Value *callee) {
   size_t position = 0;
   std::optional<size_t> beforeChanges;
   // What is passed by value is read before the arguments behind it may change it.
-  auto settled = [&](Value value, nb::handle name) {
+  auto materialized = [&](Value value, nb::handle name) {
     size_t own = position++;
     if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
     if (!beforeChanges) beforeChanges = countBeforeChanges(placed, keywords, session.python);
     return own < *beforeChanges && !mayTakeReference(*callee, own, name) ? copy(value) : value;
   };
-  arguments.positional = visitAll(placed, [&](nb::handle argument) { return settled(visit(argument), nb::none()); });
+  arguments.positional = visitAll(placed, [&](nb::handle argument) { return materialized(visit(argument), nb::none()); });
   for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
-    Value value = settled(visit(getAttribute(keyword, names().value)), name);
+    Value value = materialized(visit(getAttribute(keyword, names().value)), name);
     if (!name.is_none()) {
       arguments.named.emplace_back(toText(name).str(), std::move(value));
       continue;
@@ -74,8 +74,8 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   if (python.isInstance(object, python.func)) return callFunc(callee, nullptr, arguments);
   if (python.isInstance(object, python.boundFunc)) {
     Value self =
-        makeObject(getAttribute(object, names().instance), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
-    Value func = makeObject(getAttribute(object, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "func"));
+        makeObject(getAttribute(object, names().instance), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "instance"));
+    Value func = makeObject(getAttribute(object, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "func"));
     return callFunc(func, &self, arguments);
   }
   if (python.isInstance(object, python.kernel))
@@ -98,7 +98,7 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
     nb::object method = findAttribute(object, names().__call__);
     if (method && python.isInstance(method, python.boundFunc)) {
       Value func =
-          makeObject(getAttribute(method, names().func), session.reader.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
+          makeObject(getAttribute(method, names().func), session.tracker.getStep(callee.path, PathStep::Kind::Attribute, "__call__"));
       return callFunc(func, &callee, arguments);
     }
   }
@@ -120,7 +120,7 @@ std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &
   if (findAttribute(object, names().__dataclass_fields__)) {
     nb::object valueType = nb::module_::import_("quadrants._struct").attr("value_type_of")(object);
     if (!valueType.is_none()) {
-      session.reader.noteType(valueType, callee.path, /*isClass=*/true);
+      session.tracker.noteType(valueType, callee.path, /*isClass=*/true);
       return makeDataclass(object, valueType, arguments);
     }
     bool isObject = findAttribute(object, names()._data_oriented) || findAttribute(object, nb::str("__post_init__"));
@@ -226,7 +226,7 @@ Value FunctionBuilder::runPython(nb::handle callable, const Value &callee, const
   bool isOfPython = session.python.isInstance(callee.object, session.python.functionClass) ||
                     session.python.isInstance(callable, session.python.methodClass);
   if (isOfPython && !session.python.isOfPackage(callable)) {
-    session.reader.refuseCache();
+    session.tracker.refuseCache();
     readCaptured(callee.object, callee.path, self);
   }
   PyObject *result = PyObject_Call(callable.ptr(), nb::tuple(positional).ptr(), named.ptr());
@@ -257,7 +257,7 @@ Value FunctionBuilder::callMethod(const Value &method, Arguments &arguments, nb:
   if (method.object.is(session.python.partialClass)) return callPartial(method, arguments, at);
   if (session.python.isInstance(method.object, session.python.func)) {
     Value func = makeObject(method.object, method.path);
-    if (isTile(receiver))
+    if (isRegisterTile(receiver))
       for (Value &argument : arguments.positional) argument = laneValue(receiver, argument);
     return callFunc(func, &receiver, arguments);
   }
@@ -309,7 +309,7 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
       nb::str field(key.c_str());
       auto found = llvm::find_if(own.names, [&](const nb::object &known) { return known.equal(field); });
       if (found == own.names.end()) fail(error::kType, "'" + key + "' is no field of " + describe(receiver));
-      result.aggregate->items[size_t(found - own.names.begin())] = ofItsOwn(value);
+      result.aggregate->items[size_t(found - own.names.begin())] = copyElement(value);
     }
     return result;
   }

@@ -20,7 +20,7 @@ nb::object FunctionBuilder::toPython(const Value &value) {
   switch (value.kind) {
   case Kind::Object:
     // Whoever looks at a container itself finds another kind of object there another time.
-    if (session.python.isTensor(value.object)) session.reader.depend(value.path, artifact::Dependency::Kind::Type);
+    if (session.python.isTensor(value.object)) session.tracker.depend(value.path, artifact::Dependency::Kind::Type);
     return value.object;
   case Kind::Tensor: return value.object;
   case Kind::Sequence: {
@@ -146,7 +146,7 @@ mlir::Value FunctionBuilder::emitObject(const Value &value, Type anchor) {
     std::vector<Value> items;
     int64_t index = 0;
     for (nb::handle item : object)
-      items.push_back(makeObject(item, session.reader.getStep(value.path, artifact::PathStep::Kind::Item, "", index++)));
+      items.push_back(makeObject(item, session.tracker.getStep(value.path, artifact::PathStep::Kind::Item, "", index++)));
     return emitSequence(makeTuple(std::move(items)));
   }
   if (session.python.isInstance(object, session.python.numpyArray))
@@ -177,15 +177,15 @@ mlir::Value FunctionBuilder::emitSequence(const Value &value) {
 mlir::Value FunctionBuilder::getInput(const Value &value) {
   auto found = body->inputs.find(value.input);
   if (found != body->inputs.end()) return found->second;
-  const artifact::Input &input = session.reader.getInput(value.input);
+  const artifact::Input &input = session.tracker.getInput(value.input);
   OpBuilder::InsertionGuard guard(builder);
   if (body->lastInput)
     builder.setInsertionPointAfter(body->lastInput);
   else
     builder.setInsertionPointToStart(body->entry);
   mlir::Value result;
-  if (value.input >= Reader::kShared) {
-    result = create<ir::SharedOp>(value.type, value.input - Reader::kShared);
+  if (value.input >= DependencyTracker::kShared) {
+    result = create<ir::SharedOp>(value.type, value.input - DependencyTracker::kShared);
   } else if (value.is(Kind::Argument)) {
     result = create<ir::ArgumentOp>(value.type, input.offset);
   } else {
@@ -267,7 +267,7 @@ std::string FunctionBuilder::describe(const Value &value) {
   if (value.isTyped()) return ir::describe(value.type);
   switch (value.kind) {
   case Kind::Tensor:
-    if (value.input >= Reader::kShared) return "a shared array";
+    if (value.input >= DependencyTracker::kShared) return "a shared array";
     [[fallthrough]];
   case Kind::Object:
     if (Type type = findType(value)) return ir::describe(type);
@@ -289,9 +289,9 @@ static layout::TensorLayout readPlaced(Session &session, const Value &value) {
     return session.readInputLayout(value.object);
   } catch (nb::python_error &) {
     nb::object state = findAttribute(value.object, nb::str("_state"));
-    if (!Reader::isShadow(value.path) || !state || toText(state) != "unplaced") throw;
-    session.fail(error::kCompilation, "Gradient " + Reader::describe(value.path) + " has not been placed, check whether `needs_" +
-                                          value.path->step.name + "=True`");
+    if (!DependencyTracker::isShadow(value.path) || !state || toText(state) != "unplaced") throw;
+    session.fail(error::kCompilation, "Gradient " + DependencyTracker::describe(value.path) +
+                                          " has not been placed, check whether `needs_" + value.path->step.name + "=True`");
   }
 }
 

@@ -85,7 +85,7 @@ Value FunctionBuilder::visitName(nb::handle at) {
 Value FunctionBuilder::lookUpGlobal(nb::handle name) {
   llvm::StringRef text = toText(name);
   nb::handle callable = function.object;
-  Reader &reader = session.reader;
+  DependencyTracker &tracker = session.tracker;
   bool isPackageCode = toText(nb::str(getAttribute(callable, names().__module__))).starts_with("quadrants");
   auto refuseFloat = [&](nb::handle found) {
     if (!isPackageCode && session.options.raiseOnTemplatedFloats && PyFloat_Check(found.ptr()))
@@ -97,16 +97,16 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
     if (!nb::object(freeNames[position]).equal(name)) continue;
     nb::object cell = cells[position], content = findAttribute(cell, nb::str("cell_contents"));
     if (!content) break;
-    const PathNode *path = reader.getCellRoot(cell, reader.getStep(function.path, PathStep::Kind::FunctionClosure, text));
-    if (!path) reader.refuseCache();
-    reader.read(path, content);
+    const PathNode *path = tracker.getCellRoot(cell, tracker.getStep(function.path, PathStep::Kind::FunctionClosure, text));
+    if (!path) tracker.refuseCache();
+    tracker.read(path, content);
     refuseFloat(content);
     return makeObject(content, path);
   }
   nb::object globals = getAttribute(callable, names().__globals__);
-  const PathNode *path = reader.getStep(reader.getFunctionRoot(callable, function.path), PathStep::Kind::FunctionGlobal, text);
+  const PathNode *path = tracker.getStep(tracker.getFunctionRoot(callable, function.path), PathStep::Kind::FunctionGlobal, text);
   if (PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr())) {
-    if (!isPackageCode) reader.read(path, found);
+    if (!isPackageCode) tracker.read(path, found);
     refuseFloat(found);
     return makeObject(found, path);
   }
@@ -180,7 +180,7 @@ Value FunctionBuilder::compare(NodeKind kind, const Value &left, const Value &ri
       fail(error::kSyntax,
            "Operator \"" + symbol + "\" in Quadrants scope is not supported: it compares compile-time objects; use == for values");
     if (isTensor(left) && isTensor(right))
-      for (const Value *operand : {&left, &right}) session.reader.depend(operand->path, artifact::Dependency::Kind::Identity);
+      for (const Value *operand : {&left, &right}) session.tracker.depend(operand->path, artifact::Dependency::Kind::Identity);
     nb::object first = toPython(left), second = toPython(right);
     bool isSame = first && second && first.is(second);
     return makeObject(nb::bool_(isSame == (kind == NodeKind::Is)));
@@ -348,11 +348,11 @@ std::vector<Value> FunctionBuilder::visitAll(nb::handle nodes, llvm::function_re
 }
 
 /// Items of lists, tuples and dicts are copies.
-Value FunctionBuilder::ofItsOwn(const Value &value) { return value.is(Kind::Struct) ? declare(value, false) : load(value); }
+Value FunctionBuilder::copyElement(const Value &value) { return value.is(Kind::Struct) ? declare(value, false) : load(value); }
 
 Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
-  Value value =
-      makeAggregate(Kind::Sequence, visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return ofItsOwn(visit(element)); }));
+  Value value = makeAggregate(Kind::Sequence,
+                              visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return copyElement(visit(element)); }));
   for (Value &item : value.aggregate->items) // of other lists
     if (item.is(Kind::Place)) item = load(item);
   value.aggregate->isTuple = isTuple;
@@ -401,7 +401,7 @@ Value FunctionBuilder::visitDictionary(nb::handle at) {
   nb::object values = getAttribute(at, names().values);
   size_t index = 0;
   for (nb::handle keyNode : getAttribute(at, names().keys)) {
-    Value value = ofItsOwn(visit(nb::object(values[index++])));
+    Value value = copyElement(visit(nb::object(values[index++])));
     if (keyNode.is_none())
       for (auto &[key, item] : listPairs(value)) put(result, key, item);
     else
@@ -433,9 +433,9 @@ Value FunctionBuilder::visitComprehension(nb::handle at) {
   comprehend(getAttribute(at, names().generators), 0, [&] {
     if (isDict) {
       nb::object key = knownKey(visit(getAttribute(at, names().key)));
-      put(result, key, ofItsOwn(visit(getAttribute(at, names().value))));
+      put(result, key, copyElement(visit(getAttribute(at, names().value))));
     } else {
-      result.aggregate->items.push_back(ofItsOwn(visit(getAttribute(at, names().elt))));
+      result.aggregate->items.push_back(copyElement(visit(getAttribute(at, names().elt))));
     }
   });
   return result;

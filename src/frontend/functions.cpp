@@ -34,18 +34,18 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
   // What makes an object keeps the numbers that are known.
   std::string called = readText(func.object, names().name);
   bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
-  const PathNode *path = isDecorated ? session.reader.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters") : nullptr;
+  const PathNode *path = isDecorated ? session.tracker.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters") : nullptr;
   nb::object bound = session.python.bind(parameters, nb::tuple(positional), named);
   std::vector<Value> values;
   for (nb::handle parameter : parameters) {
     nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
-    const PathNode *own = session.reader.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
+    const PathNode *own = session.tracker.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
     if (isStructType(annotation))
-      session.reader.noteType(annotation, session.reader.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
+      session.tracker.noteType(annotation, session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
     bool isGiven = session.python.isInstance(item, session.python.standIn);
     // A default is part of its func; one that is a func has globals of its own, which need a way to them.
     const PathNode *place = session.python.isInstance(item, session.python.func)
-                                ? session.reader.getStep(own, artifact::PathStep::Kind::Attribute, "default")
+                                ? session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "default")
                                 : nullptr;
     const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place);
     bool isKept = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
@@ -213,7 +213,7 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
   nb::object source = getAttribute(func.object, names().source);
   Callee callee{func.object, makeObject(python, func.path), source.is_none() ? session.python.getSource(python) : source};
   // Behind a method of matrices there may be a function of the package, which is part of every key.
-  if (!session.reader.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.reader.refuseCache();
+  if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
          "recursive calls of '" + readText(func.object, names().name) + "' do not end within 200 levels; see qd.real_func");
@@ -221,7 +221,7 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
     fail(error::kSyntax,
          "`" + readText(func.object, names().__name__) + "` is decorated with requires_top_level=True and must be called at the top level");
   bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
-  bool hasTasks = isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, this).holdsTasks();
+  bool hasTasks = isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, this).containsTasks();
   // Objects are the caller's own in the callee, which may give them members.
   bool isInlined = hasTasks || (!isReal && llvm::any_of(values, holdsInstance) &&
                                 FunctionBuilder(session, callee.source, callee.function, this).returnsAtEnd());
@@ -244,20 +244,20 @@ Value FunctionBuilder::superAttribute(nb::handle name) {
   Value owner = lookUpGlobal(names().__class__);
   nb::handle own = isInstance ? self->value.object : nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(self->value.object.ptr())));
   const PathNode *type =
-      isInstance ? self->value.path : session.reader.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
-  const PathNode *classes = session.reader.getStep(type, artifact::PathStep::Kind::Attribute, "__mro__");
+      isInstance ? self->value.path : session.tracker.getStep(self->value.path, artifact::PathStep::Kind::Attribute, "__class__");
+  const PathNode *classes = session.tracker.getStep(type, artifact::PathStep::Kind::Attribute, "__mro__");
   bool isPast = false;
   int64_t position = 0;
   for (nb::handle candidate : getAttribute(own, names().__mro__)) {
-    const PathNode *path = session.reader.getStep(classes, artifact::PathStep::Kind::Item, "", position++);
+    const PathNode *path = session.tracker.getStep(classes, artifact::PathStep::Kind::Item, "", position++);
     nb::object members = getAttribute(candidate, names().__dict__);
     if (isPast && nb::cast<bool>(members.attr("__contains__")(name))) {
       nb::object found = members[name];
       bool isMethod =
           session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
       Value method = isMethod ? makeMethod(self->value, found) : makeObject(found);
-      method.path = session.reader.getStep(path, artifact::PathStep::Kind::Attribute, toText(name));
-      session.reader.read(method.path, found);
+      method.path = session.tracker.getStep(path, artifact::PathStep::Kind::Attribute, toText(name));
+      session.tracker.read(method.path, found);
       return method;
     }
     isPast |= candidate.is(owner.object);
@@ -376,7 +376,7 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
   auto call = create<ir::CallOp>(instance.op.getFunctionType().getResults(), instance.op.getSymName(), operands);
   unsigned position = 0;
   Value result = rebuild(instance.result, [&] { return call.getResult(position++); }, false);
-  settleInstances(result);
+  materializeInstances(result);
   return result;
 }
 

@@ -86,17 +86,17 @@ Value FunctionBuilder::instanceAttribute(const Value &base, nb::handle name) {
     fail(error::kAttribute, "'" + toText(getAttribute(base.object, names().__name__)) + "' object has no attribute '" + toText(name) + "'" +
                                 (close.empty() ? "" : "; did you mean '" + close + "'?"));
   }
-  const PathNode *path = session.reader.getStep(base.path, PathStep::Kind::Attribute, toText(name));
+  const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, toText(name));
   bool isProperty = Py_TYPE(found.ptr()) == &PyProperty_Type;
   if (isProperty) {
     found = found.attr("fget");
-    path = session.reader.getStep(path, PathStep::Kind::Attribute, "fget");
+    path = session.tracker.getStep(path, PathStep::Kind::Attribute, "fget");
   }
   bool isMethod = session.python.isInstance(found, session.python.func) || session.python.isInstance(found, session.python.functionClass);
   if (!isMethod) return objectAttribute(type, name);
   Value method = makeMethod(base, found);
   method.path = path;
-  session.reader.depend(path, artifact::Dependency::Kind::Function);
+  session.tracker.depend(path, artifact::Dependency::Kind::Function);
   Arguments none;
   return isProperty ? callMethod(method, none, node) : method;
 }
@@ -113,7 +113,7 @@ void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const 
              ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
              "the run time before, such as qd.f32(0)");
   Value item = value.isTyped() || value.is(Kind::Struct) ? declare(value, false) : value;
-  if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) settle(item, Use());
+  if (item.is(Kind::Sequence) || item.is(Kind::Dictionary)) materialize(item, Assignments());
   if (isNew) {
     own.names.push_back(nb::borrow(name));
     own.items.push_back(std::move(item));
@@ -122,21 +122,21 @@ void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const 
   }
 }
 
-void FunctionBuilder::settleInstances(Value &value) {
+void FunctionBuilder::materializeInstances(Value &value) {
   if (!holdsInstance(value)) return;
   if (value.is(Kind::Instance)) value.aggregate->home = builder.getInsertionBlock();
   for (Value &item : value.aggregate->items)
     if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
       item = declare(item, false);
     else
-      settleInstances(item);
+      materializeInstances(item);
 }
 
 Value FunctionBuilder::makeNamedTuple(const Value &type, Arguments &arguments) {
   // The class itself puts stand-ins in order and adds defaults.
   std::vector<Value> given;
   auto standIn = [&](const Value &value) {
-    given.push_back(ofItsOwn(value));
+    given.push_back(copyElement(value));
     return session.python.standIn(given.size() - 1, describe(value).c_str());
   };
   nb::list positional;

@@ -403,9 +403,9 @@ std::vector<std::pair<mlir::Value, mlir::Value>> FunctionBuilder::listBounds(Val
   std::vector<std::pair<mlir::Value, mlir::Value>> bounds;
   if (container.isObject() && session.python.isInstance(container.object, session.python.snode)) {
     auto bound = [&](nb::handle end) { return constant(nb::cast<int64_t>(end), session.types.i32); };
-    const PathNode *path = session.reader.getStep(container.path, artifact::PathStep::Kind::Attribute, "_box");
+    const PathNode *path = session.tracker.getStep(container.path, artifact::PathStep::Kind::Attribute, "_box");
     nb::object box = getAttribute(container.object, names()._box);
-    session.reader.read(path, box);
+    session.tracker.read(path, box);
     for (nb::handle ends : box) bounds.emplace_back(bound(ends[nb::int_(0)]), bound(ends[nb::int_(1)]));
     return bounds;
   }
@@ -527,7 +527,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
   hideShadowed(body.bindings);
   loops.pop_back();
   isInsideParallel = wasInside;
-  if (isParallel) settleSharedVariables(op);
+  if (isParallel) materializeSharedVariables(op);
   if (isParallel)
     visitBlock(getAttribute(at, names().orelse));
   else

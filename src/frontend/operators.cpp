@@ -161,7 +161,7 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
     for (int64_t round = isRepeated ? *findInteger(rhs) : 1; round > 0; --round)
       llvm::append_range(result.aggregate->items, lhs.aggregate->items);
     if (!isRepeated) llvm::append_range(result.aggregate->items, rhs.aggregate->items);
-    for (Value &item : result.aggregate->items) item = ofItsOwn(item);
+    for (Value &item : result.aggregate->items) item = copyElement(item);
     return result;
   }
   const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });

@@ -29,7 +29,7 @@ static std::optional<support::ScalarType> findScalar(llvm::StringRef name) {
 
 Session::Session(MLIRContext &ctx, const Request &request, artifact::Artifact &artifact)
     : ctx(ctx), request(request), artifact(artifact), options(readOptions(request.options)), types(&ctx, options),
-      reader(python, artifact) {}
+      tracker(python, artifact) {}
 
 LanguageOptions Session::readOptions(nb::handle given) const {
   LanguageOptions result;
@@ -66,15 +66,15 @@ OwningOpRef<ModuleOp> Session::run() {
   module = ModuleOp::create(UnknownLoc::get(&ctx));
   nb::object source = nb::borrow(request.source);
   artifact.kernel = toText(getAttribute(source, python.names.name)).str();
-  Value function = makeObject(getAttribute(source, python.names.function), reader.getKernel());
-  reader.getFunctionRoot(function.object, function.path);
+  Value function = makeObject(getAttribute(source, python.names.function), tracker.getKernel());
+  tracker.getFunctionRoot(function.object, function.path);
   FunctionBuilder builder(*this, source, function, nullptr);
   try {
     builder.buildKernel();
     dropUnchecked(*module);
     addShadows();
     markWrittenInputs();
-    describeContainers();
+    addSpecializationFacts();
   } catch (nb::python_error &problem) { failFromPython(problem); } // while the kernel is there to name its line
   return std::move(module);
 }

@@ -1,8 +1,8 @@
 // session.h: what all functions of one compilation share
 #pragma once
 
+#include "frontend/dependency_tracker.h"
 #include "frontend/frontend.h"
-#include "frontend/reader.h"
 #include "frontend/values.h"
 
 #include <map>
@@ -63,12 +63,12 @@ struct Instance {
 };
 
 /// How often a name of a function is assigned; one whose place is needed counts twice. Names assigned once need no place.
-struct Use {
+struct Assignments {
   unsigned count = 0;
   bool hasItemAssigned = false; ///< `name[i]`, or a part of it, is assigned somewhere
   bool hasItemPassed = false;   ///< or it is an argument that may be taken by reference
 };
-using NameUse = llvm::DenseMap<PyObject *, Use>;
+using AssignmentCounts = llvm::DenseMap<PyObject *, Assignments>;
 
 class Session {
 public:
@@ -105,16 +105,16 @@ public:
   PythonObjects python;
   LanguageOptions options;
   Types types;
-  Reader reader;
+  DependencyTracker tracker;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   FunctionBuilder *current = nullptr; ///< the function whose syntax tree is walked
   std::unordered_map<std::string, Instance> instances;
   std::vector<nb::object> kept;                                           ///< keeps alive what keys of instances name by address
   std::vector<std::pair<ir::TensorArgumentOp, uint32_t>> tensorArguments; ///< with the number of the input
   unsigned callDepth = 0, flattenDepth = 0;
-  std::vector<ir::AssertOp> unchecked;                           ///< of assertions that are evaluated for their effects only
-  bool isOver = false;                                           ///< the mistake on its way is the last one
-  llvm::DenseMap<PyObject *, std::shared_ptr<NameUse>> nameUses; ///< by function tree
+  std::vector<ir::AssertOp> unchecked;                                    ///< of assertions that are evaluated for their effects only
+  bool isOver = false;                                                    ///< the mistake on its way is the last one
+  llvm::DenseMap<PyObject *, std::shared_ptr<AssignmentCounts>> nameUses; ///< by function tree
   /// Python functions called as funcs, or as real funcs, wrapped; None for those that run in Python.
   std::map<std::pair<PyObject *, bool>, nb::object> plainFunctions;
   llvm::StringMap<unsigned> symbolCounts;
@@ -127,9 +127,9 @@ public:
 private:
   std::vector<Diagnostic> mistakes;
   artifact::SourceLocation currentPlace() const;
-  void markWrittenInputs();  ///< written_inputs.cpp
-  void describeContainers(); ///< written_inputs.cpp
-  void addShadows();         ///< shadows.cpp
+  void markWrittenInputs();      ///< input_effects.cpp
+  void addSpecializationFacts(); ///< input_effects.cpp
+  void addShadows();             ///< shadows.cpp
   LanguageOptions readOptions(nb::handle options) const;
 };
 

@@ -35,20 +35,21 @@ void Session::addShadows() {
   const bool isReverse = request.mode != AutodiffMode::Forward;
   const char *name = isReverse ? "grad" : "dual";
   llvm::DenseMap<uint32_t, uint32_t> shadows;
-  const std::vector<Reader::Container> containers = reader.getContainers(); // a copy: shadows are added to the list
+  const std::vector<DependencyTracker::Container> containers = tracker.getContainers(); // a copy: shadows are added to the list
   for (const auto &[object, path, input] : containers) {
-    layout::TensorLayout layout = reader.getInput(input).layout;
+    layout::TensorLayout layout = tracker.getInput(input).layout;
     if (!path || support::isInteger(layout.element.scalar) || ignoresGradient(path, request.parameters)) continue;
-    if (Reader::isShadow(path) && isReverse)
-      fail(error::kRuntime, "Cannot automatically differentiate through a grad tensor: the kernel uses " + Reader::describe(path));
+    if (DependencyTracker::isShadow(path) && isReverse)
+      fail(error::kRuntime,
+           "Cannot automatically differentiate through a grad tensor: the kernel uses " + DependencyTracker::describe(path));
     bool isTensor = python.isTensor(object);
     // Of a field the storage may be declared and have no memory.
     nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
     nb::object shadow = findAttribute(object, which);
     if (!shadow || shadow.is_none()) {
       // Arrays of other libraries have none, or say None.
-      reader.depend(reader.getStep(path, PathStep::Kind::Attribute, toText(which)),
-                    shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
+      tracker.depend(tracker.getStep(path, PathStep::Kind::Attribute, toText(which)),
+                     shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
       continue;
     }
     bool isField = isTensor && python.isInstance(shadow, python.fieldBase);
@@ -57,7 +58,7 @@ void Session::addShadows() {
     else
       nb::cast<bool>(shadow.attr("is_contiguous")()) ? layout.strides.clear()
                                                      : layout.strides.assign(layout.extents.size(), layout::kDynamic);
-    uint32_t number = reader.addTensor(reader.getStep(path, PathStep::Kind::Attribute, name), shadow, std::move(layout), isField);
+    uint32_t number = tracker.addTensor(tracker.getStep(path, PathStep::Kind::Attribute, name), shadow, std::move(layout), isField);
     artifact.inputs[number].isWritten = artifact.inputs[number].isUpdated = artifact.inputs[number].isSpread = true;
     shadows[input] = number;
   }
@@ -65,7 +66,7 @@ void Session::addShadows() {
   for (auto [op, input] : tensorArguments) {
     auto found = shadows.find(input);
     if (found == shadows.end()) continue;
-    const artifact::Input &shadow = reader.getInput(found->second);
+    const artifact::Input &shadow = tracker.getInput(found->second);
     op->setAttr(ir::kShadow,
                 builder.getArrayAttr({builder.getI32IntegerAttr(int32_t(shadow.offset)), TypeAttr::get(ir::getType(&ctx, shadow.layout)),
                                       builder.getBoolAttr(shadow.isField && !shadow.mayAlias)}));

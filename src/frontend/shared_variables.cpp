@@ -427,7 +427,7 @@ bool runsOnce(ir::ForOp loop) {
 
 } // namespace
 
-void FunctionBuilder::settleSharedVariables(ir::ForOp loop) {
+void FunctionBuilder::materializeSharedVariables(ir::ForOp loop) {
   session.dropUnchecked(loop);
   bool isDerived = session.request.mode != support::AutodiffMode::None;
   if (runsOnce(loop)) return;

@@ -25,9 +25,9 @@ std::optional<Value> FunctionBuilder::callSpecial(const Value &value, const std:
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
     return std::nullopt;
   Value method = makeMethod(value, found);
-  const PathNode *own = value.is(Kind::Instance) ? value.path : session.reader.getStep(value.path, PathStep::Kind::Attribute, "__class__");
-  method.path = session.reader.getStep(own, PathStep::Kind::Attribute, name);
-  session.reader.depend(method.path, artifact::Dependency::Kind::Function);
+  const PathNode *own = value.is(Kind::Instance) ? value.path : session.tracker.getStep(value.path, PathStep::Kind::Attribute, "__class__");
+  method.path = session.tracker.getStep(own, PathStep::Kind::Attribute, name);
+  session.tracker.depend(method.path, artifact::Dependency::Kind::Function);
   Arguments arguments;
   arguments.positional = std::move(operands);
   Value result = callMethod(method, arguments, node);
@@ -68,8 +68,8 @@ std::optional<Value> FunctionBuilder::callOperator(NodeKind node, const Value &l
   if (!left && !right) return std::nullopt;
   const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
   if (row == std::end(kSpecialNames)) return std::nullopt;
-  auto callLeft = [&] { return callSpecial(lhs, row->name.str(), {ofItsOwn(rhs)}); };
-  auto callRight = [&] { return callSpecial(rhs, row->reflected.str(), {ofItsOwn(lhs)}); };
+  auto callLeft = [&] { return callSpecial(lhs, row->name.str(), {copyElement(rhs)}); };
+  auto callRight = [&] { return callSpecial(rhs, row->reflected.str(), {copyElement(lhs)}); };
   bool isDerived = left && right && !left.is(right) && PyObject_IsSubclass(right.ptr(), left.ptr()) == 1;
   std::optional<Value> result = isDerived ? callRight() : callLeft();
   if (!result && !(left && left.is(right) && row->name == row->reflected)) result = isDerived ? callLeft() : callRight();

@@ -137,11 +137,11 @@ Value FunctionBuilder::makeDataclass(nb::handle type, const nb::object &valueTyp
 Value FunctionBuilder::structOfObject(const Value &object) {
   nb::object type = findAttribute(object.object, names()._type);
   bool isTyped = type && !type.is_none();
-  if (isTyped) session.reader.noteType(type, session.reader.getStep(object.path, PathStep::Kind::Attribute, "_type"));
+  if (isTyped) session.tracker.noteType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
   nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
   Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
-    Value item = makeObject(member, session.reader.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
-    session.reader.read(item.path, member);
+    Value item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
+    session.tracker.read(item.path, member);
     if (types.contains(name)) return convertMember(nb::object(types[name]), item);
     return session.python.isInstance(member, session.python.structValue) ? structOfObject(item) : makeComputed(emit(item));
   });
@@ -152,10 +152,10 @@ Value FunctionBuilder::structOfObject(const Value &object) {
 Value FunctionBuilder::structFieldMember(const Value &structField, nb::handle name, nb::handle field) {
   bool isAttribute = findAttribute(structField.object, name).is(field); // not when it is called like one that every struct field has
   const PathNode *owner =
-      isAttribute ? structField.path : session.reader.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
+      isAttribute ? structField.path : session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
   Value member =
-      makeObject(field, session.reader.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
-  session.reader.read(member.path, field);
+      makeObject(field, session.tracker.getStep(owner, isAttribute ? PathStep::Kind::Attribute : PathStep::Kind::Item, toText(name)));
+  session.tracker.read(member.path, field);
   member.isClamped = structField.isClamped;
   return member;
 }
@@ -167,7 +167,7 @@ Value FunctionBuilder::structElement(const Value &structField, llvm::function_re
   });
   nb::object type = findAttribute(structField.object, names().dtype);
   if (type && isStructType(type)) {
-    session.reader.noteType(type, session.reader.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
+    session.tracker.noteType(type, session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
     result.aggregate->structType = type;
   }
   return result;

@@ -97,7 +97,7 @@ Value FunctionBuilder::subscriptValues(const Value &base, const std::vector<Valu
   Value key = isTuple ? makeTuple(indices) : indices[0];
   if (base.is(Kind::Sequence) || base.is(Kind::Dictionary)) return subscriptSequence(base, key);
   if (!base.isObject() || !isConstant(key))
-    if (std::optional<Value> item = callSpecial(base, "__getitem__", {ofItsOwn(key)})) return *item;
+    if (std::optional<Value> item = callSpecial(base, "__getitem__", {copyElement(key)})) return *item;
   if (base.isObject()) return subscriptObject(base, key);
   fail(error::kType, "'" + describe(base) + "' cannot be indexed");
 }
@@ -113,7 +113,7 @@ mlir::Value FunctionBuilder::indexValue(const Value &value, size_t position) {
 
 Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Value> &given) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
-  bool isField = session.reader.getInput(tensor.input).isField;
+  bool isField = session.tracker.getInput(tensor.input).isField;
   std::vector<Value> indices = flattenIndices(given);
   llvm::erase_if(indices, [](const Value &index) { return index.isNone(); });
   auto rank = size_t(type.getRank());
@@ -135,13 +135,13 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
       int64_t first = type.getFirst(int64_t(axis));
       bool isOutside = *known < first || (size != layout::kDynamic && *known - first >= size);
       if (isOutside && !session.options.checksBounds) // checks find it where the code runs, if it runs
-        fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.reader.getInput(tensor.input).name +
+        fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.tracker.getInput(tensor.input).name +
                                 ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
                                 (size == layout::kDynamic ? "" : " and end before " + std::to_string(first + size)));
     } else if (known && size != layout::kDynamic) {
       std::string extent = ", whose extent along axis " + std::to_string(axis) + " is " + std::to_string(size);
       bool isChecked = session.options.checksBounds && (*known < -size || *known >= size);
-      int64_t wrapped = isChecked ? *known : wrapIndex(*known, size, session.reader.getInput(tensor.input).name + extent);
+      int64_t wrapped = isChecked ? *known : wrapIndex(*known, size, session.tracker.getInput(tensor.input).name + extent);
       operands.push_back(constant(wrapped, wrapped <= INT32_MAX ? session.types.i32 : session.types.i64));
       continue;
     }
@@ -158,7 +158,7 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
 void FunctionBuilder::failIndexCount(const Value &tensor, size_t count) {
   auto rank = size_t(mlir::cast<ir::TensorType>(tensor.type).getRank());
   std::string hint = count < rank ? "; use f[i, j]: all indices in one bracket" : "";
-  if (session.reader.getInput(tensor.input).isField)
+  if (session.tracker.getInput(tensor.input).isField)
     fail(error::kIndex, "Field with dim " + std::to_string(rank) + " accessed with indices of dim " + std::to_string(count) + hint);
   std::string have = std::to_string(rank), given = std::to_string(count);
   fail(error::kIndex, "Array with dim " + have + " accessed with indices of dim " + given + " (" + have + "d ndarray indexed with " +
@@ -371,11 +371,11 @@ Value FunctionBuilder::subscriptObject(const Value &base, const Value &index) {
   const PathNode *path = nullptr;
   if (auto position = findInteger(index); position && isList(base)) {
     int64_t wrapped = *position < 0 ? *position + int64_t(PySequence_Size(container)) : *position;
-    path = session.reader.getStep(base.path, PathStep::Kind::Item, "", wrapped);
-    session.reader.read(path, found);
+    path = session.tracker.getStep(base.path, PathStep::Kind::Item, "", wrapped);
+    session.tracker.read(path, found);
   } else if (base.path && !session.python.isPlainData(base.object)) {
-    session.reader.refuseCache();
-    session.reader.depend(base.path, artifact::Dependency::Kind::Identity);
+    session.tracker.refuseCache();
+    session.tracker.depend(base.path, artifact::Dependency::Kind::Identity);
   }
   return fromPython(found, path);
 }

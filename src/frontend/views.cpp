@@ -199,12 +199,12 @@ bool FunctionBuilder::isHostView(const Value &tensor) {
 
 void FunctionBuilder::requireNoHostView(const Value &tensor) {
   // Only views have an offset.
-  session.reader.depend(session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "offset"), artifact::Dependency::Kind::Absent);
+  session.tracker.depend(session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "offset"), artifact::Dependency::Kind::Absent);
 }
 
 Value FunctionBuilder::viewOffset(const Value &container) {
   const Value &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
-  const PathNode *path = session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "offset");
+  const PathNode *path = session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "offset");
   Value offset = isHostView(tensor) ? makeInput(path, session.types.i32) : makeObject(nb::int_(0));
   if (!isHostView(tensor)) requireNoHostView(tensor);
   if (!container.is(Kind::View)) return load(offset);
@@ -221,10 +221,10 @@ Value FunctionBuilder::viewOffset(const Value &container) {
 Value FunctionBuilder::viewStrides(const Value &container) {
   const Value &tensor = container.is(Kind::View) ? container.aggregate->items[0] : container;
   std::vector<Value> extents = tensorShape(tensor).aggregate->items, strides(extents.size(), makeObject(nb::int_(1)));
-  const PathNode *path = session.reader.getStep(tensor.path, PathStep::Kind::Attribute, "strides");
+  const PathNode *path = session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "strides");
   for (size_t axis = extents.size(); axis-- > 0;) {
     if (isHostView(tensor))
-      strides[axis] = load(makeInput(session.reader.getStep(path, PathStep::Kind::Item, "", int64_t(axis)), session.types.i32));
+      strides[axis] = load(makeInput(session.tracker.getStep(path, PathStep::Kind::Item, "", int64_t(axis)), session.types.i32));
     else if (axis + 1 < extents.size())
       strides[axis] = multiply(strides[axis + 1], extents[axis + 1]);
   }

@@ -1,4 +1,4 @@
-// name_use.cpp: what the text of a function tells before it is compiled: which names need a place, whether its loops are tasks
+// assignment_counts.cpp: what the text of a function tells before it is compiled: which names need a place, whether its loops are tasks
 //
 // A name that is assigned once, and is never the target of `+=`, of a component's or member's assignment, or an argument that a func may
 // take by reference, stands for its value: no variable, no loads, no stores.
@@ -44,17 +44,17 @@ bool FunctionBuilder::isStaticCall(nb::handle at) {
   return kindOf(at) == NodeKind::Call && builtinName(resolveCallee(getAttribute(at, names().func))) == "static";
 }
 
-bool FunctionBuilder::mayHoldTasks(nb::handle statements) {
+bool FunctionBuilder::mayContainTasks(nb::handle statements) {
   for (nb::handle statement : statements) {
     NodeKind kind = kindOf(statement);
     if (kind == NodeKind::For) {
       // An unrolled loop is no task; its body may hold some.
-      if (!isStaticCall(getAttribute(statement, names().iter)) || mayHoldTasks(getAttribute(statement, names().body))) return true;
+      if (!isStaticCall(getAttribute(statement, names().iter)) || mayContainTasks(getAttribute(statement, names().body))) return true;
     } else if (kind == NodeKind::While) {
       nb::object test = getAttribute(statement, names().test);
       if (kindOf(test) == NodeKind::Call && builtinName(resolveCallee(getAttribute(test, names().func))) == "graph_do_while") return true;
     } else if (kind == NodeKind::If && isStaticCall(getAttribute(statement, names().test))) {
-      if (mayHoldTasks(getAttribute(statement, names().body)) || mayHoldTasks(getAttribute(statement, names().orelse))) return true;
+      if (mayContainTasks(getAttribute(statement, names().body)) || mayContainTasks(getAttribute(statement, names().orelse))) return true;
     } else if (kind == NodeKind::Expr || kind == NodeKind::Assign) {
       nb::object value = getAttribute(statement, names().value);
       if (kindOf(value) != NodeKind::Call) continue;
@@ -90,9 +90,9 @@ bool FunctionBuilder::returnsEarly(nb::handle statements, bool isNested) {
 
 bool FunctionBuilder::returnsAtEnd() { return !returnsEarly(getAttribute(tree, names().body), false); }
 
-bool FunctionBuilder::holdsTasks() {
+bool FunctionBuilder::containsTasks() {
   nb::object statements = getAttribute(tree, names().body);
-  return mayHoldTasks(statements) && !returnsEarly(statements, false);
+  return mayContainTasks(statements) && !returnsEarly(statements, false);
 }
 
 bool FunctionBuilder::isAssignedIn(nb::handle body, nb::handle name) {
@@ -132,7 +132,7 @@ void FunctionBuilder::collectAssignments() {
     uses = known;
     return;
   }
-  uses = known = std::make_shared<NameUse>();
+  uses = known = std::make_shared<AssignmentCounts>();
   session.kept.push_back(tree);
   auto addRoot = [&](nb::object at, bool isAssigned = false) {
     bool isItem = false;
@@ -142,7 +142,7 @@ void FunctionBuilder::collectAssignments() {
       at = getAttribute(at, names().value);
     }
     if (kindOf(at) != NodeKind::Name) return;
-    Use &use = (*uses)[getAttribute(at, names().id).ptr()];
+    Assignments &use = (*uses)[getAttribute(at, names().id).ptr()];
     use.count += 2;
     use.hasItemAssigned |= isItem && isAssigned;
     use.hasItemPassed |= isItem && !isAssigned;

@@ -1,4 +1,4 @@
-#include "frontend/reader.h"
+#include "frontend/dependency_tracker.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@ using namespace qd::artifact;
 
 namespace qd::frontend {
 
-const PathNode *Reader::getKernel() {
+const PathNode *DependencyTracker::getKernel() {
   if (!kernel) kernel = std::make_unique<PathNode>();
   return kernel.get();
 }
 
-const PathNode *Reader::getArgument(uint32_t position, llvm::StringRef name) {
+const PathNode *DependencyTracker::getArgument(uint32_t position, llvm::StringRef name) {
   std::unique_ptr<PathNode> &node = arguments[position];
   if (!node) {
     node = std::make_unique<PathNode>();
@@ -22,7 +22,7 @@ const PathNode *Reader::getArgument(uint32_t position, llvm::StringRef name) {
   return node.get();
 }
 
-const PathNode *Reader::getStep(const PathNode *parent, PathStep::Kind kind, llvm::StringRef name, int64_t index) {
+const PathNode *DependencyTracker::getStep(const PathNode *parent, PathStep::Kind kind, llvm::StringRef name, int64_t index) {
   if (!parent) return nullptr;
   std::unique_ptr<PathNode> &node = steps[{parent, kind, name.str(), index}];
   if (!node) {
@@ -33,7 +33,7 @@ const PathNode *Reader::getStep(const PathNode *parent, PathStep::Kind kind, llv
   return node.get();
 }
 
-Path Reader::makePath(const PathNode *node) const {
+Path DependencyTracker::makePath(const PathNode *node) const {
   Path path;
   for (; node->parent; node = node->parent) path.steps.push_back(node->step);
   std::reverse(path.steps.begin(), path.steps.end());
@@ -42,7 +42,7 @@ Path Reader::makePath(const PathNode *node) const {
   return path;
 }
 
-void Reader::depend(const PathNode *path, Dependency::Kind kind) {
+void DependencyTracker::depend(const PathNode *path, Dependency::Kind kind) {
   if (!path || !dependencies.try_emplace({path, kind}, true).second) return;
   Dependency dependency;
   dependency.kind = kind;
@@ -50,7 +50,7 @@ void Reader::depend(const PathNode *path, Dependency::Kind kind) {
   artifact.dependencies.push_back(std::move(dependency));
 }
 
-void Reader::read(const PathNode *path, nb::handle object) {
+void DependencyTracker::read(const PathNode *path, nb::handle object) {
   if (!path || python.isTensor(object)) return;
   if (python.isInstance(object, python.structType)) noteType(object, path);
   bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
@@ -63,17 +63,17 @@ void Reader::read(const PathNode *path, nb::handle object) {
   depend(path, Dependency::Kind::Type);
 }
 
-const PathNode *Reader::getFunctionRoot(nb::handle function, const PathNode *path) {
+const PathNode *DependencyTracker::getFunctionRoot(nb::handle function, const PathNode *path) {
   nb::object globals = findAttribute(function, python.names.__globals__);
   if (!globals || !path) return globals ? functionRoots.lookup(globals.ptr()) : nullptr;
   return functionRoots.try_emplace(globals.ptr(), path).first->second;
 }
 
-const PathNode *Reader::getCellRoot(nb::handle cell, const PathNode *path) {
+const PathNode *DependencyTracker::getCellRoot(nb::handle cell, const PathNode *path) {
   return path ? cellRoots.try_emplace(cell.ptr(), path).first->second : cellRoots.lookup(cell.ptr());
 }
 
-void Reader::noteType(nb::handle structType, const PathNode *path, bool isClass) {
+void DependencyTracker::noteType(nb::handle structType, const PathNode *path, bool isClass) {
   if (!path || !typePaths.try_emplace(structType.ptr(), path, isClass).second) return;
   if (isClass) return;
   const PathNode *members = getStep(path, PathStep::Kind::Attribute, "members");
@@ -81,20 +81,20 @@ void Reader::noteType(nb::handle structType, const PathNode *path, bool isClass)
     if (python.isInstance(member, python.structType)) noteType(member, getStep(members, PathStep::Kind::Item, toText(name)));
 }
 
-const PathNode *Reader::getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name) {
+const PathNode *DependencyTracker::getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name) {
   auto [path, isClass] = typePaths.lookup(structType.ptr());
   if (isClass) return getStep(path, PathStep::Kind::Attribute, name);
   return getStep(getStep(path, PathStep::Kind::Attribute, kind), PathStep::Kind::Item, name);
 }
 
-uint32_t Reader::place(Input input, uint32_t bytes) {
+uint32_t DependencyTracker::place(Input input, uint32_t bytes) {
   input.offset = artifact.argumentBytes;
   artifact.argumentBytes += (bytes + 7) / 8 * 8;
   artifact.inputs.push_back(std::move(input));
   return uint32_t(artifact.inputs.size() - 1);
 }
 
-uint32_t Reader::addValue(const PathNode *path, mlir::Type type) {
+uint32_t DependencyTracker::addValue(const PathNode *path, mlir::Type type) {
   auto found = values.find(path);
   if (found != values.end()) return found->second;
   Input input;
@@ -106,7 +106,7 @@ uint32_t Reader::addValue(const PathNode *path, mlir::Type type) {
   return values[path] = place(std::move(input), bytes);
 }
 
-uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField) {
+uint32_t DependencyTracker::addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField) {
   auto found = tensors.find(path);
   if (found != tensors.end()) return found->second;
   Input input;
@@ -128,7 +128,7 @@ uint32_t Reader::addTensor(const PathNode *path, nb::handle object, layout::Tens
   return tensors[path] = number;
 }
 
-void Reader::markOverlaps() {
+void DependencyTracker::markOverlaps() {
   nb::list updated;
   std::vector<uint32_t> numbers;
   for (const Container &container : containers) {
@@ -139,11 +139,11 @@ void Reader::markOverlaps() {
   for (nb::handle number : python.listShared(updated)) artifact.inputs[numbers[nb::cast<size_t>(number)]].mayAlias = true;
 }
 
-bool Reader::isShadow(const PathNode *path) {
+bool DependencyTracker::isShadow(const PathNode *path) {
   return path && path->parent && path->step.kind == PathStep::Kind::Attribute && (path->step.name == "grad" || path->step.name == "dual");
 }
 
-std::string Reader::describe(const PathNode *path) {
+std::string DependencyTracker::describe(const PathNode *path) {
   if (!path->parent) return path->root == Path::Root::Argument ? path->step.name : "";
   std::string parent = describe(path->parent);
   switch (path->step.kind) {

@@ -1,4 +1,4 @@
-// reader.h: every look at a Python object goes through here and leaves a trace in the artifact
+// dependency_tracker.h: every look at a Python object goes through here and leaves a trace in the artifact
 #pragma once
 
 #include "artifact/artifact.h"
@@ -16,9 +16,9 @@ struct PathNode {
   artifact::PathStep step;
 };
 
-class Reader {
+class DependencyTracker {
 public:
-  Reader(const PythonObjects &python, artifact::Artifact &artifact) : python(python), artifact(artifact) {}
+  DependencyTracker(const PythonObjects &python, artifact::Artifact &artifact) : python(python), artifact(artifact) {}
 
   const PathNode *getKernel();
   const PathNode *getArgument(uint32_t position, llvm::StringRef name);

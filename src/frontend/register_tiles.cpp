@@ -1,32 +1,32 @@
-// tiles.cpp: statements about tiles of qd.simt, in which slices of arrays and qd.outer stand; what they do is written in the language
-// (python/quadrants/simt/_tiles.py)
+// register_tiles.cpp: statements about tiles of qd.simt, in which slices of arrays and qd.outer stand; what they do is written in the
+// language (python/quadrants/simt/_tiles.py)
 #include "frontend/builder.h"
 
 namespace qd::frontend {
 
 using Kind = Value::Kind;
 
-bool FunctionBuilder::isTile(const Value &value) {
+bool FunctionBuilder::isRegisterTile(const Value &value) {
   return value.is(Kind::Struct) && value.aggregate->structType && findAttribute(value.aggregate->structType, names().is_tile);
 }
 
-Value FunctionBuilder::callTile(const Value &tile, const char *name, std::vector<Value> given) {
+Value FunctionBuilder::callRegisterTile(const Value &tile, const char *name, std::vector<Value> given) {
   Arguments arguments{std::move(given), {}};
   Value method = structAttribute(tile, nb::str(name));
   return callFunc(makeObject(method.object), &tile, arguments);
 }
 
 Value FunctionBuilder::laneValue(const Value &tile, const Value &value) {
-  return value.is(Kind::View) && listRanges(value).size() == 1 ? callTile(tile, "_read", {clippedView(value)}) : value;
+  return value.is(Kind::View) && listRanges(value).size() == 1 ? callRegisterTile(tile, "_read", {clippedView(value)}) : value;
 }
 
 void FunctionBuilder::loadTile(const Value &tile, nb::handle index, const Value &value) {
   for (const nb::object &bound : {names().lower, names().upper, names().step})
     if (!getAttribute(index, bound).is_none()) fail(error::kType, "a tile is loaded as a whole: tile[:] = ...");
-  if (isTile(value)) return store(tile, value);
+  if (isRegisterTile(value)) return store(tile, value);
   if (!value.is(Kind::View) || listRanges(value).size() != 2)
     fail(error::kType, "tile[:] takes a slice along two axes, such as x[r0:r1, c0:c1], or another tile; got " + describe(value));
-  callTile(tile, "_load", {clippedView(value)});
+  callRegisterTile(tile, "_load", {clippedView(value)});
 }
 
 void FunctionBuilder::augmentTile(const Value &tile, nb::handle statement) {
@@ -34,8 +34,8 @@ void FunctionBuilder::augmentTile(const Value &tile, nb::handle statement) {
   NodeKind op = kindOf(getAttribute(statement, names().op));
   if (op == NodeKind::MatMult) {
     Value value = visit(expression);
-    if (!isTile(value)) fail(error::kType, "the right side of `tile @= ` is a tile, got " + describe(value));
-    callTile(tile, "matmul_", {tile, value});
+    if (!isRegisterTile(value)) fail(error::kType, "the right side of `tile @= ` is a tile, got " + describe(value));
+    callRegisterTile(tile, "matmul_", {tile, value});
     return;
   }
   bool isOuter = kindOf(expression) == NodeKind::Call && builtinName(resolveCallee(getAttribute(expression, names().func))) == "outer";
@@ -47,7 +47,7 @@ void FunctionBuilder::augmentTile(const Value &tile, nb::handle statement) {
     fail(error::kType, "unsupported augmented assignment op: qd.outer(a, b) is added to a tile or subtracted from it");
   Arguments arguments = visitArguments(expression, nullptr);
   std::vector<Value> given = bind("qd.outer", arguments, "a b");
-  callTile(tile, op == NodeKind::Add ? "_add_outer" : "_subtract_outer", {laneValue(tile, given[0]), laneValue(tile, given[1])});
+  callRegisterTile(tile, op == NodeKind::Add ? "_add_outer" : "_subtract_outer", {laneValue(tile, given[0]), laneValue(tile, given[1])});
 }
 
 } // namespace qd::frontend

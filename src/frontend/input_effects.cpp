@@ -1,4 +1,4 @@
-// written_inputs.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those, and which it
+// input_effects.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those, and which it
 // updates atomically, so that updates through two arrays on one memory stay atomic; how long containers are and which share memory at the
 // launch for which a kernel with serial loops is compiled
 #include "frontend/session.h"
@@ -60,7 +60,7 @@ void Session::markWrittenInputs() {
     artifact.inputs[input].isSpread |= spread.contains(op.getResult());
     artifact.inputs[input].isWritten |= isUpdated || written.contains(op.getResult());
   }
-  reader.markOverlaps();
+  tracker.markOverlaps();
   for (auto [op, input] : tensorArguments)
     if (artifact.inputs[input].mayAlias && !artifact.inputs[input].isField) op->setAttr(ir::kOverlaps, UnitAttr::get(&ctx));
 }
@@ -73,17 +73,17 @@ static bool hasSerialLoops(Block &block) {
   });
 }
 
-void Session::describeContainers() {
+void Session::addSpecializationFacts() {
   if (request.mode != support::AutodiffMode::None) return; // loops of derived kernels keep their order
   auto kernels = module->getOps<ir::KernelOp>();
   if (llvm::none_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); })) return;
   nb::list objects;
   llvm::DenseMap<uint32_t, uint32_t> manyAxes;
   llvm::DenseSet<uint32_t> shared;
-  for (const Reader::Container &container : reader.getContainers()) {
+  for (const DependencyTracker::Container &container : tracker.getContainers()) {
     nb::handle object = unwrapTensor(container.object);
     objects.append(object);
-    const layout::TensorLayout &layout = reader.getInput(container.input).layout;
+    const layout::TensorLayout &layout = tracker.getInput(container.input).layout;
     bool isOfLanguage = python.isTensor(object);
     auto extents = isOfLanguage ? readLayout(object).extents : readNumbers(findAttribute(object, python.names.shape));
     uint32_t &axes = manyAxes[container.input];
@@ -92,7 +92,7 @@ void Session::describeContainers() {
     // Strides of another library may lead to one element from several places.
     if (!isOfLanguage && !layout.strides.empty()) shared.insert(container.input);
   }
-  for (nb::handle number : python.listShared(objects)) shared.insert(reader.getContainers()[nb::cast<size_t>(number)].input);
+  for (nb::handle number : python.listShared(objects)) shared.insert(tracker.getContainers()[nb::cast<size_t>(number)].input);
   Builder builder(&ctx);
   for (auto [op, input] : tensorArguments) {
     op->setAttr(ir::kManyAxes, builder.getI32IntegerAttr(int32_t(manyAxes.lookup(input))));
