@@ -89,7 +89,7 @@ struct Input {
   Region read, written; ///< tensor: for tapes; additions read nothing. Derived: `read` as it was before, `written` without a look
 };
 
-/// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/describe.h)
+/// Something that compilation looked at and baked in. The launcher describes the object at `path` (support: launch/fingerprint.h)
 /// and compares; what the description covers depends on the kind.
 struct Dependency {
   enum class Kind : uint8_t {

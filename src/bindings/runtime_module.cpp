@@ -291,7 +291,7 @@ NB_MODULE(_runtime, m) {
   m.def(
       "set_watcher", [](nb::object watcher) { return bindings::exchange(launch::watcher, std::move(watcher)); }, "watcher"_a.none(),
       "What is called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords); gives the one before.");
-  m.def("cache_scope", launch::describeCacheScope,
+  m.def("cache_scope", launch::makeCacheScope,
         "What code on disk belongs to beside its kernel, as text; empty where the disk cache is not to be used.");
   m.def("statistics", bindings::getStatistics, "active, launches, compiled, loaded (from disk), threads, epoch.");
   m.def(

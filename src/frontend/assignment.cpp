@@ -379,11 +379,11 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   std::optional<ir::AtomicKind> atomic;
   Type scalar = ir::getScalar(place.type);
   if (kind != BinaryKind::min && kind != BinaryKind::max)
-    if (auto found = ir::findKind<ir::AtomicKind>(ir::getRow(kind).name)) atomic = ofTruth(*found, scalar);
+    if (auto found = ir::findKind<ir::AtomicKind>(ir::getOpInfo(kind).name)) atomic = ofTruth(*found, scalar);
   mlir::Value operand = emit(value, place.type);
   bool isFloat = ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()));
   auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(place.type);
-  if ((ir::getRow(kind).operand == ir::OperandClass::Integer && isFloat) ||
+  if ((ir::getOpInfo(kind).operand == ir::OperandClass::Integer && isFloat) ||
       (shape && (!placeShape || placeShape.getShape() != shape.getShape())))
     fail(error::kType, "unsupported operand type(s) for '" + symbol + "=': '" + ir::describe(place.type) + "' and '" +
                            ir::describe(operand.getType()) + "'");

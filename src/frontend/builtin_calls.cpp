@@ -147,7 +147,7 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
       ir::findKind<ir::AtomicKind>(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
   Type scalar = ir::getScalar(place.type);
   mlir::Value operand = emit(given[1], place.type);
-  if (ir::getRow(*kind).operand == ir::OperandClass::Integer &&
+  if (ir::getOpInfo(*kind).operand == ir::OperandClass::Integer &&
       (ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()))))
     fail(error::kType,
          "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");

@@ -87,7 +87,7 @@ void FunctionBuilder::unifyShapes(mlir::Value &lhs, mlir::Value &rhs, llvm::Stri
 }
 
 mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir::Value rhs, llvm::StringRef symbol) {
-  const auto &row = ir::getRow(kind);
+  const auto &row = ir::getOpInfo(kind);
   Type left = ir::getScalar(lhs.getType()), right = ir::getScalar(rhs.getType()), type;
   if (row.operand == OperandClass::Integer && (isFloat(left) || isFloat(right))) failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
   if (row.operand == OperandClass::Real) {
@@ -165,7 +165,7 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
     return result;
   }
   const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
-  if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getRow(kind).result == BinaryResult::Compare)) {
+  if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getOpInfo(kind).result == BinaryResult::Compare)) {
     nb::object left = session.python.ofPython(toPython(lhs)), right = session.python.ofPython(toPython(rhs));
     if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
   }
@@ -216,7 +216,7 @@ Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringR
   for (auto [known, method] : kSpecial)
     if (known == kind)
       if (std::optional<Value> result = callSpecial(operand, method.str(), {})) return *result;
-  const auto &row = ir::getRow(kind);
+  const auto &row = ir::getOpInfo(kind);
   mlir::Value value = emit(operand);
   Type scalar = ir::getScalar(value.getType());
   switch (row.operand) {

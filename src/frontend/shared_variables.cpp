@@ -398,7 +398,7 @@ private:
     for (auto [term, isSubtracted] : update.terms) {
       mlir::Value part = converted(term);
       if (isSubtracted && kind != AtomicKind::sub) part = ir::UnaryOp::create(builder, loc, ir::UnaryKind::neg, part);
-      BinaryKind combine = *ir::findKind<BinaryKind>(ir::getRow(update.kind).name);
+      BinaryKind combine = *ir::findKind<BinaryKind>(ir::getOpInfo(update.kind).name);
       whole = whole ? ir::BinaryOp::create(builder, loc, combine, whole, part) : part;
     }
     Operation *replaced = update.branches ? update.branches : update.store;

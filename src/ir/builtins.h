@@ -26,7 +26,7 @@ enum class AtomicKind : uint32_t {
 };
 
 /// The columns of a row that the compiler asks for. An atomic's result has the type of its place.
-template <typename Result> struct Row {
+template <typename Result> struct OpInfo {
   std::string_view name;
   OperandClass operand;
   Result result{};
@@ -34,28 +34,28 @@ template <typename Result> struct Row {
 };
 
 /// The rows of a kind, in the order of its enum.
-template <typename Kind> inline constexpr std::nullptr_t kRows = nullptr;
+template <typename Kind> inline constexpr std::nullptr_t kOpInfos = nullptr;
 template <>
-inline constexpr Row<UnaryResult> kRows<UnaryKind>[] = {
+inline constexpr OpInfo<UnaryResult> kOpInfos<UnaryKind>[] = {
 #define QD_UNARY(name, operand, result, numpy, cost, doc) {#name, OperandClass::operand, UnaryResult::result, cost},
 #include "ir/builtins.def"
 };
 template <>
-inline constexpr Row<BinaryResult> kRows<BinaryKind>[] = {
+inline constexpr OpInfo<BinaryResult> kOpInfos<BinaryKind>[] = {
 #define QD_BINARY(name, operand, result, numpy, cost, doc) {#name, OperandClass::operand, BinaryResult::result, cost},
 #include "ir/builtins.def"
 };
 template <>
-inline constexpr Row<std::nullptr_t> kRows<AtomicKind>[] = {
+inline constexpr OpInfo<std::nullptr_t> kOpInfos<AtomicKind>[] = {
 #define QD_ATOMIC(name, operand, numpy, doc) {#name, OperandClass::operand},
 #include "ir/builtins.def"
 };
 
-template <typename Kind> constexpr const auto &getRow(Kind kind) { return kRows<Kind>[size_t(kind)]; }
+template <typename Kind> constexpr const auto &getOpInfo(Kind kind) { return kOpInfos<Kind>[size_t(kind)]; }
 
 template <typename Kind> std::optional<Kind> findKind(std::string_view name) {
-  for (const auto &row : kRows<Kind>)
-    if (row.name == name) return Kind(&row - kRows<Kind>);
+  for (const auto &row : kOpInfos<Kind>)
+    if (row.name == name) return Kind(&row - kOpInfos<Kind>);
   return std::nullopt;
 }
 

@@ -152,7 +152,7 @@ template <typename Kind> static ParseResult parseKind(OpAsmParser &parser, Integ
 }
 
 template <typename Kind> static void printKind(OpAsmPrinter &printer, Operation *, IntegerAttr kind) {
-  printer << StringRef(qd::ir::getRow(Kind(kind.getInt())).name);
+  printer << StringRef(qd::ir::getOpInfo(Kind(kind.getInt())).name);
 }
 
 static constexpr auto parseUnaryKind = parseKind<qd::ir::UnaryKind>;
@@ -194,26 +194,26 @@ static LogicalResult verifyOperandClass(Operation *op, OperandClass wanted, Type
 
 LogicalResult UnaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   Type operand = adaptor.getOperand().getType();
-  UnaryResult result = getRow(adaptor.getUnaryKind()).result;
+  UnaryResult result = getOpInfo(adaptor.getUnaryKind()).result;
   support::ScalarType scalar = result == UnaryResult::U1 ? support::ScalarType::U1 : support::ScalarType::I32;
   types.push_back(result == UnaryResult::Same ? operand : withScalar(operand, ir::getType(ctx, scalar)));
   return success();
 }
 
 LogicalResult UnaryOp::verify() {
-  const auto &row = getRow(getUnaryKind());
+  const auto &row = getOpInfo(getUnaryKind());
   return verifyOperandClass(*this, row.operand, getOperand().getType(), row.name);
 }
 
 LogicalResult BinaryOp::inferReturnTypes(MLIRContext *ctx, std::optional<Location>, Adaptor adaptor, SmallVectorImpl<Type> &types) {
   Type operand = adaptor.getLhs().getType();
-  bool compares = getRow(adaptor.getBinaryKind()).result == BinaryResult::Compare;
+  bool compares = getOpInfo(adaptor.getBinaryKind()).result == BinaryResult::Compare;
   types.push_back(compares ? withScalar(operand, IntegerType::get(ctx, 1)) : operand);
   return success();
 }
 
 LogicalResult BinaryOp::verify() {
-  const auto &row = getRow(getBinaryKind());
+  const auto &row = getOpInfo(getBinaryKind());
   if (row.result != BinaryResult::Power && getLhs().getType() != getRhs().getType())
     return emitOpError() << row.name << " needs operands of one type, got " << getLhs().getType() << " and " << getRhs().getType();
   return verifyOperandClass(*this, row.operand, getLhs().getType(), row.name);

@@ -542,7 +542,7 @@ bool LaunchGuards::holds(Guard &guard, PyObject *object, GuardFrame &frame) {
   }
   if (!guard.hasDigest) return false;
   PythonCode code(*this, frame);
-  std::optional<Digest> digest = describeDependency(guard.kind, object, getPlacement(*guard.artifact));
+  std::optional<Digest> digest = fingerprintDependency(guard.kind, object, getPlacement(*guard.artifact));
   if (!digest || *digest != guard.digest) return false;
   if (guard.held && guard.kind != Dependency::Kind::Type && isImmutable(object)) guard.held = Ref::borrow(object); // found faster next time
   return true;

@@ -122,7 +122,7 @@ bool LaunchGuards::Builder::guard(Dependency &dependency, bool isFresh) {
   PyObject *object = node->object.get();
   Dependency::Kind kind = getKind(dependency, object);
   Guard guard{.dependency = &dependency, .artifact = launchGuards.artifact, .kind = kind};
-  if (std::optional<Digest> digest = describeDependency(kind, object, getPlacement(*launchGuards.artifact))) {
+  if (std::optional<Digest> digest = fingerprintDependency(kind, object, getPlacement(*launchGuards.artifact))) {
     guard.digest = *digest;
     guard.hasDigest = true;
   }

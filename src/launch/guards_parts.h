@@ -1,7 +1,7 @@
 // guards_parts.h: what the steps of a guards look at; shared by the files that build guards and run them, and by nobody else.
 #pragma once
 
-#include "launch/describe.h"
+#include "launch/fingerprint.h"
 #include "launch/guards.h"
 #include "launch/numpy.h"
 

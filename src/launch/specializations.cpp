@@ -1,7 +1,7 @@
 #include "launch/specializations.h"
 
-#include "launch/describe.h"
 #include "launch/external_array.h"
+#include "launch/fingerprint.h"
 #include "launch/kernel.h"
 #include "launch/tensor_object.h"
 #include "support/error.h"

@@ -1,11 +1,11 @@
 #include "launch/specialize.h"
 
 #include "launch/data_type.h"
-#include "launch/describe.h"
+#include "launch/fingerprint.h"
 #include "launch/numpy.h"
-#include "launch/record.h"
 #include "launch/state.h"
 #include "launch/tensor_object.h"
+#include "launch/version_report.h"
 #include "support/error.h"
 #include "support/log.h"
 
@@ -64,10 +64,10 @@ static void describeArgument(std::string &out, PyObject *argument) {
   }
   // Small values are told apart here, so that the variants of a key stay few.
   std::string value;
-  if (isImmutable(argument) && describeValue(value, argument))
+  if (isImmutable(argument) && fingerprintValue(value, argument))
     out += value;
   else
-    describeType(out, argument);
+    fingerprintType(out, argument);
 }
 
 /// Stages that are looked at or replaced are compiled here and now.
@@ -76,7 +76,7 @@ static bool mayUseDisk(const State &state) {
          state.options.getText(Option::stop_after).empty() && !state.options.getBool(Option::print_ir);
 }
 
-std::string describeCacheScope() {
+std::string makeCacheScope() {
   State &state = getState();
   if (!mayUseDisk(state)) return "";
   return getBuildIdentity() + PY_VERSION + "\n" + std::string(state.device->getTarget()) + "\n" + state.device->describe() + "\n" +
@@ -85,9 +85,9 @@ std::string describeCacheScope() {
 
 /// Empty when something has no description; such kernels are not kept on disk.
 static std::optional<Digest> computeKey(KernelObject &kernel, PyObject *arguments) {
-  std::string text = describeCacheScope();
-  if (!describeFunction(text, kernel.function, Placement::Ignored) || !describeValue(text, kernel.parameters) ||
-      !describeValue(text, kernel.results))
+  std::string text = makeCacheScope();
+  if (!fingerprintFunction(text, kernel.function, Placement::Ignored) || !fingerprintValue(text, kernel.parameters) ||
+      !fingerprintValue(text, kernel.results))
     return std::nullopt;
   text += "\nmode " + std::to_string(int(kernel.mode));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
@@ -188,7 +188,7 @@ std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *argum
     if (key && made->artifact.cacheable) cache->publish(*key, made->artifact);
   }
   std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-  made->record = recordVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});
+  made->report = reportVersion(kernel, made->artifact, roots, {stages.get(), miss, passed.count()});
   requireEpoch();
   made->artifact.binary = {};
   made->lastLaunch = state.launches;

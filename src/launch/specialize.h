@@ -7,7 +7,7 @@ namespace qd::launch {
 
 /// Everything beside kernels and arguments that code on disk belongs to: this build, the processor, options. Empty where the disk cache is
 /// not to be used.
-std::string describeCacheScope();
+std::string makeCacheScope();
 
 /// A specialization for these arguments (a tuple as quadrants._compile.prepare returned it). Throws PythonError or Error.
 std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments);

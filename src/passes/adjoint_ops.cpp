@@ -179,7 +179,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
     emitBackwardExtremum(op, shadow, run);
   } else {
     if (TensorArgumentOp container = findContainer(op.getRef())) functions.updated.push_back(container.getOffset());
-    refuse(op, "an atomic " + Twine(getRow(kind).name) +
+    refuse(op, "an atomic " + Twine(getOpInfo(kind).name) +
                    " of something that has a gradient cannot be differentiated: its adjoint needs the values in between; compute it in a "
                    "serial loop on a local variable");
   }

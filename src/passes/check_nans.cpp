@@ -43,9 +43,9 @@ AssertText describeOperation(Operation *op) {
   auto binary = dyn_cast<BinaryOp>(op);
   if (StringRef sign = isa<MatmulOp>(op) ? "@" : binary ? getSign(binary.getBinaryKind()) : StringRef(); !sign.empty())
     return text << "NaN from " << op->getOperand(0) << " " + sign + " " << op->getOperand(1);
-  std::string_view name = binary              ? getRow(binary.getBinaryKind()).name
-                          : isa<ReduceOp>(op) ? getRow(cast<ReduceOp>(op).getBinaryKind()).name
-                                              : getRow(cast<UnaryOp>(op).getUnaryKind()).name;
+  std::string_view name = binary              ? getOpInfo(binary.getBinaryKind()).name
+                          : isa<ReduceOp>(op) ? getOpInfo(cast<ReduceOp>(op).getBinaryKind()).name
+                                              : getOpInfo(cast<UnaryOp>(op).getUnaryKind()).name;
   return text.list(op->getOperands(), ("NaN from " + StringRef(name) + "(").str(), ")");
 }
 

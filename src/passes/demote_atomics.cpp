@@ -23,7 +23,7 @@ void demoteAtomic(AtomicOp atomic) {
   Value old = LoadOp::create(builder, loc, atomic.getType(), atomic.getRef());
   Value value = atomic.getValue();
   if (atomic.getAtomicKind() != AtomicKind::exchange)
-    value = BinaryOp::create(builder, loc, *findKind<BinaryKind>(getRow(atomic.getAtomicKind()).name), old, value);
+    value = BinaryOp::create(builder, loc, *findKind<BinaryKind>(getOpInfo(atomic.getAtomicKind()).name), old, value);
   StoreOp::create(builder, loc, value, atomic.getRef());
   atomic.replaceAllUsesWith(old);
   atomic.erase();

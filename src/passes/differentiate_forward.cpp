@@ -127,7 +127,7 @@ private:
       return;
     }
     // Value and tangent are two places, which change together because loops around this one are serial (serializeLoops).
-    Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getRow(kind).name), op, op.getValue());
+    Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getOpInfo(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
     tangents[op] = old;

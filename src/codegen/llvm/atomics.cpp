@@ -42,7 +42,7 @@ AtomicRule getRule(ir::AtomicKind kind, Type type) {
 } // namespace
 
 llvm::Value *BodyEmitter::emitAtomicCombine(ir::AtomicKind kind, Type type, llvm::Value *old, llvm::Value *value) {
-  std::optional<ir::BinaryKind> binary = ir::findKind<ir::BinaryKind>(ir::getRow(kind).name);
+  std::optional<ir::BinaryKind> binary = ir::findKind<ir::BinaryKind>(ir::getOpInfo(kind).name);
   return binary ? emitBinary(*binary, type, type, old, value) : value;
 }
 

@@ -118,9 +118,9 @@ bool BodyEmitter::isCheap(Region &region) {
   int64_t cost = 0;
   for (Operation &op : region.front()) {
     if (auto unary = dyn_cast<ir::UnaryOp>(op)) {
-      if (ir::getRow(unary.getUnaryKind()).cost > 1) return false;
+      if (ir::getOpInfo(unary.getUnaryKind()).cost > 1) return false;
     } else if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
-      if (ir::getRow(binary.getBinaryKind()).cost > 1) return false;
+      if (ir::getOpInfo(binary.getBinaryKind()).cost > 1) return false;
     } else if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       auto place = places.find(op.getOperand(op.getNumOperands() - 1));
       if (place == places.end() || !place->second.local || place->second.chosen.value) return false;

@@ -67,8 +67,8 @@ private:
   static double getOpCost(Operation *op) {
     double components =
         op->getNumResults() && ir::isValue(op->getResult(0).getType()) ? double(ir::getComponentCount(op->getResult(0).getType())) : 1;
-    if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getRow(unary.getUnaryKind()).cost * components;
-    if (auto binary = dyn_cast<ir::BinaryOp>(op)) return ir::getRow(binary.getBinaryKind()).cost * components;
+    if (auto unary = dyn_cast<ir::UnaryOp>(op)) return ir::getOpInfo(unary.getUnaryKind()).cost * components;
+    if (auto binary = dyn_cast<ir::BinaryOp>(op)) return ir::getOpInfo(binary.getBinaryKind()).cost * components;
     if (isa<ir::AtomicOp>(op)) return 64 * components;
     if (isa<ir::LoadOp, ir::StoreOp>(op)) {
       Value ref = op->getOperand(op->getNumOperands() - 1);

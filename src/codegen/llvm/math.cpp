@@ -56,7 +56,7 @@ llvm::Value *BodyEmitter::emitMath(ir::UnaryKind kind, Type type, llvm::Value *v
   }
   default:
     // The rows that remain are routines of the device library by their own names.
-    return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, value);
+    return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, value);
   }
 }
 

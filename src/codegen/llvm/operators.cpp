@@ -128,7 +128,7 @@ llvm::Value *BodyEmitter::emitDivision(ir::BinaryKind kind, Type type, llvm::Val
   bool isSigned = type.isSignedInteger(), wantsQuotient = kind == B::floor_div || kind == B::raw_div;
   const llvm::APInt *divisor;
   if (!llvm::PatternMatch::match(rhs, llvm::PatternMatch::m_APInt(divisor)) || divisor->isZero() || (isSigned && divisor->isAllOnes()))
-    return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
+    return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs});
   if (!isSigned) return wantsQuotient ? builder.CreateUDiv(lhs, rhs) : builder.CreateURem(lhs, rhs);
   if (kind == B::raw_div || kind == B::raw_mod) return wantsQuotient ? builder.CreateSDiv(lhs, rhs) : builder.CreateSRem(lhs, rhs);
   if (divisor->isPowerOf2() && !divisor->isSignMask()) {
@@ -195,10 +195,10 @@ llvm::Value *BodyEmitter::emitBinary(ir::BinaryKind kind, Type type, Type rhsTyp
   case ir::BinaryKind::floor_div:
   case ir::BinaryKind::mod:
   case ir::BinaryKind::raw_mod:
-    return isFloat ? callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
+    return isFloat ? callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs}) : emitDivision(kind, type, lhs, rhs);
   case ir::BinaryKind::pow: return emitPower(type, rhsType, lhs, rhs);
   case ir::BinaryKind::atan2:
-  case ir::BinaryKind::ldexp: return callDevlib(llvm::StringRef(ir::getRow(kind).name), type, {lhs, rhs});
+  case ir::BinaryKind::ldexp: return callDevlib(llvm::StringRef(ir::getOpInfo(kind).name), type, {lhs, rhs});
   case ir::BinaryKind::min:
     return emitExtremum(builder, isFloat ? I::minimumnum : isSigned ? I::smin : I::umin, lhs, rhs, module.traits.hasGrids);
   case ir::BinaryKind::max:

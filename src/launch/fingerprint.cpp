@@ -1,7 +1,7 @@
-// describe.cpp: see describe.h
+// fingerprint.cpp: see fingerprint.h
 //
 // Every item starts with a letter for its kind, then sizes before contents, so that no two different objects run into the same bytes.
-#include "launch/describe.h"
+#include "launch/fingerprint.h"
 
 #include "launch/data_type.h"
 #include "launch/kernel.h"
@@ -44,9 +44,9 @@ std::string_view asText(PyObject *string) {
   return {text, size_t(size)};
 }
 
-class Describer {
+class Fingerprinter {
 public:
-  explicit Describer(std::string &out) : out(out) {}
+  explicit Fingerprinter(std::string &out) : out(out) {}
   bool value(PyObject *object);
   bool function(PyObject *object, Placement placement);
   bool code(PyObject *object);
@@ -63,7 +63,7 @@ private:
   int depth = 0;
 };
 
-bool Describer::items(char kind, PyObject *sequence) {
+bool Fingerprinter::items(char kind, PyObject *sequence) {
   out += kind;
   addNumber(out, uint64_t(PySequence_Fast_GET_SIZE(sequence)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
@@ -71,7 +71,7 @@ bool Describer::items(char kind, PyObject *sequence) {
   return true;
 }
 
-bool Describer::array(PyObject *object) {
+bool Fingerprinter::array(PyObject *object) {
   Ref packed = Ref::adopt(PyArray_FROM_OF(object, NPY_ARRAY_C_CONTIGUOUS));
   auto *data = reinterpret_cast<PyArrayObject *>(packed.get());
   if (PyArray_DESCR(data)->type_num == NPY_OBJECT || PyArray_NBYTES(data) > kMaxArrayBytes) return false;
@@ -84,7 +84,7 @@ bool Describer::array(PyObject *object) {
   return true;
 }
 
-bool Describer::attributes(PyObject *object, std::initializer_list<const char *> names) {
+bool Fingerprinter::attributes(PyObject *object, std::initializer_list<const char *> names) {
   for (const char *name : names) {
     Ref found = findAttribute(object, name);
     if (!found)
@@ -95,14 +95,14 @@ bool Describer::attributes(PyObject *object, std::initializer_list<const char *>
   return true;
 }
 
-void Describer::typeName(PyTypeObject *type) {
+void Fingerprinter::typeName(PyTypeObject *type) {
   Ref module = Ref::adopt(PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
   Ref name = Ref::adopt(PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__qualname__"));
   addText(out, PyUnicode_Check(module.get()) ? asText(module.get()) : "");
   addText(out, asText(name.get()));
 }
 
-bool Describer::type(PyTypeObject *type) {
+bool Fingerprinter::type(PyTypeObject *type) {
   out += 'T';
   typeName(type);
   // Members of a dataclass and of the classes it derives from are part of what it is.
@@ -117,7 +117,7 @@ bool Describer::type(PyTypeObject *type) {
   return true;
 }
 
-bool Describer::members(PyObject *object) {
+bool Fingerprinter::members(PyObject *object) {
   out += 'o';
   typeName(Py_TYPE(object));
   for (PyTypeObject *base = Py_TYPE(object); base; base = base->tp_base)
@@ -142,7 +142,7 @@ bool isOfPackage(PyTypeObject *type) {
   return PyUnicode_Check(module.get()) && asText(module.get()).substr(0, 9) == "quadrants";
 }
 
-bool Describer::value(PyObject *object) {
+bool Fingerprinter::value(PyObject *object) {
   struct Level {
     int &depth;
     explicit Level(int &depth) : depth(++depth) {}
@@ -174,7 +174,7 @@ bool Describer::value(PyObject *object) {
     std::vector<std::string> parts;
     Ref list = Ref::adopt(PySequence_List(object));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      Describer part(parts.emplace_back());
+      Fingerprinter part(parts.emplace_back());
       part.depth = depth;
       if (!part.value(PyList_GET_ITEM(list.get(), i))) return false;
     }
@@ -228,13 +228,13 @@ bool Describer::value(PyObject *object) {
   return false;
 }
 
-bool Describer::code(PyObject *object) {
+bool Fingerprinter::code(PyObject *object) {
   out += 'K';
   return attributes(object, {"co_code", "co_flags", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames",
                              "co_freevars", "co_cellvars", "co_consts"});
 }
 
-bool Describer::function(PyObject *object, Placement placement) {
+bool Fingerprinter::function(PyObject *object, Placement placement) {
   PyObject *found = getFunction(object);
   if (!found) return false;
   auto *plain = reinterpret_cast<PyFunctionObject *>(found);
@@ -257,25 +257,25 @@ bool Describer::function(PyObject *object, Placement placement) {
 
 } // namespace
 
-bool describeValue(std::string &out, PyObject *object) { return Describer(out).value(object); }
-bool describeFunction(std::string &out, PyObject *object, Placement placement) { return Describer(out).function(object, placement); }
-void describeType(std::string &out, PyObject *object) {
+bool fingerprintValue(std::string &out, PyObject *object) { return Fingerprinter(out).value(object); }
+bool fingerprintFunction(std::string &out, PyObject *object, Placement placement) { return Fingerprinter(out).function(object, placement); }
+void fingerprintType(std::string &out, PyObject *object) {
   out += PyType_Check(object) ? 'C' : 'I';
-  Describer(out).type(PyType_Check(object) ? reinterpret_cast<PyTypeObject *>(object) : Py_TYPE(object));
+  Fingerprinter(out).type(PyType_Check(object) ? reinterpret_cast<PyTypeObject *>(object) : Py_TYPE(object));
 }
 
-std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kind, PyObject *object, Placement placement) {
+std::optional<support::Digest> fingerprintDependency(artifact::Dependency::Kind kind, PyObject *object, Placement placement) {
   using Kind = artifact::Dependency::Kind;
   std::string text;
   if (kind == Kind::Absent || !object)
     text = object ? "present" : "absent";
   else if (kind == Kind::Type)
-    describeType(text, object);
+    fingerprintType(text, object);
   else if (kind == Kind::Identity)
     return std::nullopt;
   else if (kind == Kind::Function && getFunction(object)) {
-    if (!describeFunction(text, object, placement)) return std::nullopt;
-  } else if (!describeValue(text, object))
+    if (!fingerprintFunction(text, object, placement)) return std::nullopt;
+  } else if (!fingerprintValue(text, object))
     return std::nullopt;
   return support::computeDigest(text);
 }

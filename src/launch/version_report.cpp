@@ -1,4 +1,4 @@
-#include "launch/record.h"
+#include "launch/version_report.h"
 
 #include "launch/kernel.h"
 #include "launch/state.h"
@@ -20,7 +20,7 @@ static Ref resolve(const artifact::Path &path, const Roots &roots) {
 }
 
 /// Numbers as a tuple; bits of the axes say of which no more is known than that they are many or few.
-static std::string describeNumbers(const std::vector<int64_t> &numbers, uint32_t manyAxes = 0, uint32_t fewAxes = 0) {
+static std::string fingerprintNumbers(const std::vector<int64_t> &numbers, uint32_t manyAxes = 0, uint32_t fewAxes = 0) {
   std::string text;
   for (size_t axis = 0; axis < numbers.size(); ++axis) {
     std::string number = numbers[axis] == layout::kDynamic ? "any" : std::to_string(numbers[axis]);
@@ -36,11 +36,11 @@ static std::string describeInput(const Input &input) {
   const layout::TensorLayout &layout = input.layout;
   if (input.kind == Input::Kind::Value) return layout::describe(input.type);
   std::string text = (input.isField ? "field of " : "array of ") + layout::describe(layout.element) + " " +
-                     describeNumbers(layout.extents, input.manyAxes, input.fewAxes);
-  if (!layout.origin.empty()) text += " from " + describeNumbers(layout.origin);
+                     fingerprintNumbers(layout.extents, input.manyAxes, input.fewAxes);
+  if (!layout.origin.empty()) text += " from " + fingerprintNumbers(layout.origin);
   // Extents of arrays are not known, and strides of packed arrays are none.
   bool isPacked = input.isField ? layout.strides == layout::computePackedStrides(layout.element, layout.extents) : layout.strides.empty();
-  if (!isPacked) text += input.isField ? " with strides " + describeNumbers(layout.strides) : ", strided";
+  if (!isPacked) text += input.isField ? " with strides " + fingerprintNumbers(layout.strides) : ", strided";
   if (!layout.tilings.empty()) text += ", in tiles";
   if (input.isUnaliased) text += ", sharing memory with no other input";
   return text + (input.mayAlias ? ", sharing memory with another input" : "");
@@ -85,7 +85,7 @@ static Ref listCheckpoints(const artifact::Artifact &artifact) {
   return list;
 }
 
-Ref recordVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
+Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
   Ref reads = listReads(artifact, roots), loops = listLoops(artifact), checkpoints = listCheckpoints(artifact);
   return call("quadrants._reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
               origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),

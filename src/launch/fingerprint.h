@@ -1,5 +1,5 @@
-// describe.h: Python objects as canonical bytes. Objects with equal bytes mean the same to the compiler; the checks in memory, the keys and
-// manifests on disk, all compare these.
+// fingerprint.h: Python objects as canonical bytes. Objects with equal bytes mean the same to the compiler; the checks in memory, the keys
+// and manifests on disk, all compare these.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -15,14 +15,14 @@ namespace qd::launch {
 enum class Placement { Ignored, Included };
 
 /// Appends type and value; false (and nothing useful appended) when the object has no canonical form.
-bool describeValue(std::string &out, PyObject *object);
+bool fingerprintValue(std::string &out, PyObject *object);
 /// Appends code, defaults and, where there is source, the text of a function, func or kernel.
-bool describeFunction(std::string &out, PyObject *object, Placement placement);
+bool fingerprintFunction(std::string &out, PyObject *object, Placement placement);
 /// Appends the class (of an instance) or the class itself.
-void describeType(std::string &out, PyObject *object);
+void fingerprintType(std::string &out, PyObject *object);
 
 /// Digest of what a dependency of this kind sees of the object (empty object: absent). No value: it cannot be described.
-std::optional<support::Digest> describeDependency(artifact::Dependency::Kind kind, PyObject *object, Placement placement);
+std::optional<support::Digest> fingerprintDependency(artifact::Dependency::Kind kind, PyObject *object, Placement placement);
 
 /// Whether the object is one of the package that means something in kernels, such as qd.sqrt.
 bool isBuiltin(PyObject *object);

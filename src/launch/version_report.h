@@ -1,4 +1,4 @@
-// record.h: what reports tell about a version of a kernel, from the moment when it is made.
+// version_report.h: what reports tell about a version of a kernel, from the moment when it is made.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -16,6 +16,6 @@ struct Origin {
 };
 
 /// A quadrants._reports.Version.
-Ref recordVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin);
+Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin);
 
 } // namespace qd::launch
