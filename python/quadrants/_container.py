@@ -108,7 +108,7 @@ class Extents:
         return self.size * math.prod(self.element_shape) * self.dtype.size
 
 
-class Recipe(NamedTuple):
+class ContainerSpec(NamedTuple):
     """How a container is made, beside the type of its elements and its shape."""
 
     layout: tuple[int, ...] | None = None
@@ -129,7 +129,7 @@ class Copies:
     copy_from: Callable[[Any], None]
     to_numpy: Callable[[], Any]
 
-    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         """What makes such a container: a name in `_types.factories`, type of the elements, shape, recipe."""
         raise NotImplementedError
 
@@ -145,7 +145,7 @@ class Copies:
         return (restore, (*self._description(), self.to_numpy()))
 
 
-def restore(factory: str, element: Any, shape: Any, recipe: Recipe, data: Any = None) -> Any:
+def restore(factory: str, element: Any, shape: Any, recipe: ContainerSpec, data: Any = None) -> Any:
     """A container that is made in this way, with these elements."""
     made = factories[factory](element, shape, recipe)
     if data is not None:
@@ -255,9 +255,9 @@ class ContainerMethods(InteropMethods, Shadows, Copies):
         """What repr calls the container."""
         raise NotImplementedError
 
-    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"
-        recipe = Recipe(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
+        recipe = ContainerSpec(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
         return factory, self._element_type, self._live_shape, recipe
 
     # -- element access beyond scalars; the bound class calls these with an index that it has checked

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _snode, _types
-from ._container import ContainerMethods, HostAccess, Recipe, attach, element_shape_of, scalar_dtype
+from ._container import ContainerMethods, ContainerSpec, HostAccess, attach, element_shape_of, scalar_dtype
 from ._dtypes import to_shape
 from ._errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from ._ndarray import MatrixNdarray, ScalarNdarray, VectorNdarray
@@ -196,10 +196,10 @@ def field(
             if value is not None:
                 raise QuadrantsSyntaxError(f"shape cannot be None when {keyword} is set")
     axes = None if order is None else _parse_order(order, len(to_shape(shape)))
-    return make_field(dtype, shape, Recipe(axes, layout is Layout.SOA, needs_grad, needs_dual, offset, name))
+    return make_field(dtype, shape, ContainerSpec(axes, layout is Layout.SOA, needs_grad, needs_dual, offset, name))
 
 
-def make_field(element: Any, shape: Any, recipe: Recipe, kinds: tuple[type, ...] | None = None) -> Any:
+def make_field(element: Any, shape: Any, recipe: ContainerSpec, kinds: tuple[type, ...] | None = None) -> Any:
     """A container with a tree of its own; `kinds` are the classes of its leaves of scalars, vectors and matrices, by default of fields."""
     axes, is_soa, needs_grad, needs_dual, offset, name = recipe
     _options.check_runtime()
@@ -243,7 +243,7 @@ def make_field(element: Any, shape: Any, recipe: Recipe, kinds: tuple[type, ...]
     return made
 
 
-def _make_struct_ndarray(element: StructType, shape: Any, recipe: Recipe) -> StructNdarray:
+def _make_struct_ndarray(element: StructType, shape: Any, recipe: ContainerSpec) -> StructNdarray:
     if shape is None:
         raise QuadrantsRuntimeError("None is not a valid shape for ndarray")
     return make_field(element, shape, recipe, (ScalarNdarray, VectorNdarray, MatrixNdarray))

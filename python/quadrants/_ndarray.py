@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _options, _runtime, _types
-from ._container import ContainerMethods, HostAccess, Recipe, attach, element_shape_of, restore, scalar_dtype
+from ._container import ContainerMethods, ContainerSpec, HostAccess, attach, element_shape_of, restore, scalar_dtype
 from ._device_arrays import DeviceArray, find_device_array
 from ._dtypes import find_dtype
 from ._errors import QuadrantsRuntimeError
@@ -135,7 +135,7 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool =
 
     `needs_grad` and `needs_dual` allocate adjoints and tangents.
     """
-    return make_ndarray(dtype, shape, Recipe(needs_grad=needs_grad, needs_dual=needs_dual))
+    return make_ndarray(dtype, shape, ContainerSpec(needs_grad=needs_grad, needs_dual=needs_dual))
 
 
 def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Ndarray:
@@ -186,7 +186,7 @@ def _on_memory(array: DeviceArray | np.ndarray, element: Any, buffer: _runtime.B
     return made
 
 
-def make_ndarray(element: Any, shape: Any, recipe: Recipe) -> Any:
+def make_ndarray(element: Any, shape: Any, recipe: ContainerSpec) -> Any:
     """As `ndarray`, for axes in any order in memory and all else that a recipe says."""
     if isinstance(element, StructTypeBase):
         return _types.factories["struct ndarray"](element, shape, recipe)
@@ -221,7 +221,7 @@ def unpickle(payload: dict[str, Any]) -> Any:
             f"a pickled ndarray of version {payload.get('version')} with elements {payload.get('element_type')!r} cannot be read"
         )
     element = make_element(payload["element_shape"], dtype)
-    recipe = Recipe(**{name: payload[name] for name in Recipe._fields if name in payload})
+    recipe = ContainerSpec(**{name: payload[name] for name in ContainerSpec._fields if name in payload})
     return restore("ndarray", element, payload["shape"], recipe, payload["data"])
 
 

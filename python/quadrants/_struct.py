@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import _runtime, _types
-from ._container import Copies, Recipe, Shadows
+from ._container import ContainerSpec, Copies, Shadows
 from ._dtypes import check_range, to_memory_dtype, to_numpy_dtype, wrap_integer
 from ._errors import QuadrantsSyntaxError
 from ._matrix import KernelClass, Matrix, from_components, unwrap
@@ -169,7 +169,7 @@ class StructType(StructTypeBase):
 
         `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
         """
-        return _types.factories["struct ndarray"](self, shape, Recipe(None, layout is Layout.SOA, needs_grad, needs_dual, offset))
+        return _types.factories["struct ndarray"](self, shape, ContainerSpec(None, layout is Layout.SOA, needs_grad, needs_dual, offset))
 
     def tensor(self, shape: Any, **options: Any) -> Any:
         """A tensor of such structs; the options are those of `qd.tensor`."""
@@ -527,7 +527,7 @@ class StructField(Shadows, Copies):
                 result[name] = array
         return np.array(result, dtype) if copy or dtype is not None else result
 
-    def _description(self) -> tuple[str, Any, tuple[int, ...], Recipe]:
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
         first = next(self._leaves())
         factory, _, shape, recipe = first._description()
         is_soa = any(leaf.parent() is not first.parent() for leaf in self._leaves())

@@ -8,7 +8,7 @@ import operator
 from typing import Any
 
 from . import _runtime, _types
-from ._container import ContainerMethods, Copies, Extents, Recipe, Shadows
+from ._container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows
 from ._field import Field, make_field
 from ._interop import find_any_array
 from ._ndarray import Ndarray, from_dlpack, make_ndarray
@@ -191,7 +191,7 @@ def tensor(
     rank = len(shape) if isinstance(shape, (tuple, list)) else 1
     axes = _check_layout(layout, rank)
     make = make_ndarray if backend == Backend.NDARRAY else make_field
-    return wrap(make(dtype, shape, Recipe(axes, element_layout == "SOA", needs_grad, needs_dual, offset, name)))
+    return wrap(make(dtype, shape, ContainerSpec(axes, element_layout == "SOA", needs_grad, needs_dual, offset, name)))
 
 
 _OPTIONS = ("backend", "dtype", "element_layout", "layout", "name", "needs_dual", "needs_grad", "offset", "shape")

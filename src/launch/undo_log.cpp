@@ -216,7 +216,7 @@ void UndoLog::keep(PyObject *object, const Box &box) {
     entry.owner = bytes->owner;
     entry.copy = copyOf(*bytes);
   } else {
-    entry.elements = call("quadrants.ad._keep", "keep", "O", object);
+    entry.elements = call("quadrants.ad._snapshot", "keep", "O", object);
   }
   kept.push_back(std::move(entry));
 }
@@ -299,7 +299,7 @@ template <typename Visit> void UndoLog::forEachForeign(Visit visit) {
 
 /// Another thread writes to something; what the tape computes from it has a gradient that does not know how it came about.
 void UndoLog::noteForeign(PyObject *object, const std::string &writer) {
-  if (call("quadrants.ad._keep", "has_gradient", "O", object).get() != Py_True) return;
+  if (call("quadrants.ad._snapshot", "has_gradient", "O", object).get() != Py_True) return;
   foreign.push_back({Ref::borrow(object), writer +
                                               " has written to it on another thread while the tape recorded. Call it on the tape's own "
                                               "thread, or outside of the tape's block"});
@@ -351,7 +351,7 @@ void UndoLog::show() {
 void UndoLog::watch(const LaunchGuards::Access &access) {
   bool isWritten = !access.input->written.isEmpty;
   bool isComputed =
-      isWritten && !PyArray_Check(access.object) && call("quadrants.ad._keep", "has_gradient", "O", access.object).get() == Py_True;
+      isWritten && !PyArray_Check(access.object) && call("quadrants.ad._snapshot", "has_gradient", "O", access.object).get() == Py_True;
   if (access.input->read.isEmpty && !isComputed) return;
   for (Watched &entry : watched)
     if (entry.object.get() == access.object && entry.isComputed >= isComputed) return; // up to date, or made so in a moment
@@ -369,7 +369,7 @@ void UndoLog::noteView(PyObject *container) {
     if (to->isClosed) continue;
     std::vector<Ref> objects; // that are used and could be reached through the view
     bool isComputed =
-        buffer->getLastLaunch() > to->firstLaunch && call("quadrants.ad._keep", "has_gradient", "O", container).get() == Py_True;
+        buffer->getLastLaunch() > to->firstLaunch && call("quadrants.ad._snapshot", "has_gradient", "O", container).get() == Py_True;
     if (isComputed || to->keepsAll) objects.push_back(Ref::borrow(container));
     for (const Read &read : to->getReads(container)) objects.push_back(read.object);
     for (const Ref &object : objects) {
@@ -390,12 +390,12 @@ void UndoLog::copyNow(Watched &entry) {
   else if (bytes && !entry.isComputed)
     entry.copy = copyOf(*bytes);
   else
-    entry.elements = call("quadrants.ad._keep", "keep", "O", object);
+    entry.elements = call("quadrants.ad._snapshot", "keep", "O", object);
 }
 
 bool UndoLog::hasChanged(const Watched &entry) {
   if (entry.elements) {
-    Ref differs = call("quadrants.ad._keep", "differs", "OO", entry.object.get(), entry.elements.get());
+    Ref differs = call("quadrants.ad._snapshot", "differs", "OO", entry.object.get(), entry.elements.get());
     return differs.get() == Py_True;
   }
   if (!entry.copy) return readVersion(entry.object.get()) != entry.version;
@@ -427,7 +427,7 @@ void UndoLog::compare(PyObject *object, bool isWritten) {
 void UndoLog::compareWith(Watched &&entry) {
   Kept before{.object = entry.object, .elements = entry.elements, .copy = entry.copy};
   if (entry.isComputed && entry.elements)
-    before.changed = call("quadrants.ad._keep", "find_changed", "OO", entry.object.get(), entry.elements.get());
+    before.changed = call("quadrants.ad._snapshot", "find_changed", "OO", entry.object.get(), entry.elements.get());
   std::optional<Bytes> bytes = findBytes(entry.object.get());
   if (entry.copy && bytes && bytes->count == entry.copy->getSize()) {
     before.data = bytes->begin;
@@ -477,7 +477,7 @@ void UndoLog::leave() {
 void UndoLog::swap(Kept &entry) {
   if (!entry.lost.empty()) throw Error(ErrorKind::Runtime, entry.lost);
   if (entry.elements) {
-    entry.elements = call("quadrants.ad._keep", "exchange", "OO", entry.object.get(), entry.elements.get());
+    entry.elements = call("quadrants.ad._snapshot", "exchange", "OO", entry.object.get(), entry.elements.get());
     return;
   }
   if (!entry.owner) {
@@ -509,7 +509,7 @@ void UndoLog::undo(size_t mark) {
     Kept &entry = kept[undone - 1];
     swap(entry);
     --undone;
-    if (entry.changed) call("quadrants.ad._keep", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
+    if (entry.changed) call("quadrants.ad._snapshot", "cut_gradient", "OO", entry.object.get(), entry.changed.get());
   }
 }
 

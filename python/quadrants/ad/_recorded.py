@@ -12,7 +12,7 @@ import numpy as np
 from .. import _runtime
 from .._errors import LostValueError, OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
 from .._matrix import Matrix
-from . import _keep
+from . import _snapshot
 
 _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.FieldBase, _runtime.NdarrayBase, _runtime.TensorBase)
 _NUMBERS = (bool, int, float, str, np.generic)
@@ -44,12 +44,12 @@ class Memories:
         arrays = {id(value): value for value in arguments if isinstance(value, np.ndarray) or type(value).__module__ == "torch"}.values()
         containers = [row[0] for row in _runtime.list_containers()]
         values = [container for container in containers if getattr(container, "_parent", container)._primal is None]
-        self.rows = [(memory, _keep.keep(memory)) for memory in (*values, *arrays)]
+        self.rows = [(memory, _snapshot.keep(memory)) for memory in (*values, *arrays)]
 
     def restore(self) -> None:
         """Gives it back to them."""
         for memory, kept in self.rows:
-            _keep.exchange(memory, kept)
+            _snapshot.exchange(memory, kept)
 
 
 class Recorded:

@@ -28,7 +28,7 @@ from quadrants._interop import find_array
 from quadrants._source import get_source
 from quadrants.types.enums import AutodiffMode
 
-from . import hosts, scalars
+from . import host_objects, scalars
 from .checks import Checks
 from .evaluator import Evaluator
 from .recorder import Recorder
@@ -88,10 +88,10 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
         checks_nans = bool(_options.get("check_nan"))
         is_checked = scalars.options.debug or checks_nans
         scalars.options.checks = Checks(_evaluator, str(_options.get("overflow")), checks_nans) if is_checked else None
-        vars(scalars.options).update(default_ip=hosts.dtype_of(int), default_fp=hosts.dtype_of(float))
+        vars(scalars.options).update(default_ip=host_objects.dtype_of(int), default_fp=host_objects.dtype_of(float))
         recorder = Recorder(_evaluator, kernel, validates) if validates or kernel.mode else None
         scalars.options.recorder = recorder
-        given = [hosts.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
+        given = [host_objects.argument(parameter, *item) for parameter, item in zip(kernel.parameters, enumerate(arguments), strict=True)]
         _check_version(kernel, arguments, given)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
@@ -99,13 +99,13 @@ def launch(kernel: Any, arguments: tuple[Any, ...], validates: bool = False, def
             for parameter, argument in zip(kernel.parameters, given, strict=True):
                 if parameter.kind != "template" and dataclasses.is_dataclass(argument):
                     _evaluator.owners[id(argument)] = (argument, "annotated")
-            value = hosts.executable(kernel.__wrapped__, kernel.parameters, "fixed", _evaluator)(*given)
+            value = host_objects.executable(kernel.__wrapped__, kernel.parameters, "fixed", _evaluator)(*given)
             if recorder is not None and recorder.reverse:
                 recorder.check()
                 if defers:
                     return recorder
                 recorder.propagate()
-            return None if kernel.results is None else hosts.result(value, kernel.results)
+            return None if kernel.results is None else host_objects.result(value, kernel.results)
         except (_errors.QuadrantsCompilationError, _errors.QuadrantsRuntimeError) as error:
             raise _with_frames(error, str(error.args[0] if error.args else "")) from None
         except Exception as error:
@@ -156,7 +156,7 @@ def _without_debugger() -> Iterator[None]:
 
 def _check_version(kernel: Any, arguments: tuple[Any, ...], given: list[Any]) -> None:
     """Checks a kernel that is new for types of arguments, or for the values of those that are known while compiling."""
-    reads = {f"argument {each.name}": hosts.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
+    reads = {f"argument {each.name}": host_objects.describe(each, value) for each, value in zip(kernel.parameters, given, strict=True)}
     known = _versions.setdefault(kernel, [])
     if reads not in known:
         _check(kernel, arguments)

@@ -15,7 +15,7 @@ import numpy as np
 from quadrants import _indices
 from quadrants._errors import QuadrantsTypeError
 
-from . import hosts, meanings, objects, scalars, values
+from . import host_objects, intrinsics, objects, scalars, values
 from .scalars import options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
 
@@ -48,9 +48,9 @@ class Accesses:
         return not options.debug or self.dry > 0
 
     read = staticmethod(read)
-    convert = staticmethod(hosts.convert)
+    convert = staticmethod(host_objects.convert)
     slice = staticmethod(builtins.slice)
-    formatted = staticmethod(meanings.format_field)
+    formatted = staticmethod(intrinsics.format_field)
 
     def truth(self, value: Any) -> bool:
         """What a condition says."""
@@ -67,9 +67,9 @@ class Accesses:
             return value.item()
         if isinstance(value, (list, tuple, dict)):
             if id(value) not in self.outside:
-                self.outside[id(value)] = (value, hosts.with_plain_numbers(value))
+                self.outside[id(value)] = (value, host_objects.with_plain_numbers(value))
             return self.outside[id(value)][1]
-        return hosts.constant(value)
+        return host_objects.constant(value)
 
     def outer(self, name: str) -> Any:
         """A name that is no variable here though the function has one of that name elsewhere."""
@@ -80,20 +80,20 @@ class Accesses:
         if isinstance(value, Tensor):
             return value
         known = self.tensors.get(id(value))
-        if known is None and isinstance(value, hosts.CONTAINERS):
-            known = self.tensors[id(value)] = (value, hosts.tensor_of(value))
+        if known is None and isinstance(value, host_objects.CONTAINERS):
+            known = self.tensors[id(value)] = (value, host_objects.tensor_of(value))
         return known[1] if known else None
 
     def member(self, base: Any, name: str) -> Any:
         """The place of a member or component, or the attribute of a compile-time object."""
         if isinstance(base, Vec):
             part = values.swizzle(base, name)
-            return part if part is not None else meanings.vector_attribute(self, base, name)
+            return part if part is not None else intrinsics.vector_attribute(self, base, name)
         if isinstance(base, StructValue):
             if name in base.members:
                 return base.members[name]
             if name in base.methods:
-                return hosts.bind(base.methods[name], base)
+                return host_objects.bind(base.methods[name], base)
             components = (f"_{name}{k}" for k in range(len(base.members)))  # of an unpacked vector these are members
             return tuple(base.members[part] for part in components if part in base.members)
         if id(base) in self.made:
@@ -105,7 +105,7 @@ class Accesses:
         if name == "_offset" and tensor is not None:
             return tuple(tensor.origin or (0,) * len(tensor.shape))
         if tensor is not None and name in _OF_CONTAINERS[1:]:
-            return meanings.part_attribute(tensor, name)
+            return intrinsics.part_attribute(tensor, name)
         if name == "grad" and self.tensor(base) is not None:
             scalars.refuse_gradients()
         if isinstance(base, values.View) and name in ("grad", "dual"):
@@ -113,24 +113,24 @@ class Accesses:
             if shadow is not None:
                 return values.view_of(shadow, base.key)
         if name == "fill" and tensor is not None and not isinstance(tensor.data, dict):
-            return hosts.bind(_indices.fill, base)
+            return host_objects.bind(_indices.fill, base)
         if name == "shape" and isinstance(base, Tensor) and base.dynamic:
             known = base.known or (None,) * len(base.shape)
             return tuple(np.int32(extent) if constant is None else constant for extent, constant in zip(base.shape, known, strict=True))
         if isinstance(base, str) and name == "format":
-            return functools.partial(meanings.format_text, base)
+            return functools.partial(intrinsics.format_text, base)
         getter = getattr(getattr(type(base), name, None), "fget", None)
-        if hosts.is_func(getter):
-            return hosts.call_func(self, getter, (base,), {})
-        rule = self.owners[id(base)][1] if id(base) in self.owners else hosts.members_rule(base)
-        value = hosts.member(base, name, rule)
-        if rule is not None and hosts.has_members(value):
+        if host_objects.is_func(getter):
+            return host_objects.call_func(self, getter, (base,), {})
+        rule = self.owners[id(base)][1] if id(base) in self.owners else host_objects.members_rule(base)
+        value = host_objects.member(base, name, rule)
+        if rule is not None and host_objects.has_members(value):
             self.owners[id(value)] = (value, rule)
         if rule == "launch" and isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
             self.check_member_type(base, name, value)
-            return np.array(hosts.cast_argument(name, value, options.default_fp if isinstance(value, float) else options.default_ip))
-        if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, hosts.CONTAINERS):
-            return hosts.tensor_of(hosts.find_array(value, name), name, base.shape)
+            return np.array(host_objects.cast_argument(name, value, options.default_fp if isinstance(value, float) else options.default_ip))
+        if isinstance(base, Tensor) and name == "grad" and value is not None and not isinstance(value, host_objects.CONTAINERS):
+            return host_objects.tensor_of(host_objects.find_array(value, name), name, base.shape)
         return value if is_place(value) else self.captured(value)
 
     def check_member_type(self, base: Any, name: str, value: Any) -> None:
@@ -162,7 +162,7 @@ class Accesses:
         item = base[index]  # type: ignore[index]
         if isinstance(base, np.ndarray):
             return self.captured(item)
-        return item if is_runtime(item) else hosts.constant(item)
+        return item if is_runtime(item) else host_objects.constant(item)
 
     def item_place(self, base: Any, index: Any, is_atomic: bool) -> Any:
         """As `element`, for a reference: a number of the run time in a list or dict gets a place, for an atomic each number."""

@@ -22,7 +22,7 @@ from quadrants._container import ContainerMethods
 from quadrants._errors import QuadrantsAssertionError, QuadrantsSyntaxError
 from quadrants._struct import value_type_of
 
-from . import hosts, meanings, objects, scalars, values
+from . import host_objects, intrinsics, objects, scalars, values
 from .loops import Loops
 from .scalars import PYTHON, cast, options, typed
 from .values import StructValue, Tensor, Vec, is_place, is_runtime, read
@@ -46,7 +46,7 @@ class Evaluator(Loops):
         if is_special and not (objects.is_known(self, left) and objects.is_known(self, right)):
             return objects.call_operator(self, name, left, right)
         if name == "matmul":
-            return meanings.matmul(left, right)
+            return intrinsics.matmul(left, right)
         if is_runtime(left) or is_runtime(right) or isinstance(left, values.Index) or isinstance(right, values.Index):
             return values.binary(name, left, right)
         return PYTHON[name][1](left, right) if name in PYTHON else values.binary(name, left, right)
@@ -138,7 +138,7 @@ class Evaluator(Loops):
     def passed(self, name: str, annotation: Any, value: Any) -> Any:
         """An argument of a function inside a kernel as its annotation wants it."""
         kind, annotation, _ = _parameters._classify(annotation)
-        return hosts.passed(self, _parameters.Parameter(name, kind or "value", annotation), value)
+        return host_objects.passed(self, _parameters.Parameter(name, kind or "value", annotation), value)
 
     def place_of(self, value: Any) -> Any:
         """A place for a variable whose reference is taken."""
@@ -259,7 +259,7 @@ class Evaluator(Loops):
         """What a func hands to its caller: its own, and typed, unless it `keeps_numbers` that are known while compiling."""
         if isinstance(value, (tuple, list)):
             items = [self.returned(item, keeps_numbers) for item in value]
-            return hosts.rebuild(value, items)
+            return host_objects.rebuild(value, items)
         return typed(value) if isinstance(value, (bool, int, float)) and not keeps_numbers else read(value)
 
     def note_result(self, value: Any) -> None:
@@ -285,34 +285,34 @@ class Evaluator(Loops):
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """A call of anything that a kernel may call. Arguments may be places; only funcs and atomics look at them as such."""
         if _Both in map(type, (*arguments, *keywords.values())):
-            wanted = hosts.by_reference(function)
+            wanted = host_objects.by_reference(function)
             arguments = tuple(_choose(value, wanted(position)) for position, value in enumerate(arguments))
             keywords = {key: _choose(value, wanted(key)) for key, value in keywords.items()}
         name = getattr(function, "_qd_builtin", None)
         if references := getattr(function, "_qd_references", None):
             placed = (value if position in references else read(value) for position, value in enumerate(arguments))
             return function(*placed, **{key: value if key in references else read(value) for key, value in keywords.items()})
-        if name is None and hosts.is_func(function):
-            return hosts.call_func(self, function, arguments, keywords)
+        if name is None and host_objects.is_func(function):
+            return host_objects.call_func(self, function, arguments, keywords)
         if id(function) in self.made:
             return self.call(objects.member(self, function, "__call__"), *arguments, **keywords)
         if name is None and isinstance(getattr(function, "__self__", None), ContainerMethods) and function.__name__ == "fill":
-            return hosts.call_func(self, hosts.bind(_indices.fill, function.__self__), arguments, keywords)
+            return host_objects.call_func(self, host_objects.bind(_indices.fill, function.__self__), arguments, keywords)
         if name is not None and name.startswith("atomic_"):
-            return meanings.atomic(self, name, *arguments, **keywords)
+            return intrinsics.atomic(self, name, *arguments, **keywords)
         arguments = tuple([value[()] if is_place(value) else value for value in arguments])
         keywords = {key: read(value) if is_place(value) else value for key, value in keywords.items()} if keywords else keywords
         if name is not None:
-            meaning = meanings.BY_NAME.get(name)
+            meaning = intrinsics.BY_NAME.get(name)
             if meaning is None:
                 raise QuadrantsSyntaxError(f"qd.{name} is not supported by arch=qd.python")
             if keywords and isinstance(function, Builtin):
                 arguments, keywords = function.place(arguments, keywords)
             return meaning(self, *arguments, **keywords)
-        if isinstance(function, hosts.TYPES):
-            return hosts.construct(function, arguments, keywords)
+        if isinstance(function, host_objects.TYPES):
+            return host_objects.construct(function, arguments, keywords)
         if isinstance(function, type) and dataclasses.is_dataclass(function) and (kind := value_type_of(function)) is not None:
-            return hosts.construct_dataclass(function, kind, arguments, keywords)
+            return host_objects.construct_dataclass(function, kind, arguments, keywords)
         if objects.decorates(function):
             return objects.declare_func(*arguments)
         if objects.is_instance_class(function, arguments, keywords):
@@ -321,21 +321,21 @@ class Evaluator(Loops):
             arguments = tuple([value.owner if isinstance(value, Tensor) else value for value in arguments])
         if function in (abs, len) and objects.has_own_operators(type(arguments[0])) and not objects.is_known(self, arguments[0]):
             return objects.call_special(self, arguments[0], f"__{function.__name__}__")
-        meaning = meanings.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
+        meaning = intrinsics.PYTHON.get(function) if isinstance(function, (type, type(len))) else None
         if meaning is not None:
             return meaning(self, *arguments, **keywords)
-        if hosts.is_func(own := inspect.getattr_static(type(function), "__call__", None)):
-            return hosts.call_func(self, hosts.bind(own, function), arguments, keywords)
+        if host_objects.is_func(own := inspect.getattr_static(type(function), "__call__", None)):
+            return host_objects.call_func(self, host_objects.bind(own, function), arguments, keywords)
         if (result := objects.call_wrapped(self, function, arguments, keywords)) is not None:
             return result[0]
-        return meanings.call_plain(self, function, arguments, keywords)
+        return intrinsics.call_plain(self, function, arguments, keywords)
 
     def percent(self, text: str, value: Any) -> str:
         """`"..." % value`."""
         pattern = r"%([-+ #0]*[0-9]*(?:\.[0-9]+)?)(?:([diuxXoeEfFgGa])|[rs])"
         escaped = (re.sub("[{}]", r"\g<0>\g<0>", part) for part in text.split("%%"))
         braces = "%".join(re.sub(pattern, r"{:\1\2}", part) for part in escaped)
-        return meanings.format_text(braces, *(value if isinstance(value, tuple) else (value,)))
+        return intrinsics.format_text(braces, *(value if isinstance(value, tuple) else (value,)))
 
     def assertion_failed(self, message: Any) -> None:
         """Raises for an `assert`."""
@@ -365,7 +365,7 @@ def _type_key(value: Any) -> Any:
 def _unify_results(result: Any, other: Any) -> Any:
     if isinstance(result, tuple) and isinstance(other, tuple) and len(result) == len(other):
         items = tuple(map(_unify_results, result, other))
-        return hosts.rebuild(result, items)
+        return host_objects.rebuild(result, items)
     return result if result is None or other is None else _unify(result, other)
 
 

@@ -14,7 +14,7 @@ from quadrants._errors import QuadrantsAssertionError
 from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._snode import SNode
 
-from . import hosts, meanings, scalars, values
+from . import host_objects, intrinsics, scalars, values
 from .accesses import Accesses
 from .scalars import I32, options
 from .values import Vec, read
@@ -62,7 +62,7 @@ class Loops(Accesses):
     def _loop_values(self, items: Any, count: int) -> Iterator[Any]:
         if isinstance(items, range):
             items = items or range(self.dry > 0)  # a body is looked at for its types even if it never runs
-            return map(scalars.as_i64 if meanings.is_wide((items.start, items.stop, items.step)) else I32.type, items)
+            return map(scalars.as_i64 if intrinsics.is_wide((items.start, items.stop, items.step)) else I32.type, items)
         if isinstance(items, GroupedNDRange):
             indices = self._indices(items.r, len(items.r.bounds), 2) if isinstance(items.r, _Ndrange) else items.r
             return (Vec(np.array(index, None if isinstance(items.r, _Ndrange) else I32)) for index in indices)
@@ -71,7 +71,7 @@ class Loops(Accesses):
         tensor = self.tensor(items)
         if tensor is not None or isinstance(items, SNode):
             rank = len(items._box if tensor is None else tensor.shape)
-            return self._indices(hosts.cells(items) if tensor is None else tensor.indices(), rank, count)
+            return self._indices(host_objects.cells(items) if tensor is None else tensor.indices(), rank, count)
         if isinstance(items, np.ndarray) and items.ndim:
             return map(self.captured, items)
         return map(read, items) if isinstance(items, list) else iter(items)
@@ -90,4 +90,8 @@ class Loops(Accesses):
 
 def _counts_wide(items: _Ndrange) -> bool:
     """Whether the counters of an ndrange are i64; one made by Python has no types."""
-    return items.is_wide if isinstance(items, meanings.TypedNdrange) else meanings.is_wide(bound for axis in items.bounds for bound in axis)
+    return (
+        items.is_wide
+        if isinstance(items, intrinsics.TypedNdrange)
+        else intrinsics.is_wide(bound for axis in items.bounds for bound in axis)
+    )

@@ -12,7 +12,7 @@ from quadrants import _func
 from quadrants._operands import Operand
 from quadrants._struct import value_type_of
 
-from . import hosts, values
+from . import host_objects, values
 from .values import Vec, is_runtime, read
 
 _MISSING = dataclasses.MISSING
@@ -34,9 +34,9 @@ def is_known(evaluator: Any, value: Any, with_funcs: bool = False) -> bool:
         return all(is_known(evaluator, item, with_funcs) for item in value)
     if isinstance(value, dict):
         return all(is_known(evaluator, item, with_funcs) for item in value.values())
-    if isinstance(value, MethodType) and not hosts.is_func(value):
+    if isinstance(value, MethodType) and not host_objects.is_func(value):
         return is_known(evaluator, value.__self__, with_funcs)
-    return not (is_runtime(value) or id(value) in evaluator.made or (hosts.is_func(value) and not with_funcs))
+    return not (is_runtime(value) or id(value) in evaluator.made or (host_objects.is_func(value) and not with_funcs))
 
 
 def calls_func(error: Exception) -> bool:
@@ -119,7 +119,7 @@ def call_method(evaluator: Any, function: Any, owner: Any, arguments: tuple[Any,
     """A call of a func or plain function with its object."""
     if isinstance(function, FunctionType):
         return call_plain(evaluator, function, (owner, *arguments), keywords)
-    return evaluator.call(hosts.bind(function, owner), *arguments, **keywords)
+    return evaluator.call(host_objects.bind(function, owner), *arguments, **keywords)
 
 
 def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
@@ -127,7 +127,7 @@ def call_special(evaluator: Any, value: Any, name: str, *operands: Any) -> Any:
     if not has_own_operators(type(value)):
         return NotImplemented
     found = inspect.getattr_static(type(value), name, None)
-    if not (isinstance(found, FunctionType) or hosts.is_func(found)):
+    if not (isinstance(found, FunctionType) or host_objects.is_func(found)):
         return NotImplemented
     return call_method(evaluator, found, value, tuple(map(read, operands)), {})
 
@@ -172,10 +172,10 @@ def truth_of(evaluator: Any, value: Any) -> Any:
 
 def call_plain(evaluator: Any, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call of a function of Python with values of the run time."""
-    func = hosts.as_func(function)
+    func = host_objects.as_func(function)
     if func is None:
         return call_with_operands(evaluator, function, arguments, keywords)
-    return hosts.call_func(evaluator, func, arguments, keywords)
+    return host_objects.call_func(evaluator, func, arguments, keywords)
 
 
 def call_wrapped(evaluator: Any, callee: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any] | None:
@@ -206,13 +206,13 @@ def is_own(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     is_function = isinstance(function, (FunctionType, MethodType))
-    return is_function and str(getattr(function, "__module__", "")).startswith("quadrants.") and not hosts.is_func(function)
+    return is_function and str(getattr(function, "__module__", "")).startswith("quadrants.") and not host_objects.is_func(function)
 
 
 def declare_func(function: Any) -> Any:
     """What `qd.func(function)` is in a kernel."""
     is_local = "_qd_factory" in getattr(function, "__qualname__", "")
-    return function if is_local else hosts.as_func(function)
+    return function if is_local else host_objects.as_func(function)
 
 
 def decorates(function: Any) -> bool:

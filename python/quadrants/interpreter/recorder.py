@@ -24,7 +24,7 @@ from quadrants.types.enums import AutodiffMode
 from . import scalars
 from .checks import find_places
 from .derivatives import PARTIALS, Dual, apply, scaled
-from .tracking import Memory, make, plain
+from .shadow_memory import Memory, make, plain
 
 _DRAWN = "random numbers cannot be drawn again when gradients are computed; draw them in a kernel before, into a container"
 _LINEAR = frozenset(("add", "sub", "neg"))

@@ -21,7 +21,7 @@ from quadrants._ndrange import GroupedNDRange, _Ndrange
 from quadrants._operators import ATOMICS, OPERATORS
 from quadrants._snode import SNode
 
-from . import hosts, objects, scalars, values
+from . import host_objects, objects, scalars, values
 from .scalars import I32, I64, cast, typed
 from .values import StructValue, Vec, binary, elementwise, is_place, is_runtime, make_vector, new_place, read, unary
 
@@ -50,12 +50,12 @@ def atomic(evaluator: Any, name: str, place: Any, *operands: Any, order: str = "
 
 
 def _bit_cast(_: Any, value: Any, kind: Any) -> Any:
-    dtype = hosts.dtype_of(kind)
+    dtype = host_objects.dtype_of(kind)
     return elementwise(lambda x: x.view(dtype), typed(value, dtype) if scalars.is_number(value) else value)
 
 
 def _rounding(name: str) -> Callable[..., Any]:
-    return lambda _, value, dtype=None: unary(name, value) if dtype is None else hosts.convert(unary(name, value), dtype)
+    return lambda _, value, dtype=None: unary(name, value) if dtype is None else host_objects.convert(unary(name, value), dtype)
 
 
 def _select(_: Any, condition: Any, first: Any, second: Any) -> Any:
@@ -97,7 +97,7 @@ def _binary(name: str) -> Callable[..., Any]:
 def _grouped(evaluator: Any, items: Any) -> Any:
     tensor = evaluator.tensor(items)
     if isinstance(items, SNode):
-        return GroupedNDRange(hosts.cells(items))
+        return GroupedNDRange(host_objects.cells(items))
     return GroupedNDRange(tensor.indices()) if tensor is not None else BUILTINS["grouped"](items)
 
 
@@ -111,7 +111,7 @@ def _as_in_python(name: str) -> Callable[..., Any]:
 
 
 def _random(evaluator: Any, kind: Any = float) -> Any:
-    dtype, source = hosts.dtype_of(kind), evaluator.random
+    dtype, source = host_objects.dtype_of(kind), evaluator.random
     if dtype.kind == "f":  # a half could be rounded up to 1
         drawn = dtype.type(source.integers(1 << 11) / (1 << 11) if dtype.itemsize == 2 else source.random(dtype=dtype))
         return drawn if scalars.options.recorder is None else scalars.options.recorder.draw(drawn)
@@ -123,8 +123,8 @@ def _constant_like(number: int) -> Callable[..., Any]:
 
 
 def _vector(_: Any, items: Any, dt: Any = None) -> Vec:
-    made = make_vector(items.tolist() if isinstance(items, np.ndarray) else items, hosts.dtype_of(dt))
-    return hosts.convert(made, dt)
+    made = make_vector(items.tolist() if isinstance(items, np.ndarray) else items, host_objects.dtype_of(dt))
+    return host_objects.convert(made, dt)
 
 
 def _struct(_: Any, entries: dict[str, Any] | None = None, /, **members: Any) -> StructValue:
@@ -176,11 +176,11 @@ def _print(evaluator: Any, *items: Any, sep: str = " ", end: str = "\n", file: A
 
 
 def _conversion(kind: type) -> Callable[..., Any]:
-    return lambda _, value=0: hosts.convert(value, kind) if is_runtime(value) else kind(value)
+    return lambda _, value=0: host_objects.convert(value, kind) if is_runtime(value) else kind(value)
 
 
 def _python_round(_: Any, value: Any, digits: Any = None) -> Any:
-    return hosts.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
+    return host_objects.convert(unary("round", value), int) if is_runtime(value) else round(value, digits)
 
 
 def _stop_grad(evaluator: Any, field: Any) -> None:
@@ -242,10 +242,10 @@ def call_plain(evaluator: Any, function: Any, arguments: tuple[Any, ...], keywor
     is_known = is_local or all(objects.is_known(evaluator, value) for value in (*arguments, *keywords.values()))
     is_of_list = isinstance(getattr(function, "__self__", None), (list, dict, tuple))  # which keeps values of any kind
     if is_known or is_of_list or objects.is_own(function) or objects.is_named_tuple(function) or isinstance(function, type):
-        return hosts.constant(function(*arguments, **keywords))
+        return host_objects.constant(function(*arguments, **keywords))
     if all(objects.is_known(evaluator, value, with_funcs=True) for value in (*arguments, *keywords.values())):
         try:
-            return hosts.constant(function(*arguments, **keywords))
+            return host_objects.constant(function(*arguments, **keywords))
         except QuadrantsAssertionError as error:
             if not objects.calls_func(error):
                 raise
@@ -302,7 +302,7 @@ BY_NAME: dict[str, Callable[..., Any]] = {
     "fma": lambda _, *operands: elementwise(scalars.fuse_multiply_add, *operands),
     "static": lambda _, value, *more, max_unroll=None: [value, *more] if more else value,
     "volatile_load": lambda _, value: value,
-    "cast": lambda _, value, kind: hosts.convert(value, kind),
+    "cast": lambda _, value, kind: host_objects.convert(value, kind),
     "frexp": lambda _, value: (unary("mantissa", value), unary("exponent", value)),
     "static_print": lambda *_, **__: None,  # the frontend has printed it
     "grouped": _grouped, "ndrange": _ndrange, "zip": _zip, "random": _random,
@@ -388,7 +388,7 @@ def _transpose(a: Vec) -> Vec:
 
 
 def _norm(a: Vec, eps: Any = 0, root: str = "sqrt") -> Any:
-    real = hosts.convert(a, scalars.as_float(a.data.dtype))
+    real = host_objects.convert(a, scalars.as_float(a.data.dtype))
     square = _dot(real, real)
     return unary(root, binary("add", square, values.as_type_of(square, eps)))
 
@@ -410,7 +410,7 @@ _VECTOR_METHODS: dict[str, Callable[..., Any]] = {
     "max": lambda a: functools.reduce(functools.partial(binary, "max"), a.data.reshape(-1)),
     "min": lambda a: functools.reduce(functools.partial(binary, "min"), a.data.reshape(-1)),
     "any": lambda a: np.bool_(np.any(a.data)), "all": lambda a: np.bool_(np.all(a.data)),
-    "cast": hosts.convert, "to_list": lambda a: a.data.tolist(), "get_shape": lambda a: a.data.shape,
+    "cast": host_objects.convert, "to_list": lambda a: a.data.tolist(), "get_shape": lambda a: a.data.shape,
 }  # fmt: skip
 
 
@@ -427,7 +427,7 @@ def vector_attribute(evaluator: Any, vec: Vec, name: str) -> Any:
     if name == "fill":
         return functools.partial(evaluator.write, vec)
     in_library = getattr(linalg, name) if name in ("determinant", "inverse") else None
-    return hosts.bind(in_library, vec) if in_library else functools.partial(_VECTOR_METHODS[name], vec)
+    return host_objects.bind(in_library, vec) if in_library else functools.partial(_VECTOR_METHODS[name], vec)
 
 
 # Static methods of the classes `qd.Vector` and `qd.Matrix` that take run-time values.

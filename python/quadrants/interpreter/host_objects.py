@@ -40,7 +40,7 @@ from quadrants._struct import Struct, StructField, StructType
 from . import scalars, values
 from .rewrite import rewrite
 from .scalars import NAMES, cast, typed
-from .tracking import Memory
+from .shadow_memory import Memory
 from .values import StructValue, Tensor, Vec, new_place, read, write
 
 CONTAINERS = (_runtime.FieldBase, _runtime.NdarrayBase, StructField)
