@@ -1,4 +1,4 @@
-// Headers that nearly every file of the MLIR rooms needs, precompiled. Sources still include what they use: the build without
+// Headers that nearly every file of the MLIR modules needs, precompiled. Sources still include what they use: the build without
 // precompiled headers (-DQD_PRECOMPILED_HEADERS=OFF) must work.
 #pragma once
 

@@ -1,9 +1,9 @@
-# mlir-tblgen: src/<room>/<file>.td → generated/<room>/<file><suffix>, included as "<room>/<file>.h.inc". `qd_generated` makes them all.
+# mlir-tblgen: src/<module>/<file>.td → generated/<module>/<file><suffix>, included as "<module>/<file>.h.inc". `qd_generated` makes them all.
 find_program(QD_MLIR_TBLGEN mlir-tblgen PATHS ${QD_LLVM_ROOT}/bin NO_DEFAULT_PATH REQUIRED)
 add_custom_target(qd_generated)
 file(GLOB QD_TD_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.td)
 
-# qd_tablegen(room/file.td output-name generator-arguments...)
+# qd_tablegen(module/file.td output-name generator-arguments...)
 function(qd_tablegen td output)
   set(source ${PROJECT_SOURCE_DIR}/src/${td})
   if(NOT EXISTS ${source})

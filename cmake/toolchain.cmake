@@ -1,4 +1,4 @@
-# Compiler, linker and the flags that hold for every room.
+# Compiler, linker and the flags that hold for every module.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS 22)
   message(FATAL_ERROR "Quadrants is built with clang 22 (found ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}); pass -DCMAKE_CXX_COMPILER=clang++-22")
 endif()

@@ -374,7 +374,7 @@ std::optional<artifact::Artifact> compileKernel(const frontend::Request &request
     return observer.keepWaiting();
   };
   // Nested regions are walked by recursion, and LLVM recurses over expressions.
-  if (!support::runAbandonably([work] { work->run(); }, keepWaiting)) {
+  if (!support::runLeakingOnCancel([work] { work->run(); }, keepWaiting)) {
     work->stages->abandon();
     failure.kind = CompileFailure::Kind::Interrupted;
     return std::nullopt;

@@ -1,4 +1,4 @@
-#include "backends/abandonable.h"
+#include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 
 #include "llvm/CodeGen/CodeGenTargetMachineImpl.h"
@@ -15,7 +15,7 @@ constexpr unsigned kLargeModule = 10000;
 Object emitObject(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
   Object result;
   llvm::raw_svector_ostream output(result);
-  Abandonable ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
+  LeakOnCancel ownedPipeline(std::make_unique<llvm::legacy::PassManager>());
   llvm::legacy::PassManager &pipeline = *ownedPipeline;
   // What addPassesToEmitFile does, but for the choice of passes.
   auto *modules = new llvm::MachineModuleInfoWrapperPass(&machine);

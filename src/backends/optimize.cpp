@@ -1,4 +1,4 @@
-#include "backends/abandonable.h"
+#include "backends/leak_on_cancel.h"
 #include "backends/steps.h"
 #include "codegen/llvm/emit.h"
 
@@ -127,7 +127,7 @@ struct Analyses {
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   // A thread of a GPU has nothing else to do while it waits, and ptxas leaves loops as they are.
   bool isGpu = machine.getTargetTriple().isGPU();
-  Abandonable owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
+  LeakOnCancel owned(std::make_unique<Analyses>(machine, module.getContext().getOptPassGate()));
   llvm::ModulePassManager pipeline;
   pipeline.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
   pipeline.addPass(llvm::GlobalDCEPass());

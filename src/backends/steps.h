@@ -17,9 +17,9 @@ namespace qd::backends {
 
 /// Has LLVM leave out whatever it can once the compile is abandoned or memory ran out. Belongs to a context, which knows it from its
 /// passes.
-class AbandonGate final : public llvm::OptPassGate {
+class CancelGate final : public llvm::OptPassGate {
 public:
-  explicit AbandonGate(const std::atomic<bool> &isAbandoned) : isAbandoned(isAbandoned) {}
+  explicit CancelGate(const std::atomic<bool> &isAbandoned) : isAbandoned(isAbandoned) {}
   bool isEnabled() const override { return isAbandoned.load(std::memory_order_relaxed) || memory.ranOut(); }
   bool shouldRunPass(llvm::StringRef, llvm::StringRef) const override { return !isEnabled(); }
 

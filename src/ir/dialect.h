@@ -1,4 +1,4 @@
-// dialect.h: the qd dialect: types, ops, and the questions that every room asks of types.
+// dialect.h: the qd dialect: types, ops, and the questions that every module asks of types.
 #pragma once
 
 #include "ir/builtins.h"

@@ -13,16 +13,16 @@ void FusedLaunch::begin() {
 
 void FusedLaunch::note(TensorObject &object, const artifact::Input &input) {
   if (!object.shadow) return;
-  bool isStale = object.tensor.state == TensorState::Stale;
+  bool isLazilyZeroed = object.tensor.state == TensorState::LazilyZeroed;
   areZero &= object.tensor.hasMemory() && isZero(object) && isUniqueOwner(object);
-  if (isStale) object.tensor.wake();
-  gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isStale});
+  if (isLazilyZeroed) object.tensor.wake();
+  gradients.push_back({Ref::borrow(reinterpret_cast<PyObject *>(&object)), !input.written.isEmpty, isLazilyZeroed});
 }
 
 /// What was stale becomes so again.
 void FusedLaunch::hide() {
   for (const Gradient &gradient : gradients)
-    if (gradient.isWoken && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.makeStale();
+    if (gradient.isWoken && getObject(gradient).tensor.state == TensorState::Alive) getObject(gradient).tensor.markLazilyZeroed();
   gradients.clear();
 }
 
@@ -40,7 +40,7 @@ bool FusedLaunch::isPossible(const UndoLog::Accesses &accesses) const {
 
 void FusedLaunch::prepare() {
   for (Gradient &gradient : gradients) {
-    if (gradient.isWoken && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) wakeCleared(getObject(gradient));
+    if (gradient.isWoken && !gradient.isReplaced && getObject(gradient).tensor.hasMemory()) materializeZeros(getObject(gradient));
     gradient.isWoken = true; // an exception leaves it as zero as it was
   }
 }
@@ -48,7 +48,7 @@ void FusedLaunch::prepare() {
 void FusedLaunch::finish() {
   for (const Gradient &gradient : gradients) {
     if (!getObject(gradient).tensor.hasMemory()) continue; // the runtime was reset meanwhile
-    getObject(gradient).tensor.makeStale();
+    getObject(gradient).tensor.markLazilyZeroed();
     undoLog.addHidden(gradient.object, gradient.isReplaced);
   }
   gradients.clear();
@@ -73,7 +73,7 @@ void UndoLog::addHidden(const Ref &object, bool isReplaced) {
 bool UndoLog::accept() {
   auto isAsLeft = [](const Hidden &entry) {
     const runtime::Tensor &tensor = getTensor(entry.object.get());
-    return tensor.state == TensorState::Stale && tensor.buffer->getWrites() == entry.writes;
+    return tensor.state == TensorState::LazilyZeroed && tensor.buffer->getWrites() == entry.writes;
   };
   bool isAccepted = std::all_of(uncertain.begin(), uncertain.end(), isAsLeft);
   for (const Hidden &entry : uncertain) {

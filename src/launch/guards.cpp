@@ -320,9 +320,9 @@ GuardResult LaunchGuards::readTensor(TensorInput &input, PyObject *&object, Guar
   const runtime::Tensor &tensor = getTensor(object);
   if (frame.fused && input.isWritten) frame.fused->note(*reinterpret_cast<TensorObject *>(object), *input.input);
   if (tensor.typeKey != input.key) {
-    if (tensor.state != runtime::Tensor::State::Stale) return GuardResult::Failed;
+    if (tensor.state != runtime::Tensor::State::LazilyZeroed) return GuardResult::Failed;
     if (frame.isTrial) return GuardResult::Passed;
-    wakeCleared(*reinterpret_cast<TensorObject *>(object));
+    materializeZeros(*reinterpret_cast<TensorObject *>(object));
     if (tensor.typeKey != input.key) return GuardResult::Failed;
   }
   if (input.isWritten) {

@@ -1,4 +1,4 @@
-// numpy.h: NumPy's C API for this room; the one place that imports it is tensor_object.cpp's module set-up.
+// numpy.h: NumPy's C API for this module; the one place that imports it is tensor_object.cpp's module set-up.
 #pragma once
 
 #include "launch/python.h"

@@ -1,4 +1,4 @@
-// python.h: owning references and the way from C++ errors to Python exceptions. Every function of this room that calls Python holds the
+// python.h: owning references and the way from C++ errors to Python exceptions. Every function of this module that calls Python holds the
 // GIL.
 #pragma once
 

@@ -42,7 +42,7 @@ void noteHostWrite(PyObject *container, PyObject *index) {
 bool isWriteWatched() { return UndoLog::isAnyActive() || writeWatcher; }
 
 bool isZero(const TensorObject &object) {
-  if (object.tensor.state == runtime::Tensor::State::Stale) return true;
+  if (object.tensor.state == runtime::Tensor::State::LazilyZeroed) return true;
   uint64_t writes = object.tensor.buffer->getWrites();
   return writes == object.clearedAt && writes != Buffer::kUncounted;
 }
@@ -65,7 +65,7 @@ bool isUniqueOwner(const TensorObject &object) {
   return !object.isSubview && buffer->hasOneOwner() && buffer->getWrites() != Buffer::kUncounted && isPacked(object.tensor);
 }
 
-void wakeCleared(TensorObject &object) {
+void materializeZeros(TensorObject &object) {
   object.tensor.wake();
   object.isReplaced = false;
   tryClear(object);
@@ -83,7 +83,7 @@ PyObject *clearShadows(PyObject *, PyObject *kindObject) {
           Py_REFCNT(self) == 0 || isZero(*object))
         continue;
       if (object->isReplaced && isUniqueOwner(*object)) {
-        object->tensor.makeStale();
+        object->tensor.markLazilyZeroed();
         continue;
       }
       if (tryClear(*object))

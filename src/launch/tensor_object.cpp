@@ -186,7 +186,7 @@ static int initTensor(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 void requireAlive(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
-  if (getTensor(self).state == Tensor::State::Stale) return wakeCleared(tensorObject(self));
+  if (getTensor(self).state == Tensor::State::LazilyZeroed) return materializeZeros(tensorObject(self));
   // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
   Ref hook = importAttribute("quadrants._snode", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));

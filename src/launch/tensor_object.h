@@ -72,7 +72,7 @@ PyObject *clearShadows(PyObject *module, PyObject *kind);
 /// Whether the elements have been set to zero and nothing has written to them since.
 bool isZero(const TensorObject &object);
 /// Makes the zeros of a stale container true.
-void wakeCleared(TensorObject &object);
+void materializeZeros(TensorObject &object);
 /// Whether nobody but the container reaches its memory, so that it may be stale.
 bool isUniqueOwner(const TensorObject &object);
 

@@ -24,8 +24,8 @@ void Tensor::wake() {
   state = State::Alive;
 }
 
-void Tensor::makeStale() {
-  state = State::Stale;
+void Tensor::markLazilyZeroed() {
+  state = State::LazilyZeroed;
   typeKey = 0;
   data = nullptr;
 }

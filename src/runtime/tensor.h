@@ -8,8 +8,8 @@ namespace qd::runtime {
 
 /// Fields and ndarrays alike. The layout has actual extents and strides.
 struct Tensor {
-  /// Stale: all elements count as zero, whatever their memory holds. `wake` comes before anything else.
-  enum class State : uint8_t { Unplaced, Alive, Dead, Stale };
+  /// LazilyZeroed: all elements count as zero, whatever their memory holds. `wake` comes before anything else.
+  enum class State : uint8_t { Unplaced, Alive, Dead, LazilyZeroed };
 
   uint64_t typeKey = 0;          ///< layout::computeFieldKey or computeArrayKey; 0 when it has no memory
   unsigned char *data = nullptr; ///< address of the first element
@@ -24,10 +24,10 @@ struct Tensor {
   void place(layout::TensorLayout newLayout, BufferRef newBuffer, int64_t newByteOffset);
   /// Gives the memory to the caller, who lets it go; views keep it.
   BufferRef release();
-  void makeStale();
+  void markLazilyZeroed();
   /// From stale to alive, with what its memory holds.
   void wake();
-  bool hasMemory() const { return state == State::Alive || state == State::Stale; }
+  bool hasMemory() const { return state == State::Alive || state == State::LazilyZeroed; }
 };
 
 /// Whether some byte may belong to elements of both. Members that interleave in one buffer are told apart.

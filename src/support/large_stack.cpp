@@ -48,15 +48,15 @@ private:
 };
 
 /// Shared by the thread that works and the one that waits: either may be the last to leave.
-struct AbandonableJob {
+struct LeakOnCancelJob {
   std::function<void()> work;
   std::mutex mutex;
   std::condition_variable finished;
   bool isDone = false;
 
   static void *run(void *argument) {
-    std::unique_ptr<std::shared_ptr<AbandonableJob>> owner(static_cast<std::shared_ptr<AbandonableJob> *>(argument));
-    AbandonableJob &job = **owner;
+    std::unique_ptr<std::shared_ptr<LeakOnCancelJob>> owner(static_cast<std::shared_ptr<LeakOnCancelJob> *>(argument));
+    LeakOnCancelJob &job = **owner;
     job.work();
     std::lock_guard lock(job.mutex);
     job.isDone = true;
@@ -76,12 +76,12 @@ void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work) {
     if (job.problem) std::rethrow_exception(job.problem);
 }
 
-bool runAbandonably(std::function<void()> work, const std::function<bool()> &keepWaiting) {
-  auto job = std::make_shared<AbandonableJob>();
+bool runLeakingOnCancel(std::function<void()> work, const std::function<bool()> &keepWaiting) {
+  auto job = std::make_shared<LeakOnCancelJob>();
   job->work = std::move(work);
-  auto shared = std::make_unique<std::shared_ptr<AbandonableJob>>(job);
+  auto shared = std::make_unique<std::shared_ptr<LeakOnCancelJob>>(job);
   pthread_t thread;
-  if (!Attributes().start(thread, AbandonableJob::run, shared.get())) {
+  if (!Attributes().start(thread, LeakOnCancelJob::run, shared.get())) {
     job->work();
     return true;
   }

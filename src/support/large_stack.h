@@ -12,6 +12,6 @@ void runOnLargeStacks(size_t count, const std::function<void(size_t)> &work);
 
 /// Runs `work` on a thread with such a stack. Meanwhile calls `keepWaiting` every 50 ms; once that says no, returns false and leaves the
 /// thread to end by itself: `work` owns all that it touches, and throws nothing.
-bool runAbandonably(std::function<void()> work, const std::function<bool()> &keepWaiting);
+bool runLeakingOnCancel(std::function<void()> work, const std::function<bool()> &keepWaiting);
 
 } // namespace qd::support

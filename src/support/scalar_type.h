@@ -1,4 +1,4 @@
-// scalar_type.h: the scalar types of the kernel language, shared by every room and by both extension modules.
+// scalar_type.h: the scalar types of the kernel language, shared by every module and by both extension modules.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 // LLVM's contexts belong to one thread, so the partitions travel as bitcode: every thread reads the module without the bodies of
 // functions that another partition has. Functions become hidden symbols, which lld joins. What is always inlined, and constants, every
 // partition has for itself.
-#include "backends/abandonable.h"
 #include "backends/cpu/steps.h"
+#include "backends/leak_on_cancel.h"
 #include "support/large_stack.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -108,15 +108,15 @@ struct PartitionCompiler {
   const Partitions &partitions;
   const Processor &processor;
   const TargetOptions &options;
-  AbandonGate &gate;
+  CancelGate &gate;
   std::atomic<unsigned> found{0};
 
   Object compile(unsigned partition) {
-    Abandonable ctx(std::make_unique<llvm::LLVMContext>());
+    LeakOnCancel ctx(std::make_unique<llvm::LLVMContext>());
     ctx->setOptPassGate(gate);
     ctx->setDiscardValueNames(true);
     // Lazily: bodies that another partition has are never read.
-    Abandonable module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "partition"}, *ctx)));
+    LeakOnCancel module(take(llvm::getLazyBitcodeModule({llvm::StringRef(bitcode.data(), bitcode.size()), "partition"}, *ctx)));
     for (llvm::Function &function : *module)
       if (!isShared(function) && partitions.of.lookup(function.getName()) != partition) function.deleteBody();
     if (llvm::Error error = module->materializeAll()) throw std::runtime_error(llvm::toString(std::move(error)));
@@ -135,7 +135,7 @@ struct PartitionCompiler {
 
 private:
   Object compile(llvm::Module &module) {
-    Abandonable machine(makeTargetMachine(processor, options.optLevel));
+    LeakOnCancel machine(makeTargetMachine(processor, options.optLevel));
     optimize(module, *machine, options.optLevel);
     if (gate.isEnabled()) return {};
     return emitObject(module, *machine, llvm::CodeGenFileType::ObjectFile);
@@ -159,7 +159,7 @@ Partitions choosePartitions(const llvm::Module &module, const TargetOptions &opt
 }
 
 std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
-                                      Partitions &partitions, AbandonGate &gate) {
+                                      Partitions &partitions, CancelGate &gate) {
   makeVisibleToParts(module);
   PartitionCompiler compiler{writeBitcode(module), partitions, processor, options, gate};
   std::vector<Object> objects(partitions.count);

@@ -34,7 +34,7 @@ Partitions choosePartitions(const llvm::Module &module, const TargetOptions &opt
 /// Optimizes the module and selects instructions partition by partition, on several threads. One object for each partition, none of them of
 /// any use once the compile is abandoned.
 std::vector<Object> compilePartitions(llvm::Module &module, const Processor &processor, const TargetOptions &options,
-                                      Partitions &partitions, AbandonGate &gate);
+                                      Partitions &partitions, CancelGate &gate);
 
 /// One shared library of all objects, which exports `qd_kernel`. `strip`: without symbols and line tables.
 std::vector<uint8_t> linkSharedLibrary(llvm::ArrayRef<Object> objects, bool strip);

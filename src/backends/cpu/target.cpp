@@ -1,6 +1,6 @@
 // target.cpp: the CPU target: lowered IR → LLVM IR → shared library
-#include "backends/abandonable.h"
 #include "backends/cpu/steps.h"
+#include "backends/leak_on_cancel.h"
 #include "backends/stages.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -19,16 +19,16 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    AbandonGate gate(stages.isAbandoned());
-    Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
+    CancelGate gate(stages.isAbandoned());
+    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
     llvm::LLVMContext &ctx = *ownedContext;
     ctx.setOptPassGate(gate);
-    Abandonable ownedModule(emitLlvm(source, ctx, processor.traits, options, stages, artifact));
+    LeakOnCancel ownedModule(emitLlvm(source, ctx, processor.traits, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
 
-    Abandonable machine(makeTargetMachine(processor, options.optLevel));
+    LeakOnCancel machine(makeTargetMachine(processor, options.optLevel));
     setProcessor(module, processor, *machine);
     linkDeviceLibrary(module);
     setProcessor(module, processor, *machine);

@@ -1,5 +1,5 @@
 // target.cpp: the CUDA target: lowered IR → LLVM IR → PTX. The driver of the device makes machine code of it.
-#include "backends/abandonable.h"
+#include "backends/leak_on_cancel.h"
 #include "backends/stages.h"
 #include "backends/steps.h"
 
@@ -114,14 +114,14 @@ public:
 
   mlir::LogicalResult emit(mlir::ModuleOp source, const TargetOptions &options, Stages &stages,
                            artifact::Artifact &artifact) const override {
-    AbandonGate gate(stages.isAbandoned());
-    Abandonable ownedContext(std::make_unique<llvm::LLVMContext>());
+    CancelGate gate(stages.isAbandoned());
+    LeakOnCancel ownedContext(std::make_unique<llvm::LLVMContext>());
     ownedContext->setOptPassGate(gate);
-    Abandonable ownedModule(emitLlvm(source, *ownedContext, traits, options, stages, artifact));
+    LeakOnCancel ownedModule(emitLlvm(source, *ownedContext, traits, options, stages, artifact));
     if (!ownedModule) return mlir::failure();
     if (stages.isStopped()) return mlir::success();
     llvm::Module &module = *ownedModule;
-    Abandonable machine(makeTargetMachine(options.optLevel));
+    LeakOnCancel machine(makeTargetMachine(options.optLevel));
     setDevice(module, *machine);
     linkDeviceLibrary(module);
     setDevice(module, *machine);

@@ -314,17 +314,17 @@ void ParallelTask::emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *
   in.moveTo(strip);
   llvm::Value *length = getSmaller(at, at.CreateSub(end, first), at.getInt64(uint64_t(schedule.grain) * kChunksOfStrip));
   llvm::Value *last = at.CreateAdd(first, length);
-  emitRuns(in, first, last);
+  emitRows(in, first, last);
   at.CreateStore(last, slot);
   in.leaveIfCanceled();
   in.branchTo(header);
   in.moveTo(done);
 }
 
-void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
+void ParallelTask::emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::SmallVector<Axis, 4> axes = getAxes(in, loop);
-  if (axes.size() == 1 || schedule.perLaneIndices) return emitRun(in, axes, begin, begin, at.CreateSub(end, begin));
+  if (axes.size() == 1 || schedule.perLaneIndices) return emitRow(in, axes, begin, begin, at.CreateSub(end, begin));
   // Row by row: one run is what [begin, end) and a row have in common. Only the first row's indices take divisions, the others count on.
   llvm::SmallVector<llvm::Value *, 4> extents, slots;
   for (const Axis &axis : axes) {
@@ -344,7 +344,7 @@ void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   }
   llvm::Value *column = at.CreateLoad(at.getInt64Ty(), slots.back());
   llvm::Value *length = at.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at.CreateSub(extents.back(), column), at.CreateSub(end, position));
-  emitRun(in, axes, position, column, length);
+  emitRow(in, axes, position, column, length);
   at.CreateStore(at.getInt64(0), slots.back());
   llvm::Value *carry = at.getInt64(1);
   for (size_t a = axes.size() - 1; a-- > 0;) {
@@ -358,7 +358,7 @@ void ParallelTask::emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *en
   in.moveTo(done);
 }
 
-void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
+void ParallelTask::emitRow(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length) {
   llvm::IRBuilder<> &at = in.builder;
   llvm::Value *slot = in.makeSlot(at.getInt64Ty(), "i");
   // The iterations from `i` on, `count` of them where it is given.
@@ -373,9 +373,9 @@ void ParallelTask::emitRun(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *fi
     in.isRare = false;
     in.mask = nullptr;
   };
-  llvm::Value *ahead = countAhead(in, axes, column, length);
-  if (ahead) in.emitWhen(at.CreateIsNotNull(ahead), "head", [&] { emitVector(at.getInt64(0), ahead); });
-  at.CreateStore(ahead ? ahead : at.getInt64(0), slot);
+  llvm::Value *peeled = countPeeled(in, axes, column, length);
+  if (peeled) in.emitWhen(at.CreateIsNotNull(peeled), "head", [&] { emitVector(at.getInt64(0), peeled); });
+  at.CreateStore(peeled ? peeled : at.getInt64(0), slot);
   const bool polls = module.getWork(loop.getBody()) * double(schedule.grain * kChunksOfStrip / schedule.lanes) > kWorkOfChunk;
   // `count` vectors in each round; the last one of a masked loop may be cut short.
   auto emitVectors = [&](unsigned count, bool masked) {
@@ -420,7 +420,7 @@ static ir::ElementOp findStream(ir::ForOp loop) {
 /// The memory of containers is aligned, that of NumPy to 16 bytes: every other wide store would fall on two cache lines (saxpy in
 /// cache: 1.2 times the time). The price is one more masked copy of a short loop. Sums are left alone: their order must not depend on
 /// addresses.
-llvm::Value *ParallelTask::countAhead(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
+llvm::Value *ParallelTask::countPeeled(BodyEmitter &in, ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length) {
   constexpr int64_t kAlignedAnyway = 16;
   if (!schedule.separateTail || schedule.isEven || axes.size() != 1 || !reductions.empty() || !loop.getStep().empty()) return nullptr;
   ir::ElementOp element = findStream(loop);

@@ -100,9 +100,9 @@ private:
   std::unique_ptr<BodyEmitter> beginFunction(unsigned lanes, const BodyFacts &bodyFacts, const llvm::Twine &suffix);
   llvm::Function *emitLoopFunction(bool privateCopies);
   void emitStrips(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
-  void emitRuns(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
-  void emitRun(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
-  llvm::Value *countAhead(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);
+  void emitRows(BodyEmitter &in, llvm::Value *begin, llvm::Value *end);
+  void emitRow(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *first, llvm::Value *column, llvm::Value *length);
+  llvm::Value *countPeeled(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *column, llvm::Value *length);
   void emitIteration(BodyEmitter &in, llvm::ArrayRef<Axis> axes, llvm::Value *flat, llvm::Value *column);
   void setUpResolve(BodyEmitter &in);
   llvm::Value *getSlotPointer(BodyEmitter &in, uint32_t slot);
