@@ -20,9 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
 import quadrants as qd  # noqa: E402
-from quadrants import _options, _runtime  # noqa: E402
-from quadrants._builtins import Builtin  # noqa: E402
-from quadrants._func import Func  # noqa: E402
+from quadrants import _runtime  # noqa: E402
+from quadrants._base import options as _options  # noqa: E402
+from quadrants._language.builtins import Builtin  # noqa: E402
+from quadrants._language.func import Func  # noqa: E402
 
 MODULES = ("qd", "qd.ad", "qd.algorithms", "qd.linalg", "qd.math", "qd.memory", "qd.sparse", "qd.tools", "qd.types")
 _OPERANDS = {

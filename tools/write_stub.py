@@ -16,10 +16,11 @@ PACKAGE = Path(__file__).resolve().parent.parent / "python" / "quadrants"
 sys.path.append(str(PACKAGE.parent))
 
 import quadrants as qd  # noqa: E402
-from quadrants import _dtypes, _snode  # noqa: E402
-from quadrants._builtins import TABLE, Builtin  # noqa: E402
-from quadrants._func import Func  # noqa: E402
-from quadrants._types import MatrixType  # noqa: E402
+from quadrants._base import dtypes as _dtypes  # noqa: E402
+from quadrants._containers import layout_tree as _snode  # noqa: E402
+from quadrants._language.builtins import TABLE, Builtin  # noqa: E402
+from quadrants._language.func import Func  # noqa: E402
+from quadrants._values.types import MatrixType  # noqa: E402
 
 
 def make_stub() -> str:
@@ -31,7 +32,7 @@ def make_stub() -> str:
     lines += [f"from .types import {name} as {name}" for name in (*_dtypes.__all__, "Template", "template")]
     for module, block, line in imports:
         names = [name.strip() for name in (block or line).split(",") if name.strip()]
-        names = importlib.import_module(module, "quadrants").__all__ if names == ["*"] and module != "._dtypes" else names
+        names = importlib.import_module(module, "quadrants").__all__ if names == ["*"] and module != "._base.dtypes" else names
         public = [f"{name} as {name}" for name in names if name in qd.__all__ and name not in ("Template", "template")]
         lines += [f"from {module} import {name}" for name in public]
     lines += [f"from . import {name} as {name}" for name in qd._MODULES]

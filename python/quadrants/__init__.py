@@ -7,11 +7,9 @@ import sys as _sys
 from typing import Any as _Any
 
 from . import types
-from ._arch import Arch
-from ._buffer_view import BufferView
-from ._builtins import TABLE as _builtins
-from ._dtypes import *  # noqa: F403 (the names of the data types)
-from ._errors import (
+from ._base.arch import Arch
+from ._base.dtypes import *  # noqa: F403 (the names of the data types)
+from ._base.errors import (
     QuadrantsAssertionError,
     QuadrantsCompilationError,
     QuadrantsNameError,
@@ -20,20 +18,22 @@ from ._errors import (
     QuadrantsSyntaxError,
     QuadrantsTypeError,
 )
-from ._field import Field, MatrixField, ScalarField, field
-from ._func import func, pyfunc, real_func
-from ._imports import load as _load
-from ._init import *  # noqa: F403
-from ._init import __version__, __version_str__
-from ._init import get_config as _get_config
-from ._kernel import data_oriented, kernel, kernel_from_source, pure
-from ._matrix import Matrix, Vector
-from ._ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
-from ._snode import AXES as _axes
-from ._snode import FieldsBuilder, SNode, axes, root
-from ._struct import Struct, StructField, dataclass
-from ._tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
-from ._types import Layout, Template, ref, template
+from ._base.imports import load as _load
+from ._containers.buffer_view import BufferView
+from ._containers.field import Field, MatrixField, ScalarField, field
+from ._containers.layout_tree import AXES as _axes
+from ._containers.layout_tree import FieldsBuilder, SNode, axes, root
+from ._containers.ndarray import MatrixNdarray, Ndarray, ScalarNdarray, VectorNdarray, from_dlpack, ndarray
+from ._containers.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
+from ._language.builtins import TABLE as _builtins
+from ._language.func import func, pyfunc, real_func
+from ._language.kernel import data_oriented, kernel, kernel_from_source, pure
+from ._session.init import *  # noqa: F403
+from ._session.init import __version__, __version_str__
+from ._session.init import get_config as _get_config
+from ._values.matrix import Matrix, Vector
+from ._values.struct import Struct, StructField, dataclass
+from ._values.types import Layout, Template, ref, template
 
 x64, arm64, cuda, metal, vulkan, amdgpu, python = Arch
 x86_64 = x64
@@ -45,16 +45,21 @@ globals().update({name: builtin for name, builtin in _builtins.items() if name n
 
 # Modules written in the kernel language load when one of their names is first used: most programs need none of them.
 _LAZY = {name: "linalg" for name in "cholesky eig lu make_spd polar_decompose qr randn solve solve_spd svd sym_eig".split()}
-_LAZY |= {name: "_math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
+_LAZY |= {name: "_library.math_functions" for name in "acosh asinh atanh cbrt copysign expm1 hypot log1p log10".split()}
 _LAZY |= {
-    "get_addr": "_indices",
-    "rescale_index": "_indices",
+    "get_addr": "_language.indices",
+    "rescale_index": "_language.indices",
     "outer": "simt._tiles",
-    "perf_dispatch": "_perf_dispatch",
-    "Program": "_program",
+    "perf_dispatch": "_session.perf_dispatch",
+    "Program": "_session.program",
 }
-_LAZY |= {name: "_streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
-_LAZY |= {"compile_report": "_reports", "explain_recompiles": "_reports", "cache_info": "_disk_cache", "clear_cache": "_disk_cache"}
+_LAZY |= {name: "_session.streams" for name in ("Event", "Stream", "create_event", "create_stream", "use_stream")}
+_LAZY |= {
+    "compile_report": "_session.reports",
+    "explain_recompiles": "_session.reports",
+    "cache_info": "_session.disk_cache",
+    "clear_cache": "_session.disk_cache",
+}
 _LAZY |= {name: "types.enums" for name in ("DeviceCapability", "Format")}
 _LAZY |= {name: "lang.mesh" for name in ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx")}
 _MODULES = ("ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "memory", "simt", "sparse", "tools")

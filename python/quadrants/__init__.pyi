@@ -1,8 +1,8 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
-from . import _runtime as _runtime
-from ._builtins import Builtin
-from ._options import Config
+from . import _runtime
+from ._language.builtins import Builtin
+from ._base.options import Config
 from .types import bf16 as bf16
 from .types import bfloat16 as bfloat16
 from .types import f16 as f16
@@ -31,121 +31,121 @@ from .types import uint32 as uint32
 from .types import uint64 as uint64
 from .types import Template as Template
 from .types import template as template
-from . import types as types
-from ._arch import Arch as Arch
-from ._buffer_view import BufferView as BufferView
-from ._errors import QuadrantsAssertionError as QuadrantsAssertionError
-from ._errors import QuadrantsCompilationError as QuadrantsCompilationError
-from ._errors import QuadrantsNameError as QuadrantsNameError
-from ._errors import QuadrantsRuntimeError as QuadrantsRuntimeError
-from ._errors import QuadrantsRuntimeTypeError as QuadrantsRuntimeTypeError
-from ._errors import QuadrantsSyntaxError as QuadrantsSyntaxError
-from ._errors import QuadrantsTypeError as QuadrantsTypeError
-from ._field import Field as Field
-from ._field import MatrixField as MatrixField
-from ._field import ScalarField as ScalarField
-from ._field import field as field
-from ._func import func as func
-from ._func import pyfunc as pyfunc
-from ._func import real_func as real_func
-from ._init import CRITICAL as CRITICAL
-from ._init import DEBUG as DEBUG
-from ._init import ERROR as ERROR
-from ._init import INFO as INFO
-from ._init import TRACE as TRACE
-from ._init import WARN as WARN
-from ._init import cpu as cpu
-from ._init import dump_compile_config as dump_compile_config
-from ._init import extension as extension
-from ._init import gpu as gpu
-from ._init import init as init
-from ._init import is_extension_enabled as is_extension_enabled
-from ._init import is_logging_effective as is_logging_effective
-from ._init import random_seed as random_seed
-from ._init import reset as reset
-from ._init import set_logging_level as set_logging_level
-from ._init import sync as sync
-from ._init import __version__ as __version__
-from ._init import __version_str__ as __version_str__
-from ._kernel import data_oriented as data_oriented
-from ._kernel import kernel as kernel
-from ._kernel import kernel_from_source as kernel_from_source
-from ._kernel import pure as pure
-from ._matrix import Matrix as Matrix
-from ._matrix import Vector as Vector
-from ._ndarray import MatrixNdarray as MatrixNdarray
-from ._ndarray import Ndarray as Ndarray
-from ._ndarray import ScalarNdarray as ScalarNdarray
-from ._ndarray import VectorNdarray as VectorNdarray
-from ._ndarray import from_dlpack as from_dlpack
-from ._ndarray import ndarray as ndarray
-from ._snode import FieldsBuilder as FieldsBuilder
-from ._snode import SNode as SNode
-from ._snode import axes as axes
-from ._snode import root as root
-from ._struct import Struct as Struct
-from ._struct import StructField as StructField
-from ._struct import dataclass as dataclass
-from ._tensor import Backend as Backend
-from ._tensor import MatrixTensor as MatrixTensor
-from ._tensor import Tensor as Tensor
-from ._tensor import VectorTensor as VectorTensor
-from ._tensor import tensor as tensor
-from ._tensor import wrap as wrap
-from ._types import Layout as Layout
-from ._types import ref as ref
-from . import ad as ad
-from . import algorithms as algorithms
-from . import experimental as experimental
-from . import graph as graph
-from . import interop as interop
-from . import linalg as linalg
-from . import math as math
-from . import memory as memory
-from . import simt as simt
-from . import sparse as sparse
-from . import tools as tools
+from . import types
+from ._base.arch import Arch as Arch
+from ._containers.buffer_view import BufferView as BufferView
+from ._base.errors import QuadrantsAssertionError as QuadrantsAssertionError
+from ._base.errors import QuadrantsCompilationError as QuadrantsCompilationError
+from ._base.errors import QuadrantsNameError as QuadrantsNameError
+from ._base.errors import QuadrantsRuntimeError as QuadrantsRuntimeError
+from ._base.errors import QuadrantsRuntimeTypeError as QuadrantsRuntimeTypeError
+from ._base.errors import QuadrantsSyntaxError as QuadrantsSyntaxError
+from ._base.errors import QuadrantsTypeError as QuadrantsTypeError
+from ._containers.field import Field as Field
+from ._containers.field import MatrixField as MatrixField
+from ._containers.field import ScalarField as ScalarField
+from ._containers.field import field as field
+from ._language.func import func as func
+from ._language.func import pyfunc as pyfunc
+from ._language.func import real_func as real_func
+from ._session.init import CRITICAL as CRITICAL
+from ._session.init import DEBUG as DEBUG
+from ._session.init import ERROR as ERROR
+from ._session.init import INFO as INFO
+from ._session.init import TRACE as TRACE
+from ._session.init import WARN as WARN
+from ._session.init import cpu as cpu
+from ._session.init import dump_compile_config as dump_compile_config
+from ._session.init import extension as extension
+from ._session.init import gpu as gpu
+from ._session.init import init as init
+from ._session.init import is_extension_enabled as is_extension_enabled
+from ._session.init import is_logging_effective as is_logging_effective
+from ._session.init import random_seed as random_seed
+from ._session.init import reset as reset
+from ._session.init import set_logging_level as set_logging_level
+from ._session.init import sync as sync
+from ._session.init import __version__ as __version__
+from ._session.init import __version_str__ as __version_str__
+from ._language.kernel import data_oriented as data_oriented
+from ._language.kernel import kernel as kernel
+from ._language.kernel import kernel_from_source as kernel_from_source
+from ._language.kernel import pure as pure
+from ._values.matrix import Matrix as Matrix
+from ._values.matrix import Vector as Vector
+from ._containers.ndarray import MatrixNdarray as MatrixNdarray
+from ._containers.ndarray import Ndarray as Ndarray
+from ._containers.ndarray import ScalarNdarray as ScalarNdarray
+from ._containers.ndarray import VectorNdarray as VectorNdarray
+from ._containers.ndarray import from_dlpack as from_dlpack
+from ._containers.ndarray import ndarray as ndarray
+from ._containers.layout_tree import FieldsBuilder as FieldsBuilder
+from ._containers.layout_tree import SNode as SNode
+from ._containers.layout_tree import axes as axes
+from ._containers.layout_tree import root as root
+from ._values.struct import Struct as Struct
+from ._values.struct import StructField as StructField
+from ._values.struct import dataclass as dataclass
+from ._containers.tensor import Backend as Backend
+from ._containers.tensor import MatrixTensor as MatrixTensor
+from ._containers.tensor import Tensor as Tensor
+from ._containers.tensor import VectorTensor as VectorTensor
+from ._containers.tensor import tensor as tensor
+from ._containers.tensor import wrap as wrap
+from ._values.types import Layout as Layout
+from ._values.types import ref as ref
+from . import ad
+from . import algorithms
+from . import experimental
+from . import graph
+from . import interop
+from . import linalg
+from . import math
+from . import memory
+from . import simt
+from . import sparse
+from . import tools
 from .types.enums import DeviceCapability as DeviceCapability
-from ._streams import Event as Event
+from ._session.streams import Event as Event
 from .types.enums import Format as Format
 from .lang.mesh import Mesh as Mesh
 from .lang.mesh import MeshInstance as MeshInstance
-from ._program import Program as Program
-from ._streams import Stream as Stream
-from ._math_functions import acosh as acosh
-from ._math_functions import asinh as asinh
-from ._math_functions import atanh as atanh
-from ._disk_cache import cache_info as cache_info
-from ._math_functions import cbrt as cbrt
+from ._session.program import Program as Program
+from ._session.streams import Stream as Stream
+from ._library.math_functions import acosh as acosh
+from ._library.math_functions import asinh as asinh
+from ._library.math_functions import atanh as atanh
+from ._session.disk_cache import cache_info as cache_info
+from ._library.math_functions import cbrt as cbrt
 from .linalg import cholesky as cholesky
-from ._disk_cache import clear_cache as clear_cache
-from ._reports import compile_report as compile_report
-from ._math_functions import copysign as copysign
-from ._streams import create_event as create_event
-from ._streams import create_stream as create_stream
+from ._session.disk_cache import clear_cache as clear_cache
+from ._session.reports import compile_report as compile_report
+from ._library.math_functions import copysign as copysign
+from ._session.streams import create_event as create_event
+from ._session.streams import create_stream as create_stream
 from .linalg import eig as eig
-from ._reports import explain_recompiles as explain_recompiles
-from ._math_functions import expm1 as expm1
-from ._indices import get_addr as get_addr
-from ._math_functions import hypot as hypot
-from ._math_functions import log10 as log10
-from ._math_functions import log1p as log1p
+from ._session.reports import explain_recompiles as explain_recompiles
+from ._library.math_functions import expm1 as expm1
+from ._language.indices import get_addr as get_addr
+from ._library.math_functions import hypot as hypot
+from ._library.math_functions import log10 as log10
+from ._library.math_functions import log1p as log1p
 from .linalg import lu as lu
 from .linalg import make_spd as make_spd
 from .lang.mesh import mesh_local as mesh_local
 from .lang.mesh import mesh_patch_idx as mesh_patch_idx
 from .simt._tiles import outer as outer
-from ._perf_dispatch import perf_dispatch as perf_dispatch
+from ._session.perf_dispatch import perf_dispatch as perf_dispatch
 from .linalg import polar_decompose as polar_decompose
 from .linalg import qr as qr
 from .linalg import randn as randn
-from ._indices import rescale_index as rescale_index
+from ._language.indices import rescale_index as rescale_index
 from .linalg import solve as solve
 from .linalg import solve_spd as solve_spd
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
-from ._streams import use_stream as use_stream
-from ._snode import Axis
+from ._session.streams import use_stream as use_stream
+from ._containers.layout_tree import Axis
 i: list[Axis]
 j: list[Axis]
 k: list[Axis]

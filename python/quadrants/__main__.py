@@ -2,7 +2,7 @@
 
 import argparse
 
-from ._disk_cache import cache_info, clear_cache
+from ._session.disk_cache import cache_info, clear_cache
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 import quadrants as qd
 
-from ._interop import as_array
+from ._containers.interop import as_array
 from .algorithms._blocks import at
 
 _BLOCK = 64  # elements that `scan_add_inclusive` adds up on their own

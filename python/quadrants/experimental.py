@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ._errors import warn
-from ._func import Func, make_func
+from ._base.errors import warn
+from ._language.func import Func, make_func
 
 __all__ = ["real_func"]
 

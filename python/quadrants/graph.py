@@ -1,6 +1,6 @@
 """Parts of kernels made with `@qd.kernel(graph=True)`: what a launch repeats by itself, and what may run side by side."""
 
-from ._builtins import TABLE as _builtins
+from ._language.builtins import TABLE as _builtins
 
 __all__ = ["do_while", "parallel", "parallel_context"]
 

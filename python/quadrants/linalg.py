@@ -10,14 +10,14 @@ from typing import Any
 
 import quadrants as qd
 
-from . import _linalg_basics as _basics
-from ._builtins import TABLE
-from ._eigenvalues import eig as eig
-from ._factorizations import cholesky as cholesky
-from ._factorizations import lu as lu
-from ._factorizations import qr as qr
-from ._factorizations import solve_spd as solve_spd
-from ._namespaces import list_public as _list_public
+from ._base.namespaces import list_public as _list_public
+from ._language.builtins import TABLE
+from ._library import linalg_basics as _basics
+from ._library.eigenvalues import eig as eig
+from ._library.factorizations import cholesky as cholesky
+from ._library.factorizations import lu as lu
+from ._library.factorizations import qr as qr
+from ._library.factorizations import solve_spd as solve_spd
 
 _is_differentiated = TABLE["is_differentiated"]
 

@@ -6,11 +6,11 @@ import math as _math
 
 import quadrants as qd
 
-from ._builtins import TABLE as _TABLE
-from ._math_functions import *  # noqa: F403 (more names of this module)
-from ._namespaces import list_public as _list_public
-from ._types import matrix as _matrix
-from ._types import vector as _vector
+from ._base.namespaces import list_public as _list_public
+from ._language.builtins import TABLE as _TABLE
+from ._library.math_functions import *  # noqa: F403 (more names of this module)
+from ._values.types import matrix as _matrix
+from ._values.types import vector as _vector
 
 acos, asin, atan, atan2, ceil, clz, cos, cosh = (_TABLE[name] for name in "acos asin atan atan2 ceil clz cos cosh".split())
 exp, exp2, ffs, floor, isinf, isnan, log, log2 = (_TABLE[name] for name in "exp exp2 ffs floor isinf isnan log log2".split())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._field import field
-from ._namespaces import list_public as _list_public
-from ._struct import StructField, StructType
+from ._base.namespaces import list_public as _list_public
+from ._containers.field import field
+from ._values.struct import StructField, StructType
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> StructField:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ._container import ContainerMethods
-from ._init import Arch, __version_str__, cpu
-from ._interop import as_array
-from ._namespaces import list_public as _list_public
+from ._base.namespaces import list_public as _list_public
+from ._containers.container import ContainerMethods
+from ._containers.interop import as_array
+from ._session.init import Arch, __version_str__, cpu
 
 __path__: list[str] = []  # modules below it are made by `lang._paths`
 _PLY_TYPES = {

@@ -29,7 +29,7 @@ nb::list makeFrames(const std::vector<artifact::SourceLocation> &places) {
   } else if (failure.kind == CompileFailure::Kind::Internal) {
     PyErr_SetString(PyExc_RuntimeError, diagnostic.message.c_str());
   } else {
-    nb::object make = nb::module_::import_("quadrants._errors").attr("compile_error");
+    nb::object make = nb::module_::import_("quadrants._base.errors").attr("compile_error");
     auto build = [&](const frontend::Diagnostic &mistake, const nb::list &others) {
       std::string className = mistake.className.empty() ? "QuadrantsCompilationError" : mistake.className;
       nb::object exception = make(className, mistake.message, makeFrames(mistake.frames), others);

@@ -64,7 +64,7 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
 
 Value FunctionBuilder::indexVector(nb::handle index) {
   if (nb::len(index) == 0) return makeTuple({});
-  Value vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._dtypes").attr("i32")));
+  Value vector = makeObject(session.python.vector(nb::list(index), nb::module_::import_("quadrants._base.dtypes").attr("i32")));
   vector.isIndex = true;
   return vector;
 }

@@ -105,7 +105,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
     if (Value found = typeAttribute(type.getElement(), text); found.isGiven()) return found;
     if (text == "ndim") return makeObject(nb::int_(type.getRank()));
   }
-  if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._indices").attr("fill"));
+  if (text == "fill") return makeMethod(base, nb::module_::import_("quadrants._language.indices").attr("fill"));
   nb::object found = findAttribute(base.object, name);
   if (!found && (text == "grad" || text == "dual")) failShadow(base.path, text);
   if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");

@@ -538,7 +538,7 @@ private:
   /// Whether a statement of the body assigns the name, or may hand it to a function by reference.
   bool isAssignedIn(nb::handle body, nb::handle name);
   nb::object resolveCallee(nb::handle node);
-  std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._builtins
+  std::string builtinName(nb::handle object); ///< "" when it is no function of quadrants._language.builtins
   /// Whether a function's loops would be the kernel's tasks if it were called at the kernel's top level.
   bool containsTasks();
   bool returnsAtEnd(); ///< no return stands under a run-time branch or loop

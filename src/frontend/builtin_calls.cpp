@@ -1,4 +1,4 @@
-// builtin_calls.cpp: the functions of quadrants._builtins and Python's own
+// builtin_calls.cpp: the functions of quadrants._language.builtins and Python's own
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 

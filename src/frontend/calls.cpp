@@ -118,7 +118,7 @@ std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &
   bool isPlainCall = llvm::all_of(arguments.positional, isPlain) &&
                      llvm::all_of(arguments.named, [&](const auto &named) { return isPlain(named.second); });
   if (findAttribute(object, names().__dataclass_fields__)) {
-    nb::object valueType = nb::module_::import_("quadrants._struct").attr("value_type_of")(object);
+    nb::object valueType = nb::module_::import_("quadrants._values.struct").attr("value_type_of")(object);
     if (!valueType.is_none()) {
       session.tracker.noteType(valueType, callee.path, /*isClass=*/true);
       return makeDataclass(object, valueType, arguments);
@@ -205,8 +205,8 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     // there or none.
     nb::object owner = findAttribute(object, names().__module__);
     llvm::StringRef module = toText(owner);
-    if (module == "quadrants._func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name)) return declareFunc(object, arguments);
-    bool isAllowed = isFunction && (module == "quadrants._types" || module == "quadrants._struct" || module == "quadrants._matrix" ||
+    if (module == "quadrants._language.func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name)) return declareFunc(object, arguments);
+    bool isAllowed = isFunction && (module == "quadrants._values.types" || module == "quadrants._values.struct" || module == "quadrants._values.matrix" ||
                                     module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }

@@ -1,6 +1,6 @@
 // frontend.h: Python syntax trees and compile-time values → typed qd IR
 //
-// In:   one kernel's source, parameters and arguments, as Python objects (python/quadrants/_source.py, _parameters.py).
+// In:   one kernel's source, parameters and arguments, as Python objects (python/quadrants/_base/source.py, _language/parameters.py).
 // Out:  a module with one qd.kernel and the qd.func instances that it calls, and the artifact's inputs, dependencies and results.
 // Here: the only stage that sees Python. The module holds no reference to a Python object.
 #pragma once
@@ -20,7 +20,7 @@ typedef struct _object PyObject;
 
 namespace qd::frontend {
 
-/// A user's mistake: the name of a class of quadrants._errors, a message, and the chain of functions, the kernel first.
+/// A user's mistake: the name of a class of quadrants._base.errors, a message, and the chain of functions, the kernel first.
 struct Diagnostic {
   std::string className;
   std::string message;
@@ -30,8 +30,8 @@ struct Diagnostic {
 };
 
 struct Request {
-  PyObject *source = nullptr;                               ///< quadrants._source.FunctionSource
-  PyObject *parameters = nullptr;                           ///< list of quadrants._parameters.Parameter
+  PyObject *source = nullptr;                               ///< quadrants._base.source.FunctionSource
+  PyObject *parameters = nullptr;                           ///< list of quadrants._language.parameters.Parameter
   PyObject *arguments = nullptr;                            ///< tuple: what the parameters are in this call, validated
   PyObject *results = nullptr;                              ///< list of returned types, or None
   PyObject *options = nullptr;                              ///< dict: the options of qd.init

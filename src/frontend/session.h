@@ -14,7 +14,7 @@ namespace qd::frontend {
 
 class FunctionBuilder;
 
-/// Names of classes of quadrants._errors.
+/// Names of classes of quadrants._base.errors.
 namespace error {
 inline constexpr const char *kSyntax = "QuadrantsSyntaxError";
 inline constexpr const char *kType = "QuadrantsTypeError";

@@ -68,8 +68,8 @@ void addBindingType(PyObject *module) {
 
 static PyObject *const *prepareBound(KernelObject &kernel, PyObject *arguments, PyObject *keywords, Ref &prepared) {
   Ref named = keywords == Py_None ? Ref::adopt(PyDict_New()) : Ref::borrow(keywords);
-  Ref bound = call("quadrants._parameters", "bind", "OOO", kernel.parameters, arguments, named.get());
-  prepared = call("quadrants._compile", "prepare", "OO", &kernel, bound.get());
+  Ref bound = call("quadrants._language.parameters", "bind", "OOO", kernel.parameters, arguments, named.get());
+  prepared = call("quadrants._session.prepare", "prepare", "OO", &kernel, bound.get());
   return &PyTuple_GET_ITEM(prepared.get(), 0);
 }
 

@@ -26,7 +26,7 @@ static PyObject *callDataType(PyObject *self, PyObject *args, PyObject *kwargs) 
     static const char *names[] = {"value", nullptr};
     PyObject *value;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", const_cast<char **>(names), &value)) return nullptr;
-    return call("quadrants._matrix", "cast", "OO", value, self).release();
+    return call("quadrants._values.matrix", "cast", "OO", value, self).release();
   });
 }
 

@@ -47,7 +47,7 @@ bool readKey(Key &key, PyObject *object) {
 } // namespace
 
 [[noreturn]] static void refuseKey(const TensorObject &object, const std::string &text) {
-  if (!object.tensor.isField) throwPython(importAttribute("quadrants._errors", "QuadrantsIndexError").get(), "%s", text.c_str());
+  if (!object.tensor.isField) throwPython(importAttribute("quadrants._base.errors", "QuadrantsIndexError").get(), "%s", text.c_str());
   // Programs look for the words in brackets.
   bool hasAxes = object.tensor.layout.rank() > 0;
   throw support::Error(support::ErrorKind::Bounds, hasAxes ? text + " (Slicing is not supported on qd.field in this way)" : text);

@@ -46,7 +46,7 @@ bool lacksGradient(PyObject *object) {
   PyObject *answer = PyObject_GetAttr(object, name);
   PyErr_Clear(); // another library's
   Py_XDECREF(answer);
-  return answer == Py_True && call("quadrants._foreign", "lacks_gradient", "O", object).get() == Py_True;
+  return answer == Py_True && call("quadrants._containers.foreign", "lacks_gradient", "O", object).get() == Py_True;
 }
 
 static bool isPacked(const ExternalArray &array, int64_t bytes) {

@@ -246,7 +246,7 @@ bool Fingerprinter::function(PyObject *object, Placement placement) {
       !value(plain->func_kwdefaults ? plain->func_kwdefaults : Py_None))
     return false;
   // Annotations of local variables leave no trace in the code, so the text of a function is part of what it is.
-  if (!value(call("quadrants._source", "get_text", "O", body).get())) return false;
+  if (!value(call("quadrants._base.source", "get_text", "O", body).get())) return false;
   if (placement == Placement::Included) {
     out += '@';
     addText(out, asText(body->co_filename));

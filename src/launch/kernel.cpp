@@ -31,7 +31,7 @@ void synchronizeEpoch(KernelObject &kernel) {
 }
 
 static PyObject *launchPrepared(KernelObject &kernel, PyObject *arguments) {
-  Ref prepared = call("quadrants._compile", "prepare", "OO", &kernel, arguments);
+  Ref prepared = call("quadrants._session.prepare", "prepare", "OO", &kernel, arguments);
   if (!PyTuple_Check(prepared.get()) || PyTuple_GET_SIZE(prepared.get()) != kernel.parameterCount)
     throwPython(PyExc_TypeError, "prepare returned something else than a tuple of the arguments");
   PyObject *const *items = &PyTuple_GET_ITEM(prepared.get(), 0);
@@ -66,7 +66,7 @@ static Ref bindArguments(KernelObject &kernel, PyObject *const *arguments, Py_ss
   Ref positional = makeTuple(arguments, count);
   if (!names && count == kernel.plainCount) return positional;
   Ref keywords = makeKeywords(arguments, count, names);
-  return call("quadrants._parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
+  return call("quadrants._language.parameters", "bind", "OOO", kernel.parameters, positional.get(), keywords.get());
 }
 
 /// Launches of this thread go to the stream that the call names, while this lives.
@@ -75,7 +75,7 @@ public:
   StreamChoice(PyObject *const *more, PyObject *names) {
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, k), "qd_stream") != 0 || more[k] == Py_None) continue;
-      Ref handle = call("quadrants._streams", "get_handle", "O", more[k]);
+      Ref handle = call("quadrants._session.streams", "get_handle", "O", more[k]);
       currentStream = PyLong_AsVoidPtr(handle.get());
     }
   }
@@ -111,7 +111,7 @@ static void hideOwnFrames() noexcept {
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   bool isDone = guard(false, [&] {
-    Ref shown = call("quadrants._errors", "finish_call_error", "OO", value, traceback ? traceback : Py_None);
+    Ref shown = call("quadrants._base.errors", "finish_call_error", "OO", value, traceback ? traceback : Py_None);
     Py_XSETREF(traceback, shown.get() == Py_None ? nullptr : shown.release());
     return true;
   });
@@ -238,7 +238,7 @@ static void deleteKernel(PyObject *self) {
 }
 
 static PyObject *bindKernel(PyObject *self, PyObject *instance, PyObject *) {
-  static PyObject *make = importAttribute("quadrants._kernel", "BoundKernel").release();
+  static PyObject *make = importAttribute("quadrants._language.kernel", "BoundKernel").release();
   return instance && instance != Py_None ? PyObject_CallFunctionObjArgs(make, self, instance, nullptr) : Py_NewRef(self);
 }
 
@@ -261,7 +261,7 @@ static PyObject *derive(PyObject *self, PyObject *KernelObject::*slot, support::
   return guard([&]() -> PyObject * {
     PyObject *&derived = kernelObject(self).*slot;
     if (!derived) {
-      Ref made = call("quadrants._kernel", "derive", "Oi", self, int(mode));
+      Ref made = call("quadrants._language.kernel", "derive", "Oi", self, int(mode));
       if (!derived) derived = made.release();
     }
     return Py_NewRef(derived);

@@ -21,7 +21,7 @@ static Ref missing() {
 }
 
 PyObject *findBound(PyObject *object) {
-  static PyTypeObject *boundKernel = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._kernel", "BoundKernel").release());
+  static PyTypeObject *boundKernel = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.kernel", "BoundKernel").release());
   static PyObject *function = PyUnicode_InternFromString("__func__");
   if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
   return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds it
@@ -51,7 +51,7 @@ PyObject *getFunction(PyObject *object) {
 /// What is bound, of a method of `owner` or of a func that was bound to it: binding makes a new object at each access, and says nothing
 /// that the path does not say. A func that was bound to something else is kept as it is.
 static Ref unbind(Ref object, PyObject *owner) {
-  static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._func", "BoundFunc").release());
+  static PyTypeObject *boundFunc = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.func", "BoundFunc").release());
   static PyObject *func = PyUnicode_InternFromString("func"), *instance = PyUnicode_InternFromString("instance");
   bool isOther = PyMethod_Check(object.get()) && PyMethod_GET_SELF(object.get()) != owner && !PyType_Check(PyMethod_GET_SELF(object.get()));
   if (isOther) return object;
@@ -79,7 +79,7 @@ Ref takeStep(PyObject *object, const PathStep &step, PyObject *name) {
   case PathStep::Kind::Attribute:
     if (step.name == "grad" && !isTensor(object) && isTorchTensor(object)) {
       // Of a tensor of torch that has none it is not there.
-      Ref gradient = call("quadrants._foreign", "grad_of", "O", object);
+      Ref gradient = call("quadrants._containers.foreign", "grad_of", "O", object);
       return gradient.get() == Py_None ? Ref() : gradient;
     }
     found = PyObject_GetAttr(object, name);

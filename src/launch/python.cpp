@@ -11,10 +11,10 @@
 
 namespace qd::launch {
 
-/// A module that is loaded now keeps forks waiting, which `quadrants._imports` sees to.
+/// A module that is loaded now keeps forks waiting, which `quadrants._base.imports` sees to.
 static Ref importModule(const char *name) {
   if (PyDict_GetItemString(PyImport_GetModuleDict(), name)) return Ref::adopt(PyImport_ImportModule(name));
-  Ref imports = Ref::adopt(PyImport_ImportModule("quadrants._imports"));
+  Ref imports = Ref::adopt(PyImport_ImportModule("quadrants._base.imports"));
   return Ref::adopt(PyObject_CallMethod(imports.get(), "load", "s", name));
 }
 
@@ -68,7 +68,7 @@ void takeBackGil(PyThreadState *thread) {
 
 static void setOwnError(const char *name, const char *message) {
   try {
-    PyErr_SetString(importAttribute("quadrants._errors", name).get(), message);
+    PyErr_SetString(importAttribute("quadrants._base.errors", name).get(), message);
   } catch (const PythonError &) {
     // The package that owns the class cannot be imported; the Python error says why.
   }

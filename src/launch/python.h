@@ -99,7 +99,7 @@ inline Ref makeTuple(PyObject *const *items, Py_ssize_t count) {
 }
 /// An attribute that may be missing: empty then, without an error.
 Ref findAttribute(PyObject *object, const char *name);
-/// An exception of quadrants._errors, ready to be raised.
+/// An exception of quadrants._base.errors, ready to be raised.
 [[noreturn]] void throwPython(PyObject *type, const char *format, ...);
 
 } // namespace qd::launch

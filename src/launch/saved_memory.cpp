@@ -48,7 +48,7 @@ static void noteWrites(const std::vector<MemoryRange> &written) {
     if (isWritten) changed.push_back(std::move(tensor));
   }
   hasSavedMemory = !saved.empty();
-  for (const Ref &tensor : changed) call("quadrants._foreign", "raise_version", "O", tensor.get());
+  for (const Ref &tensor : changed) call("quadrants._containers.foreign", "raise_version", "O", tensor.get());
 }
 
 void noteSavedWrites(const std::vector<LaunchGuards::Access> &accesses) {

@@ -152,7 +152,7 @@ public:
         append(list, Ref::adopt(Py_BuildValue("(NOO)", PyBool_FromLong(isError), makeSite(site, &printed[at], 0).get(), frames.get())));
         at += site.countValues();
       }
-      call("quadrants._format", "write_printed", "O", list.get());
+      call("quadrants._base.format", "write_printed", "O", list.get());
       return true;
     });
   }

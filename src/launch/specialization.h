@@ -32,7 +32,7 @@ public:
   size_t position = 0;      ///< in the kernel's list
   uint64_t lastLaunch = 0;  ///< number of its latest one; when it was made, where there was none yet
   bool hasGradient = false; ///< of a kernel under tapes: a version of its gradient was asked for
-  Ref report;               ///< quadrants._reports.Version: what is told about it; texts and numbers only
+  Ref report;               ///< quadrants._session.reports.Version: what is told about it; texts and numbers only
   std::string getGuardFailure() const { return guards->getGuardFailure(); }
   const std::optional<support::Error> &getRefusal() const { return guards->getRefusal(); }
 

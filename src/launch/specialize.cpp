@@ -139,7 +139,7 @@ static std::optional<artifact::CompileLock> waitForLock(artifact::DiskCache &cac
 
 /// `stages` becomes a list of (name, seconds).
 static artifact::Artifact compile(KernelObject &kernel, PyObject *arguments, Ref &stages) {
-  Ref both = call("quadrants._compile", "compile_kernel", "OO", &kernel, arguments);
+  Ref both = call("quadrants._session.prepare", "compile_kernel", "OO", &kernel, arguments);
   PyObject *bytes, *times;
   if (!PyArg_ParseTuple(both.get(), "SO", &bytes, &times)) throw PythonError{};
   stages = Ref::borrow(times);

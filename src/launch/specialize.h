@@ -9,7 +9,7 @@ namespace qd::launch {
 /// not to be used.
 std::string makeCacheScope();
 
-/// A specialization for these arguments (a tuple as quadrants._compile.prepare returned it). Throws PythonError or Error.
+/// A specialization for these arguments (a tuple as quadrants._session.prepare.prepare returned it). Throws PythonError or Error.
 std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments);
 
 } // namespace qd::launch

@@ -188,7 +188,7 @@ void requireAlive(PyObject *self) {
   if (getTensor(self).state == Tensor::State::Alive) return;
   if (getTensor(self).state == Tensor::State::LazilyZeroed) return materializeZeros(tensorObject(self));
   // Finishes the tree of nodes that a field is placed in, or raises why there is no memory.
-  Ref hook = importAttribute("quadrants._snode", "require_memory");
+  Ref hook = importAttribute("quadrants._containers.layout_tree", "require_memory");
   Ref::adopt(PyObject_CallOneArg(hook.get(), self));
   if (getTensor(self).state != Tensor::State::Alive)
     throw Error(ErrorKind::Runtime, "the runtime was reset by another thread while the container got its memory");

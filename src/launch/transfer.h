@@ -27,7 +27,7 @@ void copyBuffer(PyObject *to, PyObject *from);
 /// Waits for all launches, other Python threads running.
 void synchronize();
 
-/// The arguments of quadrants._format.format_site: (fragments, values); `thread` is the number of the thread that got there.
+/// The arguments of quadrants._base.format.format_site: (fragments, values); `thread` is the number of the thread that got there.
 Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread);
 /// The places of a site as a list of frames, outermost first.
 Ref listFrames(const artifact::Site &site);

@@ -87,7 +87,7 @@ static Ref listCheckpoints(const artifact::Artifact &artifact) {
 
 Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin) {
   Ref reads = listReads(artifact, roots), loops = listLoops(artifact), checkpoints = listCheckpoints(artifact);
-  return call("quadrants._reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
+  return call("quadrants._session.reports", "record", "OKOsdnIOOO", &kernel, static_cast<unsigned long long>(getState().epoch),
               origin.stages ? origin.stages : Py_None, origin.miss.c_str(), origin.seconds, Py_ssize_t(artifact.binary.size()),
               artifact.operations, loops.get(), checkpoints.get(), reads.get());
 }

@@ -15,7 +15,7 @@ struct Origin {
   double seconds = 0;         ///< until it could run
 };
 
-/// A quadrants._reports.Version.
+/// A quadrants._session.reports.Version.
 Ref reportVersion(KernelObject &kernel, const artifact::Artifact &artifact, const Roots &roots, const Origin &origin);
 
 } // namespace qd::launch

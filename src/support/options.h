@@ -43,7 +43,7 @@ public:
 
   /// Index of a row by name, -1 when there is none.
   static int find(std::string_view name);
-  /// `_options.py` has checked the value; only one of another type is refused here, with Error (Type).
+  /// `_base/options.py` has checked the value; only one of another type is refused here, with Error (Type).
   void set(int row, OptionValue value);
   /// Everything that compiled code depends on, as text.
   std::string describeKey() const;

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 
 import quadrants as qd
-from quadrants._kernel import derive
+from quadrants._language.kernel import derive
 
 from .gradients import ADJOINTS_ON_TAPE, JOINED
 from .recording import Launches

@@ -3,7 +3,7 @@
 from typing import Any
 
 import quadrants as qd
-from quadrants._kernel import derive
+from quadrants._language.kernel import derive
 
 from .recording import Launches
 

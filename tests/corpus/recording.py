@@ -12,8 +12,10 @@ from typing import Any
 from unittest import mock
 
 import quadrants as qd
-from quadrants import _compile, _compiler, _options  # type: ignore[attr-defined]
-from quadrants._source import get_source
+from quadrants import _compiler  # type: ignore[attr-defined]
+from quadrants._base import options as _options  # type: ignore[attr-defined]
+from quadrants._base.source import get_source
+from quadrants._session import prepare as _compile  # type: ignore[attr-defined]
 
 # What a program of the corpus yields: kernels with their arguments.
 Launches = Iterator[tuple[Any, ...]]

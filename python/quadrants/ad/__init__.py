@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _options, _runtime
+from .. import _runtime
+from .._base import options as _options
 from ..types.enums import SNodeGradType
 from ._custom import grad_for, grad_replaced, no_grad
 from ._forward import FwdMode

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import _runtime
-from .._errors import QuadrantsRuntimeError
-from .._kernel import Kernel
+from .._base.errors import QuadrantsRuntimeError
+from .._language.kernel import Kernel
 from ._tape import Tape
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import _options, _runtime
-from .._container import Shadows
-from .._dtypes import to_numpy_dtype
-from .._errors import QuadrantsRuntimeError
-from .._snode import check_all_placed
-from .._struct import StructField
+from .. import _runtime
+from .._base import options as _options
+from .._base.dtypes import to_numpy_dtype
+from .._base.errors import QuadrantsRuntimeError
+from .._containers.container import Shadows
+from .._containers.layout_tree import check_all_placed
+from .._values.struct import StructField
 from ..types.enums import AutodiffMode
 from ._recorded import call
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._dtypes import to_numpy_dtype
-from .._errors import QuadrantsTypeError
-from .._kernel import Kernel
-from .._ndarray import ndarray
+from .._base.dtypes import to_numpy_dtype
+from .._base.errors import QuadrantsTypeError
+from .._containers.ndarray import ndarray
+from .._language.kernel import Kernel
 from ._operator import Operator
 
 _numbers = itertools.count()

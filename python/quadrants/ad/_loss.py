@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _foreign
-from .._errors import QuadrantsRuntimeError
-from .._field import ScalarField
-from .._ndarray import ScalarNdarray
+from .._base.errors import QuadrantsRuntimeError
+from .._containers import foreign as _foreign
+from .._containers.field import ScalarField
+from .._containers.ndarray import ScalarNdarray
 
 
 class Loss:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._errors import QuadrantsTypeError
+from .._base.errors import QuadrantsTypeError
 
 ARRAY_KINDS = ("array", "tensor", "view")
 

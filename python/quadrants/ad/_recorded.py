@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import _runtime
-from .._errors import LostValueError, OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
-from .._matrix import Matrix
+from .._base.errors import LostValueError, OverwrittenError, QuadrantsCompilationError, QuadrantsRuntimeError
+from .._values.matrix import Matrix
 from . import _snapshot
 
 _CONSTANT = (bool, int, float, str, bytes, type(None), np.generic, _runtime.FieldBase, _runtime.NdarrayBase, _runtime.TensorBase)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _foreign
+from .._containers import foreign as _foreign
 
 
 def keep(memory: Any) -> Any:

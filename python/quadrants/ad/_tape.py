@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _options, _runtime
-from .._errors import QuadrantsCompilationError, warn
-from .._kernel import Kernel, derive
-from .._parameters import bind
-from .._snode import check_all_placed
+from .. import _runtime
+from .._base import options as _options
+from .._base.errors import QuadrantsCompilationError, warn
+from .._containers.layout_tree import check_all_placed
+from .._language.kernel import Kernel, derive
+from .._language.parameters import bind
 from ..types.enums import AutodiffMode
 from ._grad_check import Memory, check_gradients
 from ._loss import Loss

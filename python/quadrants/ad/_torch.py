@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import _foreign, _runtime
-from .._dtypes import import_torch
-from .._errors import QuadrantsTypeError
-from .._kernel import Kernel
-from .._parameters import Parameter
+from .. import _runtime
+from .._base.dtypes import import_torch
+from .._base.errors import QuadrantsTypeError
+from .._containers import foreign as _foreign
+from .._language.kernel import Kernel
+from .._language.parameters import Parameter
 from ._operator import ARRAY_KINDS, Operator
 
 _numbers = itertools.count()

@@ -10,14 +10,7 @@ from ._algorithms import PrefixSumExecutor, parallel_sort
 from ._radix_sort import sort
 from ._reduce import reduce_add, reduce_max, reduce_min
 from ._reduce_by_key import reduce_by_key_add, reduce_by_key_max, reduce_by_key_min
-from ._scan import (
-    exclusive_scan_add,
-    exclusive_scan_max,
-    exclusive_scan_min,
-    inclusive_scan_add,
-    inclusive_scan_max,
-    inclusive_scan_min,
-)
+from ._scan import exclusive_scan_add, exclusive_scan_max, exclusive_scan_min, inclusive_scan_add, inclusive_scan_max, inclusive_scan_min
 from ._scratch import (
     exclusive_scan_scratch_slots,
     reduce_by_key_scratch_slots,

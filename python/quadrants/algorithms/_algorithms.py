@@ -6,9 +6,9 @@ from typing import Any
 
 import quadrants as qd
 
-from .._dtypes import to_shape
-from .._errors import QuadrantsRuntimeTypeError, warn
-from .._field import Field, ScalarField
+from .._base.dtypes import to_shape
+from .._base.errors import QuadrantsRuntimeTypeError, warn
+from .._containers.field import Field, ScalarField
 from ._blocks import check_fold
 from ._radix_sort import sort
 from ._scan import inclusive_scan_add

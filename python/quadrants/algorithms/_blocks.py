@@ -11,9 +11,9 @@ from typing import Any
 
 import quadrants as qd
 
-from .._dtypes import find_dtype
-from .._fold_operators import BY_NAME, add, minimum
-from .._func import specialize
+from .._base.dtypes import find_dtype
+from .._language.fold_operators import BY_NAME, add, minimum
+from .._language.func import specialize
 from ._scratch import check_depth
 
 Constant = qd.template()  # annotation of what is known while compiling

@@ -10,7 +10,7 @@ from typing import Any
 
 import quadrants as qd
 
-from .._dtypes import find_dtype
+from .._base.dtypes import find_dtype
 from ._blocks import Constant, at, carrier, check_fold
 from ._scratch import least_depth as _min_log256_for_n  # noqa: F401  (programs import it from here)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import quadrants as qd
 
-from .._dtypes import find_dtype
+from .._base.dtypes import find_dtype
 from ._blocks import Constant, at, block_count, block_size, check_fold, identity, specialize_folds
 from ._scan import scan_counts
 

@@ -23,9 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _compile, _errors, _foreign, _options, _parameters, _runtime
-from quadrants._interop import find_array
-from quadrants._source import get_source
+from quadrants import _runtime
+from quadrants._base import errors as _errors
+from quadrants._base import options as _options
+from quadrants._base.source import get_source
+from quadrants._containers import foreign as _foreign
+from quadrants._containers.interop import find_array
+from quadrants._language import parameters as _parameters
+from quadrants._session import prepare as _compile
 from quadrants.types.enums import AutodiffMode
 
 from . import host_objects, scalars

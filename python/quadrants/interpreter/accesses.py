@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _indices
-from quadrants._errors import QuadrantsTypeError
+from quadrants._base.errors import QuadrantsTypeError
+from quadrants._language import indices as _indices
 
 from . import host_objects, intrinsics, objects, scalars, values
 from .scalars import options, typed

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _format
-from quadrants._dtypes import from_numpy_dtype
-from quadrants._errors import QuadrantsAssertionError
+from quadrants._base import format as _format
+from quadrants._base.dtypes import from_numpy_dtype
+from quadrants._base.errors import QuadrantsAssertionError
 
 from .scalars import options, symbol_of
 

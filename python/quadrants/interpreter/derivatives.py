@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants._operators import OPERATORS
+from quadrants._base.operators import OPERATORS
 
 
 def _operator(name: str, is_swapped: bool = False) -> Callable[..., Any]:

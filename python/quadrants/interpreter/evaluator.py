@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants import _indices, _parameters
-from quadrants._builtins import Builtin
-from quadrants._container import ContainerMethods
-from quadrants._errors import QuadrantsAssertionError, QuadrantsSyntaxError
-from quadrants._struct import value_type_of
+from quadrants._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
+from quadrants._containers.container import ContainerMethods
+from quadrants._language import indices as _indices
+from quadrants._language import parameters as _parameters
+from quadrants._language.builtins import Builtin
+from quadrants._values.struct import value_type_of
 
 from . import host_objects, intrinsics, objects, scalars, values
 from .loops import Loops

@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from quadrants._source import FunctionSource
+from quadrants._base.source import FunctionSource
 
 MISSING = object()
 BINARY = {

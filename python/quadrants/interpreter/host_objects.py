@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _func, _parameters, _runtime, _types
-from quadrants._buffer_view import BufferView
-from quadrants._dtypes import (
+from quadrants import _runtime
+from quadrants._base.dtypes import (
     BF16_BITS,
     DATA_TYPES,
     bf16,
@@ -30,12 +29,16 @@ from quadrants._dtypes import (
     to_numpy_dtype,
     wrap_integer,
 )  # fmt: skip
-from quadrants._errors import QuadrantsRuntimeTypeError
-from quadrants._interop import find_array
-from quadrants._matrix import Matrix, unwrap
-from quadrants._snode import SNode
-from quadrants._source import get_source
-from quadrants._struct import Struct, StructField, StructType
+from quadrants._base.errors import QuadrantsRuntimeTypeError
+from quadrants._base.source import get_source
+from quadrants._containers.buffer_view import BufferView
+from quadrants._containers.interop import find_array
+from quadrants._containers.layout_tree import SNode
+from quadrants._language import func as _func
+from quadrants._language import parameters as _parameters
+from quadrants._values import types as _types
+from quadrants._values.matrix import Matrix, unwrap
+from quadrants._values.struct import Struct, StructField, StructType
 
 from . import scalars, values
 from .rewrite import rewrite

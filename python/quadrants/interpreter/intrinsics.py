@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _format, linalg
-from quadrants._buffer_view import BufferView
-from quadrants._builtins import TABLE as BUILTINS
-from quadrants._dtypes import from_numpy_dtype
-from quadrants._errors import QuadrantsAssertionError
-from quadrants._matrix import Matrix
-from quadrants._ndrange import GroupedNDRange, _Ndrange
-from quadrants._operators import ATOMICS, OPERATORS
-from quadrants._snode import SNode
+from quadrants import linalg
+from quadrants._base import format as _format
+from quadrants._base.dtypes import from_numpy_dtype
+from quadrants._base.errors import QuadrantsAssertionError
+from quadrants._base.operators import ATOMICS, OPERATORS
+from quadrants._containers.buffer_view import BufferView
+from quadrants._containers.layout_tree import SNode
+from quadrants._language.builtins import TABLE as BUILTINS
+from quadrants._language.ndrange import GroupedNDRange, _Ndrange
+from quadrants._values.matrix import Matrix
 
 from . import host_objects, objects, scalars, values
 from .scalars import I32, I64, cast, typed

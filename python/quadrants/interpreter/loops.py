@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from quadrants import _options
-from quadrants._errors import QuadrantsAssertionError
-from quadrants._ndrange import GroupedNDRange, _Ndrange
-from quadrants._snode import SNode
+from quadrants._base import options as _options
+from quadrants._base.errors import QuadrantsAssertionError
+from quadrants._containers.layout_tree import SNode
+from quadrants._language.ndrange import GroupedNDRange, _Ndrange
 
 from . import host_objects, intrinsics, scalars, values
 from .accesses import Accesses

@@ -8,9 +8,9 @@ import inspect
 from types import FunctionType, MethodType
 from typing import Any
 
-from quadrants import _func
-from quadrants._operands import Operand
-from quadrants._struct import value_type_of
+from quadrants._language import func as _func
+from quadrants._language.operands import Operand
+from quadrants._values.struct import value_type_of
 
 from . import host_objects, values
 from .values import Vec, is_runtime, read

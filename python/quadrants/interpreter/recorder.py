@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants import _foreign
-from quadrants._errors import OverwrittenError, QuadrantsAssertionError
+from quadrants._base.errors import OverwrittenError, QuadrantsAssertionError
+from quadrants._containers import foreign as _foreign
 from quadrants.types.enums import AutodiffMode
 
 from . import scalars

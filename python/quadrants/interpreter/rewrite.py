@@ -13,8 +13,8 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from quadrants._source import FunctionSource, copy_tree
-from quadrants._types import Template
+from quadrants._base.source import FunctionSource, copy_tree
+from quadrants._values.types import Template
 
 from .expressions import BINARY, MISSING, ExpressionRewriter, Joined, helper, literal, load, place
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from quadrants._dtypes import DATA_TYPES, to_memory_dtype
-from quadrants._errors import QuadrantsRuntimeError
-from quadrants._operators import OPERATORS, Operator
+from quadrants._base.dtypes import DATA_TYPES, to_memory_dtype
+from quadrants._base.errors import QuadrantsRuntimeError
+from quadrants._base.operators import OPERATORS, Operator
 
 NAMES: dict[np.dtype, str] = {to_memory_dtype(dtype): dtype.name for dtype in DATA_TYPES}
 U1, I32, I64, U64, F32, F64 = (np.dtype(name) for name in ("?", "i4", "i8", "u8", "f4", "f8"))

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from quadrants._buffer_view import BufferView
-from quadrants._dtypes import BF16_BITS, from_bf16, to_bf16
-from quadrants._errors import QuadrantsAssertionError
-from quadrants._matrix import _swizzle as find_swizzle
+from quadrants._base.dtypes import BF16_BITS, from_bf16, to_bf16
+from quadrants._base.errors import QuadrantsAssertionError
+from quadrants._containers.buffer_view import BufferView
+from quadrants._values.matrix import _swizzle as find_swizzle
 
 from . import scalars
 from .scalars import NAMES, cast, typed

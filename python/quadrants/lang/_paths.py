@@ -12,24 +12,29 @@ from typing import Any
 _PACKAGE = "quadrants"
 # What stands there, by the name that it has here; "further=own" where the names differ.
 _CONTENTS = {
-    "lang.ops": "_builtins.TABLE.* _math_functions.*",
-    "lang.matrix": "_matrix.Matrix _matrix.Vector _field.MatrixField _ndarray.MatrixNdarray _ndarray.VectorNdarray _types.MatrixType "
-    "VectorType=_types.MatrixType",
-    "lang.field": "_field.Field _field.ScalarField",
-    "lang.struct": "_struct.Struct _struct.StructField _struct.StructType _struct.dataclass",
-    "lang.snode": "_snode.SNode _indices.get_addr _indices.rescale_index",
-    "lang.kernel_impl": "_kernel.Kernel _kernel.data_oriented _kernel.kernel _func.func _func.pyfunc _func.real_func",
-    "lang.stream": "_streams.Event _streams.Stream _streams.create_event _streams.create_stream stream_parallel",
-    "lang._ndrange": "_ndrange.GroupedNDRange _ndrange._Ndrange ndrange",
-    "lang._perf_dispatch": "_perf_dispatch.DispatchImpl _perf_dispatch.PerformanceDispatcher _perf_dispatch.perf_dispatch "
-    "_perf_dispatch._parse_force_map",
-    "lang._py_tensor": "PyTensor=_tensor.Tensor create_tensor=_tensor.tensor",
-    "lang.any_array": "AnyArray=_types.NdarrayType",
+    "lang.ops": "_language.builtins.TABLE.* _library.math_functions.*",
+    "lang.matrix": "_values.matrix.Matrix _values.matrix.Vector _containers.field.MatrixField "
+    "_containers.ndarray.MatrixNdarray _containers.ndarray.VectorNdarray _values.types.MatrixType "
+    "VectorType=_values.types.MatrixType",
+    "lang.field": "_containers.field.Field _containers.field.ScalarField",
+    "lang.struct": "_values.struct.Struct _values.struct.StructField _values.struct.StructType _values.struct.dataclass",
+    "lang.snode": "_containers.layout_tree.SNode _language.indices.get_addr _language.indices.rescale_index",
+    "lang.kernel_impl": "_language.kernel.Kernel _language.kernel.data_oriented _language.kernel.kernel "
+    "_language.func.func _language.func.pyfunc _language.func.real_func",
+    "lang.stream": "_session.streams.Event _session.streams.Stream "
+    "_session.streams.create_event _session.streams.create_stream stream_parallel",
+    "lang._ndrange": "_language.ndrange.GroupedNDRange _language.ndrange._Ndrange ndrange",
+    "lang._perf_dispatch": "_session.perf_dispatch.DispatchImpl _session.perf_dispatch.PerformanceDispatcher "
+    "_session.perf_dispatch.perf_dispatch "
+    "_session.perf_dispatch._parse_force_map",
+    "lang._py_tensor": "PyTensor=_containers.tensor.Tensor create_tensor=_containers.tensor.tensor",
+    "lang.any_array": "AnyArray=_values.types.NdarrayType",
     "_lib": "",
-    "_lib.core": "_arch.Arch _dtypes.DataType _snode.Axis types.enums.DeviceCapability Extension=_init.extension",
-    "_tensor_wrapper": "_tensor.MatrixTensor _tensor.Tensor _tensor.VectorTensor _tensor.wrap",
-    "_snode.fields_builder": "_snode.FieldsBuilder",
-    "types.annotations": "_types.Template _types.template",
+    "_lib.core": "_base.arch.Arch _base.dtypes.DataType "
+    "_containers.layout_tree.Axis types.enums.DeviceCapability Extension=_session.init.extension",
+    "_tensor_wrapper": "_containers.tensor.MatrixTensor _containers.tensor.Tensor _containers.tensor.VectorTensor _containers.tensor.wrap",
+    "_snode.fields_builder": "_containers.layout_tree.FieldsBuilder",
+    "types.annotations": "_values.types.Template _values.types.template",
     "tools.np2ply": "tools.PLYWriter",
     "tools.vtk": "tools.write_vtk",
 }
@@ -37,7 +42,55 @@ _VALUES: dict[str, dict[str, Any]] = {
     "lang._fast_caching": {"FIELD_METADATA_CACHE_VALUE": "add_value_to_cache_key"},
     "_lib.core": {"data_type_size": lambda dtype: dtype.size, "get_max_num_indices": lambda: 12},
 }
-_ALIASES = {"lang.simt": "simt"}
+# Modules that had other places before: pickles name them.
+_ALIASES = {"lang.simt": "simt"} | {
+    "_arch": "_base.arch",
+    "_buffer_view": "_containers.buffer_view",
+    "_builtins": "_language.builtins",
+    "_compile": "_session.prepare",
+    "_container": "_containers.container",
+    "_coverage": "_session.coverage",
+    "_device_arrays": "_containers.device_arrays",
+    "_disk_cache": "_session.disk_cache",
+    "_dtypes": "_base.dtypes",
+    "_eigenvalues": "_library.eigenvalues",
+    "_error_codes": "_base.error_codes",
+    "_errors": "_base.errors",
+    "_factorizations": "_library.factorizations",
+    "_field": "_containers.field",
+    "_fold_operators": "_language.fold_operators",
+    "_foreign": "_containers.foreign",
+    "_format": "_base.format",
+    "_func": "_language.func",
+    "_imports": "_base.imports",
+    "_indices": "_language.indices",
+    "_init": "_session.init",
+    "_interop": "_containers.interop",
+    "_kernel": "_language.kernel",
+    "_linalg_basics": "_library.linalg_basics",
+    "_logging": "_base.logging",
+    "_match": "_base.match",
+    "_math_functions": "_library.math_functions",
+    "_matrix": "_values.matrix",
+    "_namespaces": "_base.namespaces",
+    "_ndarray": "_containers.ndarray",
+    "_ndrange": "_language.ndrange",
+    "_operands": "_language.operands",
+    "_operators": "_base.operators",
+    "_options": "_base.options",
+    "_parameters": "_language.parameters",
+    "_perf_dispatch": "_session.perf_dispatch",
+    "_program": "_session.program",
+    "_reports": "_session.reports",
+    "_snode": "_containers.layout_tree",
+    "_source": "_base.source",
+    "_spellings": "_base.spellings",
+    "_streams": "_session.streams",
+    "_struct": "_values.struct",
+    "_tensor": "_containers.tensor",
+    "_typed_text": "_base.typed_text",
+    "_types": "_values.types",
+}
 
 
 def _find(path: str) -> Any:

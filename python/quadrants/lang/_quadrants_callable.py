@@ -1,6 +1,6 @@
 """The classes of kernels, and of kernels of an object, under the names that programs know."""
 
-from .._kernel import BoundKernel as BoundQuadrantsCallable
-from .._kernel import Kernel as QuadrantsCallable
+from .._language.kernel import BoundKernel as BoundQuadrantsCallable
+from .._language.kernel import Kernel as QuadrantsCallable
 
 __all__ = ["BoundQuadrantsCallable", "QuadrantsCallable"]

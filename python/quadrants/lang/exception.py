@@ -1,7 +1,7 @@
 """The exception classes under the path that programs import them from."""
 
-from .. import _errors
-from .._errors import *  # noqa: F403 (its classes)
+from .._base import errors as _errors
+from .._base.errors import *  # noqa: F403 (its classes)
 
 __all__ = [name for name in vars(_errors) if name.startswith("Quadrants")]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import _options
-from .._init import get_config
-from .._snode import PyQuadrants, program
+from .._base import options as _options
+from .._containers.layout_tree import PyQuadrants, program
+from .._session.init import get_config
 
 __all__ = ["PyQuadrants", "current_cfg", "get_max_shared_memory_bytes", "get_runtime", "on_reset"]
 

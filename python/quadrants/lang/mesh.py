@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from .._errors import QuadrantsRuntimeError
+from .._base.errors import QuadrantsRuntimeError
 
 __all__ = ["Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"]
 

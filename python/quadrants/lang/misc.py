@@ -2,11 +2,11 @@
 
 from typing import Any as _Any
 
-from .._arch import NAMES as _NAMES
-from .._arch import Arch, cpu
-from .._builtins import TABLE as _builtins
-from .._init import extension, find_problem, is_extension_enabled
-from .._options import collect as _collect
+from .._base.arch import NAMES as _NAMES
+from .._base.arch import Arch, cpu
+from .._base.options import collect as _collect
+from .._language.builtins import TABLE as _builtins
+from .._session.init import extension, find_problem, is_extension_enabled
 
 __all__ = ["get_host_arch_list", "is_arch_supported", "is_extension_supported", "loop_unique"]
 

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import Any
 
-from .._dtypes import find_dtype, to_dtype, to_numpy_dtype, to_torch_dtype
+from .._base.dtypes import find_dtype, to_dtype, to_numpy_dtype, to_torch_dtype
 
 __all__ = ["cook_dtype", "has_pytorch", "to_numpy_type", "to_pytorch_type", "to_quadrants_type"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from .._builtins import Builtin
-from .._errors import QuadrantsSyntaxError, QuadrantsTypeError
+from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
+from .._language.builtins import Builtin
 
 GROUP_SIZE = 32
 LOG2_GROUP_SIZE = 5

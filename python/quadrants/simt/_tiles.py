@@ -12,11 +12,11 @@ from typing import Any
 
 import quadrants as qd
 
-from .._builtins import Builtin
-from .._dtypes import find_dtype
-from .._errors import QuadrantsTypeError
-from .._func import specialize
-from .._struct import StructType
+from .._base.dtypes import find_dtype
+from .._base.errors import QuadrantsTypeError
+from .._language.builtins import Builtin
+from .._language.func import specialize
+from .._values.struct import StructType
 from ._primitives import GROUP_SIZE, group_sync, pin, reshuffle, shuffle, thread_idx
 
 outer = Builtin(

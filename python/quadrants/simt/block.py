@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .. import _fold_operators
-from .._func import specialize
+from .._language import fold_operators as _fold_operators
+from .._language.func import specialize
 from ._primitives import (
     GROUP_SIZE,
     LOG2_GROUP_SIZE,

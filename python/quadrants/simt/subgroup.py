@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .. import _fold_operators
-from .._func import specialize
-from .._namespaces import list_public as _list_public
+from .._base.namespaces import list_public as _list_public
+from .._language import fold_operators as _fold_operators
+from .._language.func import specialize
 from ._primitives import GROUP_SIZE, LOG2_GROUP_SIZE, ballot, check_tile, largest, shuffle, smallest, thread_idx, warn_deprecated
 from ._primitives import group_mem_fence as mem_fence
 from ._primitives import group_sync as sync

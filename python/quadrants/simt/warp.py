@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import quadrants as qd
 
-from .._func import specialize
-from .._namespaces import list_public as _list_public
+from .._base.namespaces import list_public as _list_public
+from .._language.func import specialize
 from . import subgroup
 
 

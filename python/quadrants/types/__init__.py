@@ -1,11 +1,11 @@
 """`qd.types`: data types, compound types and annotations."""
 
-from .. import _dtypes
-from .._buffer_view import BufferView, BufferViewType
-from .._dtypes import *  # noqa: F403 (the names of the data types)
-from .._dtypes import is_integral, is_real, is_signed
-from .._struct import struct
-from .._types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
+from .._base import dtypes as _dtypes
+from .._base.dtypes import *  # noqa: F403 (the names of the data types)
+from .._base.dtypes import is_integral, is_real, is_signed
+from .._containers.buffer_view import BufferView, BufferViewType
+from .._values.struct import struct
+from .._values.types import NDArray, Template, is_tensor, matrix, ndarray, ref, template, vector
 from . import primitive_types
 
 __all__ = [

@@ -27,17 +27,17 @@ uint8: TypeAlias = int
 uint16: TypeAlias = int
 uint32: TypeAlias = int
 uint64: TypeAlias = int
-from .._buffer_view import BufferView as BufferView
-from .._buffer_view import BufferViewType as BufferViewType
-from .._dtypes import is_integral as is_integral
-from .._dtypes import is_real as is_real
-from .._dtypes import is_signed as is_signed
-from .._types import is_tensor as is_tensor
-from .._types import matrix as matrix
-from .._types import ref as ref
-from .._struct import struct as struct
-from .._types import vector as vector
-from . import primitive_types as primitive_types
+from .._containers.buffer_view import BufferView as BufferView
+from .._containers.buffer_view import BufferViewType as BufferViewType
+from .._base.dtypes import is_integral as is_integral
+from .._base.dtypes import is_real as is_real
+from .._base.dtypes import is_signed as is_signed
+from .._values.types import is_tensor as is_tensor
+from .._values.types import matrix as matrix
+from .._values.types import ref as ref
+from .._values.struct import struct as struct
+from .._values.types import vector as vector
+from . import primitive_types
 if False:
     NDArray: Any
 else:

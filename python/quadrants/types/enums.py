@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from .._types import Layout
+from .._values.types import Layout
 
 __all__ = ["AutodiffMode", "DeviceCapability", "Format", "Layout", "SNodeGradType"]
 

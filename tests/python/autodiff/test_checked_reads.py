@@ -10,7 +10,7 @@ import pytest
 from autodiff_support import differences, numbers, scalar_loss
 
 import quadrants as qd
-from quadrants import _options
+from quadrants._base import options as _options
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 

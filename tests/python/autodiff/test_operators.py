@@ -9,7 +9,7 @@ import pytest
 from autodiff_support import check, numbers, scalar_loss
 
 import quadrants as qd
-from quadrants._operators import OPERATORS
+from quadrants._base.operators import OPERATORS
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 

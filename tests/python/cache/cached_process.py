@@ -13,7 +13,8 @@ from typing import Any
 import hand_made
 
 import quadrants as qd
-from quadrants import _compile, _runtime
+from quadrants import _runtime
+from quadrants._session import prepare as _compile
 
 FACTOR = 3
 KERNELS = 8

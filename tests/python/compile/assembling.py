@@ -19,8 +19,10 @@ def find_ptx(artifact: bytes) -> str:
 
 def make_ptx(kernel: Any, *arguments: Any, target: str = "cuda:sm_90") -> str:
     """What the kernel becomes for these arguments."""
-    from quadrants import _compile, _compiler, _options  # type: ignore[attr-defined]
-    from quadrants._source import get_source
+    from quadrants import _compiler  # type: ignore[attr-defined]
+    from quadrants._base import options as _options  # type: ignore[attr-defined]
+    from quadrants._base.source import get_source
+    from quadrants._session import prepare as _compile  # type: ignore[attr-defined]
 
     options = _options.plain(_options.current or {})
     prepared = _compile.prepare(kernel, arguments)

@@ -108,7 +108,10 @@ def test_a_data_file_is_one_of_coverage_py(tmp_path):
 
 
 def test_nothing_is_recorded_unasked(tmp_path):
-    text = PROGRAM.replace("OPTIONS", "") + "\nimport sys\nassert 'quadrants._coverage' not in sys.modules and '_qd_cov' not in globals()\n"
+    text = (
+        PROGRAM.replace("OPTIONS", "")
+        + "\nimport sys\nassert 'quadrants._session.coverage' not in sys.modules and '_qd_cov' not in globals()\n"
+    )
     assert run(tmp_path, text)[0] is None
 
 

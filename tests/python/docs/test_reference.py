@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import quadrants as qd
-from quadrants._builtins import Builtin
+from quadrants._language.builtins import Builtin
 
 TOOL = Path(__file__).resolve().parents[3] / "tools" / "write_reference.py"
 spec = importlib.util.spec_from_file_location("write_reference", TOOL)

@@ -11,7 +11,7 @@ from typing import Any
 from language_support import define
 
 import quadrants as qd
-from quadrants import _errors
+from quadrants._base import errors as _errors
 
 FOLDER = Path(__file__).parent
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants._dtypes import to_numpy_dtype
+from quadrants._base.dtypes import to_numpy_dtype
 
 
 @pytest.fixture(autouse=True, params=["cpu", "python"])

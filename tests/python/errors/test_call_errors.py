@@ -8,7 +8,7 @@ import pytest
 from language_support import define
 
 import quadrants as qd
-from quadrants._errors import PACKAGE
+from quadrants._base.errors import PACKAGE
 
 
 @pytest.fixture(autouse=True)

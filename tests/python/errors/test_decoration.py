@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 import quadrants as qd
-from quadrants._parameters import bind, parse_parameters
+from quadrants._language.parameters import bind, parse_parameters
 
 
 def test_a_kernel_looks_like_its_function():

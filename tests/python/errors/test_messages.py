@@ -7,8 +7,8 @@ import pytest
 from language_support import define
 
 import quadrants as qd
-from quadrants import _errors
-from quadrants._source import get_source
+from quadrants._base import errors as _errors
+from quadrants._base.source import get_source
 
 
 def compiled(text, name="f", file="<test source>"):

@@ -8,7 +8,7 @@ from error_support import mistake, paragraphs, rows
 from language_support import define
 
 import quadrants as qd
-from quadrants._error_codes import FAMILIES
+from quadrants._base.error_codes import FAMILIES
 
 PAGES = Path(__file__).parents[3] / "docs" / "errors"
 TITLES = dict(re.findall(r"^\| \[(QD\d+)\]\(\w+\.md\) \| (.+?) \|", (PAGES / "README.md").read_text(), re.MULTILINE))

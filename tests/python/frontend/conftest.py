@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 import quadrants as qd
-from quadrants import _compile, _options
-from quadrants._source import get_source
+from quadrants._base import options as _options
+from quadrants._base.source import get_source
+from quadrants._session import prepare as _compile
 
 
 @pytest.fixture

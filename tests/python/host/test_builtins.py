@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quadrants._builtins import TABLE
+from quadrants._language.builtins import TABLE
 
 ROWS = re.findall(
     r'^QD_(UNARY|BINARY)\( ?(\w+), +(\w+), +\w+, +"(.*?)",', (Path(__file__).parents[3] / "src/ir/builtins.def").read_text(), re.MULTILINE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants import _options
+from quadrants._base import options as _options
 
 pytestmark = pytest.mark.usefixtures("on_every_backend")
 

@@ -8,7 +8,7 @@ from language_support import define
 from random_loops import compare_with_python, compile_loop, count_lanes, indent, integers, run_in_python, run_loops
 
 import quadrants as qd
-from quadrants import _reports
+from quadrants._session import reports as _reports
 
 ANY = "qd.types.ndarray()"
 

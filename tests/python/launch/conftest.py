@@ -79,7 +79,7 @@ def library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, library_folder: Path) -> Iterator[Compiler]:
     stand_in = Compiler(library_folder)
-    monkeypatch.setattr("quadrants._compile.compile_kernel", stand_in.compile_kernel)
+    monkeypatch.setattr("quadrants._session.prepare.compile_kernel", stand_in.compile_kernel)
     qd.init(offline_cache=False, log_level="error")
     yield stand_in
     qd.reset()

@@ -296,7 +296,7 @@ sys.path[:0] = {[os.path.dirname(__file__)]!r}
 import hand_made
 from pathlib import Path
 import quadrants as qd
-from quadrants import _compile
+from quadrants._session import prepare as _compile
 folder = Path({str(library_folder)!r})
 made = hand_made.HandMade({SPIN!r}, [hand_made.Input((0,), 0, "i64"), hand_made.Input((1,), 8, "i64")])
 library = hand_made.build_library(made.source, folder / "daemon")

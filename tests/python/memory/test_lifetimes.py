@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import quadrants as qd
-from quadrants import _reports, _runtime
+from quadrants import _runtime
+from quadrants._session import reports as _reports
 
 
 @pytest.fixture(autouse=True)

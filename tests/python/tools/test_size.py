@@ -38,7 +38,7 @@ def test_files_count_for_their_folder(tool: ModuleType) -> None:
     names = (
         "src/compile.cpp",
         "src/codegen/llvm/body.cpp",
-        "python/quadrants/_kernel.py",
+        "python/quadrants/_language/kernel.py",
         "python/quadrants/ad/_tape.py",
         "tests/ir/a.mlir",
     )

@@ -1,0 +1,204 @@
+"""The data types of scalars, and what storing a value in one of them does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .._runtime import DataType, bf16, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
+from . import options as _options
+
+__all__ = [
+    "bf16", "bfloat16", "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16",
+    "int32", "int64", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
+float16, float32, float64, bfloat16 = f16, f32, f64, bf16
+int8, int16, int32, int64 = i8, i16, i32, i64
+uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
+
+DATA_TYPES = (bf16, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64)
+_NAMES = {dtype.name: dtype for dtype in DATA_TYPES}
+_LONG = {"i": "int", "u": "uint", "f": "float"}
+BF16_BITS = np.dtype("V2")  # elements of type bf16, which NumPy does not know: two bytes without a meaning
+_UNLIKE = {u1: np.dtype(bool), bf16: np.dtype(np.float32)}
+_NUMPY = {dtype: _UNLIKE.get(dtype) or np.dtype(_LONG[dtype.name[0]] + dtype.name[1:]) for dtype in DATA_TYPES}
+_FROM_NUMPY = {BF16_BITS: bf16, **{numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not bf16}}
+
+
+def is_integral(dtype: Any) -> bool:
+    """Whether the data type `dtype` is an integer type; `u1` is one."""
+    return to_dtype(dtype).is_integral
+
+
+def is_real(dtype: Any) -> bool:
+    """Whether the data type `dtype` is a floating-point type."""
+    return to_dtype(dtype).is_real
+
+
+def is_signed(dtype: Any) -> bool:
+    """Whether the data type `dtype` has negative values."""
+    return to_dtype(dtype).is_signed
+
+
+def find_dtype(value: Any) -> DataType | None:
+    """The data type that `value` means, or None: data types, `int`, `float`, `bool`, NumPy and torch types, names."""
+    if isinstance(value, DataType):
+        return value
+    if value is bool:
+        return u1
+    if value is int:
+        return _options.get("default_ip") or i32
+    if value is float:
+        return _options.get("default_fp") or f32
+    if isinstance(value, str):
+        if value == "uint":
+            return _options.get("default_up") or u32
+        name = value if value in _NAMES else value.replace("uint", "u").replace("int", "i").replace("float", "f")
+        return _NAMES.get(name)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return from_numpy_dtype(np.dtype(value))
+    if type(value).__module__ == "torch":
+        return u1 if str(value) == "torch.bool" else find_dtype(str(value).removeprefix("torch."))
+    return None
+
+
+def to_dtype(value: Any) -> DataType:
+    """As `find_dtype`; raises `ValueError` when `value` means no data type."""
+    dtype = find_dtype(value)
+    if dtype is None:
+        raise ValueError(f"Invalid data type {value!r}")
+    return dtype
+
+
+def to_numpy_dtype(dtype: Any) -> np.dtype:
+    """The NumPy data type with the same values; `u1` is bool, `bf16` is float32."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    found = find_dtype(dtype)
+    return _NUMPY[found] if found is not None else np.dtype(dtype)
+
+
+def to_memory_dtype(dtype: DataType) -> np.dtype:
+    """The NumPy data type of elements in memory."""
+    return BF16_BITS if dtype is bf16 else to_numpy_dtype(dtype)
+
+
+def from_numpy_dtype(dtype: np.dtype) -> Any:
+    """The data type of the elements of a NumPy array, or None when kernels have no such type."""
+    return bf16 if dtype.name == "bfloat16" else _FROM_NUMPY.get(dtype)  # that of the package ml_dtypes
+
+
+def import_torch() -> Any:
+    """The module `torch`: optional, loaded only for programs that ask for torch tensors."""
+    module = sys.modules.get("torch")
+    if module is None:
+        import torch as module
+    return module
+
+
+def to_torch_dtype(dtype: Any) -> Any:
+    """The torch data type with the same values."""
+    found, torch = to_dtype(dtype), import_torch()
+    return {u1: torch.bool, bf16: torch.bfloat16}.get(found) or getattr(torch, to_numpy_dtype(found).name)
+
+
+def to_numbers(elements: np.ndarray) -> np.ndarray:
+    """The elements of an array in a type that NumPy knows: those of bf16 as f32, others as they are."""
+    return from_bf16(elements) if elements.dtype == BF16_BITS else elements
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    """The elements of a bf16 array as f32."""
+    words = bits.view(np.uint16).astype(np.uint32)
+    words <<= 16  # in place: one element stays an array
+    return words.view(np.float32)
+
+
+def to_bf16(numbers: Any) -> np.ndarray:
+    """Numbers as elements of a bf16 array: rounded to the nearest f32, that to the nearest bf16, ties to even."""
+    single = np.asarray(numbers, np.float32)
+    bits = single.view(np.uint32)
+    rounded = np.where(np.isnan(single), bits | 0x400000, bits + 0x7FFF + (bits >> 16 & 1))
+    return np.asarray(rounded >> 16, np.uint16).view(BF16_BITS)
+
+
+def wrap_integer(value: int, dtype: DataType) -> int:
+    """The integer that `value` becomes when stored as `dtype`: truth for `u1`, else modulo two to the number of bits."""
+    if dtype is u1:
+        return int(bool(value))
+    bits = 8 * dtype.size
+    value = int(value) & ((1 << bits) - 1)
+    return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
+
+
+def to_array(values: Any, dtype: DataType) -> np.ndarray:
+    """Numbers for elements of type `dtype` as an array that holds them exactly: of large and small integers NumPy makes floats."""
+    array = np.asarray(values)
+    if array.dtype == np.float64 and dtype.is_integral and isinstance(values, (list, tuple)):
+        exact = np.array(values, object)
+        return exact if all(isinstance(item, int) for item in exact.flat) else array
+    return array
+
+
+def check_range(values: Any, dtype: DataType) -> None:
+    """Raises OverflowError where numbers, or their integral parts, are out of the range of an integer type."""
+    array = to_array(values, dtype)
+    if not dtype.is_integral or dtype is u1 or array.dtype.kind == "b" or np.can_cast(array.dtype, _NUMPY[dtype]):
+        return
+    lowest = -(1 << 8 * dtype.size - 1) if dtype.is_signed else 0
+    whole = np.trunc(array) if array.dtype.kind == "f" else array
+    is_inside = np.asarray((whole >= lowest) & (whole < lowest + (1 << 8 * dtype.size)), bool)  # a NaN is not
+    if not is_inside.all():
+        raise OverflowError(f"{array[~is_inside].flat[0]} is out of the range of {dtype}")
+
+
+def converted(values: np.ndarray, dtype: DataType) -> np.ndarray:
+    """A new array of `values` as elements of type `dtype`."""
+    array = np.empty(values.shape, to_numpy_dtype(dtype))
+    store(array, ..., values)
+    return array
+
+
+def store(array: np.ndarray, key: Any, value: Any) -> None:
+    """`array[key] = value` with the language's conversions: floats truncate, integers wrap, `u1` stores truth.
+
+    Raises OverflowError for numbers and lists of numbers that are out of range, as NumPy does; arrays are converted.
+    """
+    kind = array.dtype.kind
+    if not isinstance(value, (int, float)):
+        _check_numbers(np.asarray(value), value, array.dtype)
+    if kind in "iu" and not isinstance(value, np.ndarray):
+        check_range(value, _FROM_NUMPY[array.dtype])
+    if kind in "iu" and not isinstance(value, (int, float)):
+        value = to_array(value, _FROM_NUMPY[array.dtype])
+        if value.dtype == object:  # integers wider than 64 bits
+            value = np.vectorize(lambda item: wrap_integer(int(item), _FROM_NUMPY[array.dtype]), otypes=[array.dtype])(value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if kind == "V":
+            array[key] = to_bf16(value)
+            return
+        if kind in "iu" and array.dtype.itemsize < 8 and np.asarray(value).dtype.kind == "f":
+            value = np.asarray(value).astype(np.int64)  # truncates first and wraps then, as kernels do
+        array[key] = np.asarray(value).astype(array.dtype, casting="unsafe")
+
+
+def _check_numbers(values: np.ndarray, given: Any, wanted: np.dtype) -> None:
+    if values.dtype == object:
+        wrong = [type(item).__name__ for item in values.flat if not isinstance(item, (int, float, np.number, np.bool_))]
+    else:
+        wrong = [str(values.dtype)] if values.dtype.kind in "cSUmM" or values.dtype.names else []
+    if wrong:
+        what = f"an array of {wrong[0]}" if values.ndim else f"a {type(given).__name__}"
+        raise TypeError(f"cannot store {what} as {wanted.name}: numbers are expected")
+
+
+def to_shape(shape: Any) -> tuple[int, ...]:
+    """A shape argument as a tuple of Python integers; raises `TypeError` for anything but integers."""
+    items = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    for item in items:
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise TypeError(f"a shape consists of integers, got {item!r}")
+    return tuple(item.__index__() for item in items)

@@ -1,0 +1,146 @@
+"""The rows of `src/ir/builtins.def` as Python sees them: what NumPy computes, on scalars and arrays alike, and the rules of their types."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _runtime
+
+
+class Operator(NamedTuple):
+    """One row. `operand` and `result` are columns of the table; `compute` takes operands whose types follow from these."""
+
+    kind: str
+    name: str
+    operand: str
+    result: str
+    compute: Any
+    doc: str
+
+
+def _unsigned(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _in_float(function: Callable[[Any, Any], Any], whole: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`function` on floats, where a half is computed as a single and rounded once; `whole` on integers."""
+
+    def apply(x: Any, y: Any) -> Any:
+        if x.dtype.kind != "f":
+            return whole(x, y)
+        wide = np.result_type(x.dtype, np.float32)
+        return function(x.astype(wide), y.astype(wide)).astype(x.dtype)
+
+    return apply
+
+
+def _raw_div(x: Any, y: Any) -> Any:
+    return x / y if "f" in (x.dtype.kind, y.dtype.kind) else np.floor_divide(np.subtract(x, np.fmod(x, y)), y)
+
+
+def _is_real(x: Any) -> bool:
+    return x.dtype.kind == "f"
+
+
+def _power(x: Any, y: Any) -> Any:
+    """Integers: exact with wrap; a negative exponent gives the reciprocal truncated toward zero."""
+    if "f" in (x.dtype.kind, y.dtype.kind):
+        with np.errstate(all="ignore"):
+            return np.where((y == 0.5) & (np.isinf(x) | (x == 0)), np.abs(x), np.power(x, y))[()]  # NumPy takes a square root
+    wide = np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64)).astype(x.dtype)
+    return wide if np.min(y, initial=0) >= 0 else np.where(y >= 0, wide, np.where(np.abs(x) == 1, np.where(y & 1, x, 1), 0))[()]
+
+
+def _shift(function: Callable[[Any, Any], Any], logical: bool = False) -> Callable[[Any, Any], Any]:
+    def shift(x: Any, y: Any) -> Any:
+        """The count is taken modulo the width."""
+        dtype = _unsigned(x.dtype) if logical else x.dtype
+        return function(x.view(dtype), np.bitwise_and(y, y.dtype.type(x.dtype.itemsize * 8 - 1)).astype(dtype)).view(x.dtype)
+
+    return shift
+
+
+def _bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
+    """`function` of the bits, as an integer without sign, and of their number."""
+
+    def apply(x: Any) -> Any:
+        count = 8 * x.dtype.itemsize
+        return np.vectorize(lambda bits: function(int(bits), count), otypes=[np.int32])(x.view(_unsigned(x.dtype)))[()]
+
+    return apply
+
+
+def _in_double(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """`function` of Python's own numbers, element by element."""
+    return lambda x: np.vectorize(function, otypes=[np.float64])(x).astype(x.dtype)[()]
+
+
+def _fuse_multiply_add(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once: in a type in which products are exact, with a sum that is rounded to odd; in fractions for f64."""
+    dtype = np.result_type(x, y, z)
+    dtype = dtype if dtype.kind == "f" else np.dtype(float)
+    with np.errstate(all="ignore"):
+        if dtype == np.float64:
+            return np.vectorize(_fuse_doubles, otypes=[np.float64])(x, y, z)[()]
+        product, addend = np.multiply(x, y, dtype=np.float64), np.float64(z)
+        total = np.asarray(product + addend)
+        part = total - product
+        error = (product - (total - part)) + (addend - part)
+        toward_error = np.nextafter(total, np.copysign(np.inf, error))
+        is_even = total.view(np.uint64) & np.uint64(1) == 0
+        odd = np.where((error != 0) & np.isfinite(error) & is_even, toward_error, total)
+        return odd.astype(dtype)[()]
+
+
+def _fuse_doubles(x: float, y: float, z: float) -> float:
+    if not all(map(math.isfinite, (x, y, z))):
+        return x * y + z
+    total = Fraction(x) * Fraction(y) + Fraction(z)
+    if total == 0:
+        return x * y + z  # with the sign that the zero has
+    try:
+        return float(total)
+    except OverflowError:
+        return math.copysign(math.inf, total)
+
+
+# Where NumPy has no function, or one that differs at some operands.
+_COMPUTE: dict[str, Callable[..., Any]] = {
+    "erf": _in_double(math.erf),
+    "erfc": _in_double(math.erfc),
+    "ldexp": lambda x, n: np.ldexp(x, np.clip(n, -20000, 20000).astype(np.int32)).astype(np.asarray(x).dtype)[()],
+    # fmax and fmin keep NaNs that signal, and take either of two zeros: here 0.0 is above -0.0.
+    "max": lambda x, y: np.where((x > y) | (y != y) | ((x == y) & ~np.signbit(x) if _is_real(x) else False), x, y)[()],
+    "min": lambda x, y: np.where((x < y) | (y != y) | ((x == y) & np.signbit(x) if _is_real(x) else False), x, y)[()],
+    "floor_div": _in_float(lambda x, y: np.floor(x / y), np.floor_divide),
+    "mod": _in_float(lambda x, y: x - y * np.floor(x / y), np.remainder),
+    "raw_div": _raw_div,
+    "pow": _power,
+    "shl": _shift(np.left_shift),
+    "shr": _shift(np.right_shift),
+    "bit_shr": _shift(np.right_shift, logical=True),
+    "popcnt": lambda x: np.bitwise_count(x.view(_unsigned(x.dtype))).astype(np.int32),
+    "clz": _bits(lambda bits, count: count - bits.bit_length()),
+    "ffs": _bits(lambda bits, count: (bits & -bits).bit_length()),
+}
+
+
+def _read(line: str) -> Operator:
+    kind, name, operand, result, numpy, doc = line.split("\t")
+    direct = re.fullmatch(r"np\.(\w+)\(x(, y)?\)", numpy)
+    compute = _COMPUTE.get(name) or (getattr(np, direct[1]) if direct else None)
+    if compute is None and kind == "unary":
+        compute = eval(f"lambda x: {numpy}", {"np": np})
+    return Operator(kind, name, operand, result, compute, doc)
+
+
+ROWS: list[Operator] = [_read(line) for line in _runtime.OPERATORS.splitlines()]
+OPERATORS: dict[str, Operator] = {row.name: row for row in ROWS if row.kind != "atomic"}
+OPERATORS["fma"] = Operator("ternary", "fma", "Real", "Promoted", _fuse_multiply_add, "x * y + z, rounded once.")
+ATOMICS: dict[str, Operator] = {f"atomic_{row.name.removeprefix('bit_')}": row for row in ROWS if row.kind == "atomic"}

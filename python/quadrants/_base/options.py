@@ -1,0 +1,174 @@
+"""Options: their values come from the rows of ``options.def``, the environment, and the keywords of `qd.init`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .. import _runtime
+from . import logging as _logging
+from .arch import Arch
+from .errors import QuadrantsRuntimeError, add_help
+
+_ROWS: dict[str, tuple[str, Any, str, str, str]] = {name: tuple(row) for name, *row in _runtime.option_table()}  # type: ignore[misc]
+_SPELLINGS = {"device_index": "device_id"}
+_DATA_TYPES = {
+    "default_fp": (_runtime.f32, (_runtime.f16, _runtime.f32, _runtime.f64)),
+    "default_ip": (_runtime.i32, (_runtime.i32, _runtime.i64)),
+}
+_OTHER_VARIABLES = frozenset(
+    "QD_KERNEL_COVERAGE QD_COVERAGE_MAX_PROBES QD_PERFDISPATCH_FORCE QD_PERFDISPATCH_PRINT_DEBUG QD_DUMP_IR QD_DUMP_SIMPLIFY "
+    "QD_DUMP_CFG QD_DUMP_MSL QD_DUMP_AST QD_LOAD_IR QD_DEBUG_ADSTACK QD_ENABLE_AMDGPU QD_ENABLE_METAL "
+    "QD_ENABLE_VULKAN QD_ENABLE_TORCH QD_ENABLE_PYBUF QD_ENABLE_HIP_MEMPOOL QD_VISIBLE_DEVICE QD_LIB_DIR QD_TMP_DIR QD_NUM_THREADS "
+    "QD_CUDA_FORCE_FLAT_CHECKPOINT_GRAPH QD_WANTED_ARCHS QD_LITE_TEST QD_FILE_TIMING QD_VENV QD_JOBS QD_OFFLINE_CACHE".split()
+)
+_ALIASES = {"cpu_max_num_threads": "QD_NUM_THREADS", "device_id": "QD_VISIBLE_DEVICE"}
+
+current: dict[str, Any] | None = None  # values of all options, or None when there is no runtime; set by `qd.init` and `qd.reset`
+
+
+def get(name: str) -> Any:
+    """Value of an option, or None when there is no runtime."""
+    return None if current is None else current.get(name)
+
+
+def check_runtime() -> None:
+    """Raises when there is no runtime."""
+    if current is None:
+        raise add_help(QuadrantsRuntimeError("there is no runtime. Maybe you forgot to call `qd.init()` first?"))
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Option values as the C++ side has them: data types by name."""
+    return {name: value.name if isinstance(value, _runtime.DataType) else value for name, value in values.items()}
+
+
+def collect(keywords: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """All option values, checked, and what to warn of: keywords win over the environment, which wins over the defaults."""
+    for name in _SPELLINGS.keys() & keywords.keys():
+        if _SPELLINGS[name] in keywords:
+            raise KeyError(f"{name} and {_SPELLINGS[name]} are one option of qd.init: give one of them")
+        keywords[_SPELLINGS[name]] = keywords.pop(name)
+    unknown = [name for name in keywords if name not in _ROWS]
+    if unknown:
+        import difflib  # at a mistake only
+
+        near = [f"{name} -> {close[0]}" for name in unknown if (close := difflib.get_close_matches(name, _ROWS, 1))]
+        hint = f" (did you mean: {', '.join(near)}?)" if near else ""
+        raise KeyError(f"Unrecognized keyword argument(s) for qd.init: {', '.join(unknown)}{hint}")
+    if "default_up" in keywords:
+        raise KeyError("'default_up' always follows 'default_ip' and cannot be set: set default_ip instead")
+    values: dict[str, Any] = {}
+    warnings = []
+    for name, (_, default, _, _, scope) in _ROWS.items():
+        variable = "QD_" + name.upper()
+        variable = variable if variable in os.environ else _ALIASES.get(name, variable)
+        text = os.environ.get(variable, "") if scope != "keyword_only" and name not in ("arch", "default_up") else ""
+        values[name] = _DATA_TYPES[name][0] if name in _DATA_TYPES else default
+        if text:
+            values[name] = check(name, _parse(name, default, variable, text))
+        if name in keywords:
+            if text:
+                warnings.append(f"{variable}={text} is ignored: qd.init was called with {name}={keywords[name]!r}")
+            values[name] = check(name, keywords[name])
+    values["default_up"] = _runtime.u64 if values["default_ip"] is _runtime.i64 else _runtime.u32
+    if values["debug"]:
+        values["check_out_of_bound"] = True
+    return values, warnings
+
+
+def apply_dump_variables(values: dict[str, Any]) -> None:
+    """The variables that dump stages into `debug_dump_path` and take edited ones from there, as values of `dump` and `replay`."""
+    folder, is_cached = values["debug_dump_path"], values["offline_cache"]
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("QD_DUMP_IR", "QD_DUMP_SIMPLIFY", "QD_DUMP_CFG", "QD_DUMP_AST")):
+        values["dump"] = values["dump"] or folder
+    stages = {"QD_LOAD_IR": "3_llvm.ll"} | ({"QUADRANTS_LOAD_PTX": "4_asm.s"} if values["arch"] == "cuda" else {})
+    wanted = [name for name in stages if os.environ.get(name, "0") not in ("", "0") and values["arch"] != "python"]
+    if wanted and is_cached:
+        raise ValueError(f"Caching must be disabled with {' and '.join(wanted)}: qd.init(offline_cache=False)")
+    for name in wanted:
+        values["replay"] = os.path.join(folder, "{kernel}", stages[name])
+
+
+def _parse(name: str, default: Any, variable: str, text: str) -> Any:
+    if name in _DATA_TYPES:
+        if text not in ("32", "64"):
+            raise ValueError(f"Invalid {variable}={text}, should be 32 or 64")
+        return getattr(_runtime, name[-2] + text)
+    try:
+        if isinstance(default, bool):
+            return bool(int(text))
+        return type(default)(text)
+    except ValueError as error:
+        raise ValueError(f"Invalid {variable}={text}: a value of type {type(default).__name__} is expected") from error
+
+
+def check(name: str, value: Any) -> Any:
+    """The value as it is kept; raises `TypeError` or `ValueError` when it does not suit the option."""
+    kind = _ROWS[name][0]
+    default: Any = _ROWS[name][1]
+    if name in _DATA_TYPES:
+        legal = _DATA_TYPES[name][1]
+        found = {int: _runtime.i32, float: _runtime.f32}.get(value, value) if isinstance(value, type) else value
+        if found not in legal:
+            raise AssertionError(f"{name} must be one of {', '.join(map(str, legal))}, got {value!r}")
+        return found
+    if value is None and isinstance(default, str):
+        return default
+    wanted = (int, float) if isinstance(default, float) else (type(default),)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
+        raise TypeError(f"option {name} takes a value of type {type(default).__name__}, got {value!r}")
+    if "|" in kind and value not in kind.split("|"):
+        raise ValueError(f"option {name} is one of {', '.join(kind.split('|'))}, got {value!r}")
+    if type(default) is int and name != "random_seed" and value < 0:  # type: ignore[operator]
+        raise ValueError(f"option {name} is a count, got {value!r}")
+    return type(default)(value)  # type: ignore[arg-type]
+
+
+def warn_about_unknown_variables() -> None:
+    """One log line for QD_* variables that mean nothing: most are spelling mistakes."""
+    known = {"QD_" + name.upper() for name in _ROWS} | _OTHER_VARIABLES
+    unknown = sorted(name for name in os.environ if name.startswith("QD_") and name not in known)
+    if unknown:
+        _logging.warn(f"environment variables that mean nothing to Quadrants: {', '.join(unknown)}")
+
+
+def describe() -> str:
+    """One line for each option: name, default, meaning. Those that are only accepted come last."""
+    lines: dict[bool, list[str]] = {
+        False: ["Options (default): meaning"],
+        True: ["Accepted for programs that set them, and without effect:"],
+    }
+    for name, (_, default, doc, key, _) in _ROWS.items():
+        lines[key == "accepted"].append(f"    {name} ({default!r})" + (f": {doc}" if doc else ""))
+    return "\n".join([*lines[False], "", *lines[True]])
+
+
+def find_changed(values: dict[str, Any]) -> dict[str, Any]:
+    """Options with another value than by default."""
+    defaults = {name: _DATA_TYPES[name][0] if name in _DATA_TYPES else row[1] for name, row in _ROWS.items()}
+    skipped = ("arch", "default_up", "log_level")
+    return {name: value for name, value in values.items() if name in defaults and name not in skipped and value != defaults[name]}
+
+
+class Config:
+    """`qd.cfg`: the options of the current runtime as attributes. What is written counts for kernels compiled from then on."""
+
+    def __getattr__(self, name: str) -> Any:
+        name = _SPELLINGS.get(name, name)
+        if current is None or name not in _ROWS or _ROWS[name][4] == "keyword_only":
+            raise AttributeError(f"there is no option {name!r}")
+        return Arch[current[name]] if name == "arch" else current[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if current is None or name not in _ROWS or name in ("arch", "default_up"):
+            raise AttributeError(f"there is no option {name!r} that can be written")
+        updated = {**current, name: check(name, value)}
+        _runtime.set_options(plain(updated))
+        current.update(updated)
+
+    def __dir__(self) -> list[str]:
+        return list(_ROWS)
+
+
+cfg = Config()

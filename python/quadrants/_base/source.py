@@ -1,0 +1,249 @@
+"""From a function object to its syntax tree, with the file's own line numbers and columns."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import itertools
+import linecache
+import re
+import sys
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NamedTuple
+
+from .errors import QuadrantsSourceError, QuadrantsSyntaxError
+from .match import MatchLowering
+from .typed_text import compiles_to, find_running_text, find_typed_text
+
+
+class FunctionSource(NamedTuple):
+    """What the compiler reads of a function."""
+
+    function: Callable[..., Any]
+    tree: ast.FunctionDef
+    file: str
+    lines: list[str]  # of the whole file
+    name: str
+    is_graph: bool = False  # a kernel that was declared with graph=True
+
+
+_sources: dict[int, tuple[weakref.ref[CodeType], tuple[ast.FunctionDef, str, list[str]]]] = {}
+_texts = itertools.count(1)
+
+
+class _Text(NamedTuple):
+    """A text that is in no file, the name that `linecache` has it under, and the ids of the code objects that stand in it."""
+
+    text: str
+    file: str
+    users: dict[int, weakref.ref[CodeType]]
+
+
+_kept: list[_Text] = []
+_SHARED = ("<string>", "<stdin>")  # names that any number of texts have
+_HEADER = re.compile(r"\s*(@|def\b|async\s+def\b)")
+
+
+def get_source(function: Callable[..., Any], is_kernel: bool = False) -> FunctionSource:
+    """Source of a Python function; raises `QuadrantsSourceError`, an `OSError`, when there is none (text from a pipe, a deleted file)."""
+    code = function.__code__
+    if is_kernel and code.co_name == "<lambda>":
+        raise QuadrantsSyntaxError('Unsupported node "Lambda": write the kernel as a function with `def`')
+    found = _sources.get(id(code))
+    if found is None or found[0]() is not code:
+        source = _read_source(function, code)
+        key = id(code)
+        _sources[key] = (weakref.ref(code, lambda _, key=key: _sources.pop(key, None)), source)
+    else:
+        source = found[1]
+    tree, file, lines = source
+    if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
+        tree = coverage.with_probes(function, tree, file, is_kernel)
+    return FunctionSource(function, tree, file, lines, function.__qualname__)
+
+
+def note_text(code: CodeType) -> None:
+    """Keeps the text of a function that is just being defined by text without a file, as long as the function lives."""
+    file = code.co_filename
+    if file.startswith("<") and (file not in linecache.cache or file in _SHARED) and (text := find_running_text(code)) is not None:
+        _keep_for(code, text)
+
+
+def _keep_for(code: CodeType, text: str) -> _Text:
+    """The text, kept until the last function in it is gone."""
+    kept = next((known for known in _kept if known.text == text), None)
+    if kept is None:
+        kept = _Text(text, keep_text(code.co_filename, text), {})
+        _kept.append(kept)
+
+    def forget(_: Any, kept: _Text = kept, key: int = id(code)) -> None:
+        del kept.users[key]
+        if not kept.users:
+            _kept.remove(kept)
+            linecache.cache.pop(kept.file, None)
+
+    kept.users[id(code)] = weakref.ref(code, forget)
+    return kept
+
+
+def _find_lines(function: Callable[..., Any], code: CodeType) -> tuple[str, list[str]]:
+    """Name and lines of the text in which a function stands; no lines where it cannot be found."""
+    file = code.co_filename
+    kept = next((known for known in _kept if id(code) in known.users), None)
+    if kept is None:
+        linecache.checkcache(file)  # a file that was written again since the last look
+        lines = linecache.getlines(file, function.__globals__)
+        if lines and (file not in _SHARED or compiles_to("".join(lines), code)):
+            return file, lines
+        texts = (known.text for known in _kept)
+        text = next((text for text in texts if compiles_to(text, code)), None) or find_typed_text(code)
+        if text is None:
+            return file, []
+        kept = _keep_for(code, text)
+    return kept.file, kept.text.splitlines(keepends=True)
+
+
+def get_text(code: CodeType) -> list[str]:
+    """Lines of a function as its file has them now, from the first decorator to the last line with code; empty without a source."""
+    linecache.checkcache(code.co_filename)
+    return linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : _last_line(code)]
+
+
+def _last_line(code: CodeType) -> int:
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return max([code.co_firstlineno, *lines, *(_last_line(inner) for inner in code.co_consts if isinstance(inner, CodeType))])
+
+
+def _read_source(function: Callable[..., Any], code: CodeType) -> tuple[ast.FunctionDef, str, list[str]]:
+    file, lines = _find_lines(function, code)
+    first = code.co_firstlineno
+    if code.co_name == "<lambda>":
+        return _read_lambda(code, lines), file, lines
+    failure = f"Cannot find source code for Object {function!r} (file {file!r}, line {first})"
+    if not lines or first > len(lines) or not _HEADER.match(lines[first - 1]):
+        raise QuadrantsSourceError(failure)
+    # Blank lines before the text give the tree the file's line numbers; the `if 1:` gives an indented function its columns.
+    indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+    head = "\n" * (first - 1) if not indent else "\n" * (first - 2) + "if 1:\n"
+    error: SyntaxError | None = None
+    for end in _candidate_ends(lines, first, len(indent.expandtabs())):
+        try:
+            tree = _parse(head + "".join(lines[first - 1 : end]), file)
+        except SyntaxError as problem:
+            error = problem  # the block goes on: a string or bracket with text left of the function's indent
+            continue
+        node: Any = tree.body[0].body[0] if indent else tree.body[0]  # type: ignore[attr-defined]
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise QuadrantsSyntaxError('Unsupported node "AsyncFunctionDef"')
+        if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+            raise QuadrantsSourceError(failure)
+        if any(line.lstrip().startswith("match ") for line in lines[first - 1 : end]):
+            node = MatchLowering().visit(node)
+        return node, file, lines
+    raise QuadrantsSourceError(failure) from error
+
+
+def copy_tree(tree: Any) -> Any:
+    """A copy of a syntax tree or of a list of them: fields and places only, as other libraries hang attributes of their own on nodes.
+
+    Nodes without fields, such as `ast.Load()`, are not copied: Python shares each of them between all trees.
+    """
+    if isinstance(tree, list):
+        return [copy_tree(item) if isinstance(item, ast.AST) else item for item in tree]
+    if not tree._fields and not tree._attributes:
+        return tree
+    made = tree.__new__(type(tree))
+    members = vars(made)
+    for name in tree._fields:
+        value = getattr(tree, name, None)
+        members[name] = copy_tree(value) if isinstance(value, (ast.AST, list)) else value
+    members.update({name: getattr(tree, name) for name in tree._attributes if hasattr(tree, name)})  # nodes just made have no place yet
+    return made
+
+
+_lambdas: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}  # of each file: its lines, and the lambdas by first line
+
+
+def lambda_body(node: ast.Lambda) -> list[ast.stmt]:
+    """What a lambda does, as the statements of a function."""
+    return [ast.copy_location(ast.Return(node.body), node.body)]
+
+
+def _read_lambda(code: CodeType, lines: list[str]) -> ast.FunctionDef:
+    """A lambda as a function with a `return`. Those that begin on one line are told apart by columns, or by what they compile to."""
+    known = _lambdas.get(code.co_filename)
+    if known is None or known[0] != lines:
+        found: dict[int, list[ast.Lambda]] = {}
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(_parse("".join(lines), code.co_filename)):
+                if isinstance(node, ast.Lambda):
+                    found.setdefault(node.lineno, []).append(node)
+        known = _lambdas[code.co_filename] = (lines, found)
+    fitting = [node for node in known[1].get(code.co_firstlineno, ()) if _is_lambda(code, node)]
+    if not fitting:
+        raise QuadrantsSourceError(f"Cannot find the text of the lambda in line {code.co_firstlineno} of {code.co_filename!r}")
+    node = fitting[-1]  # the innermost
+    tree = ast.FunctionDef("<lambda>", node.args, lambda_body(node), [], None)
+    return ast.copy_location(tree, node)
+
+
+def _is_lambda(code: CodeType, node: ast.Lambda) -> bool:
+    """Whether `code` may be that of the lambda."""
+    body: Any = node.body
+    positions: Any = getattr(code, "co_positions", None)  # since Python 3.11
+    if positions is not None:
+        places = [place for place in positions() if None not in place and place[2:] != (0, 0)]
+        first, last = min((place[0], place[2]) for place in places), max((place[1], place[3]) for place in places)
+        return (body.lineno, body.col_offset) <= first and last <= (body.end_lineno, body.end_col_offset)
+    module = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval", dont_inherit=True)
+    made = next(item for item in module.co_consts if isinstance(item, CodeType))
+    return (made.co_code, made.co_consts, made.co_names, made.co_varnames) == (
+        code.co_code,
+        code.co_consts,
+        code.co_names,
+        code.co_varnames,
+    )
+
+
+def keep_text(name: str, text: str) -> str:
+    """A name like `name` under which Python, its debugger and error messages find the lines of a text that is in no file."""
+    file = f"<{name.strip('<>')} {next(_texts)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return file
+
+
+def _parse(text: str, file: str) -> ast.Module:
+    """`ast.parse` without the cycle collector, which would walk the growing tree again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text, file)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _candidate_ends(lines: list[str], first: int, indent: int):
+    """Line counts at which the function may end: where a line is indented no deeper than its head, shortest block first."""
+    in_body = False
+    for number in range(first - 1, len(lines)):
+        text = lines[number].strip()
+        if not text or text.startswith("#"):
+            continue
+        shallow = len(lines[number].expandtabs()) - len(lines[number].expandtabs().lstrip()) <= indent
+        if in_body and shallow:
+            yield number
+        elif shallow and re.match(r"def\b|async\s+def\b", text):
+            in_body = True
+    yield len(lines)
+
+
+def caller_locals(depth: int) -> dict[str, Any]:
+    """Locals of the function that decorates, so that annotations given as strings may name its local classes."""
+    try:
+        return sys._getframe(depth + 1).f_locals
+    except ValueError:
+        return {}

@@ -1,0 +1,1 @@
+"""Fields, ndarrays, tensors and views, and how their memory reaches other libraries."""

@@ -1,0 +1,302 @@
+"""What fields and ndarrays have in common: filling, copying, and the way to and from NumPy and torch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _runtime
+from .._base.dtypes import BF16_BITS, DataType, check_range, store, to_array, to_dtype, to_memory_dtype, to_numbers
+from .._base.errors import QuadrantsShapeError
+from .._values.matrix import Matrix, unwrap, view_of
+from .._values.types import MatrixType, factories
+from .interop import InteropMethods, as_array
+
+
+def scalar_dtype(element: Any) -> DataType:
+    """Data type of the components of an element type."""
+    return to_dtype(element.dtype if isinstance(element, MatrixType) else element)
+
+
+def element_shape_of(element: Any) -> tuple[int, ...]:
+    """() of a scalar, (n,) of a vector, (n, m) of a matrix."""
+    shape = element.shape if isinstance(element, MatrixType) else ()
+    if None in shape:
+        raise ValueError(f"the elements of a container need a known shape, got {element!r}")
+    return shape
+
+
+class _WrittenBack(np.ndarray):
+    """A copy of an element that lies on a device, or of one of type bf16; an assignment to it, or to a part of it, goes there."""
+
+    _flush: Callable[[], None] | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        if self.base is not None:  # a part, and no result of arithmetic
+            self._flush = getattr(source, "_flush", None)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        if self._flush is not None:
+            self._flush()
+
+
+def attach(container: Any, which: str, shadow: Any) -> None:
+    """Make a container the gradient ("grad") or tangent ("dual") of another one."""
+    shadow._mark_shadow(1 if which == "grad" else 2)
+    shadow._primal = which
+    setattr(container, which, shadow)
+
+
+class Shadows:
+    """Gradient storage: containers of the same shape, which a class makes in `_shadow` when they are first asked for."""
+
+    _shadow: Callable[[str], Any]
+    _has: Callable[[str], bool]  # whether the shadow is there and has memory
+
+    @functools.cached_property
+    def grad(self) -> Any:
+        """The adjoints, of the same shape; those of a field have memory if `needs_grad` or a tree gave it. None where there are none."""
+        return self._shadow("grad")
+
+    @functools.cached_property
+    def dual(self) -> Any:
+        """The tangents, of the same shape; those of a field have memory if `needs_dual` or a tree gave it. None where there are none."""
+        return self._shadow("dual")
+
+    @property
+    def _placed_grad(self) -> Any:
+        return self.grad if self._has("grad") else None
+
+    @property
+    def _placed_dual(self) -> Any:
+        return self.dual if self._has("dual") else None
+
+    def has_grad(self) -> bool:
+        """Whether gradient storage is allocated."""
+        return self._has("grad")
+
+    def has_dual(self) -> bool:
+        """Whether tangent storage is allocated."""
+        return self._has("dual")
+
+
+class Extents:
+    """How much there is of a tensor or view; `_live_shape` is its shape, or an exception after a reset."""
+
+    _live_shape: tuple[int, ...]
+    element_shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, without those of elements."""
+        return len(self._live_shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._live_shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * math.prod(self.element_shape) * self.dtype.size
+
+
+class ContainerSpec(NamedTuple):
+    """How a container is made, beside the type of its elements and its shape."""
+
+    layout: tuple[int, ...] | None = None
+    """The axes, outermost in memory first; None: in order."""
+    is_soa: bool = False
+    """Components of elements, or members of structs, lie in blocks of their own."""
+    needs_grad: bool = False
+    needs_dual: bool = False
+    offset: Any = None
+    """Lowest index of each axis; None: 0."""
+    name: str = ""
+    """For reports and messages."""
+
+
+class Copies:
+    """Copies and pickles: another container is made in the same way, and gets the elements."""
+
+    copy_from: Callable[[Any], None]
+    to_numpy: Callable[[], Any]
+
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
+        """What makes such a container: a name in `_types.factories`, type of the elements, shape, recipe."""
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        twin = restore(*self._description())
+        twin.copy_from(self)
+        return twin
+
+    def __copy__(self) -> Any:
+        return self.__deepcopy__({})  # sharing the memory would be a second owner that looks like a copy
+
+    def __reduce__(self) -> Any:
+        return (restore, (*self._description(), self.to_numpy()))
+
+
+def restore(factory: str, element: Any, shape: Any, recipe: ContainerSpec, data: Any = None) -> Any:
+    """A container that is made in this way, with these elements."""
+    made = factories[factory](element, shape, recipe)
+    if data is not None:
+        made.from_numpy(data)
+    return made
+
+
+class HostAccess:
+    """Element access of one container as two functions: `getter(*index)` and `setter(value, *index)`."""
+
+    def __init__(self, container: Any):
+        self._container = container
+
+    def getter(self, *index: int) -> Any:
+        """The element at `index`."""
+        return self._container[index or None]
+
+    def setter(self, value: Any, *index: int) -> None:
+        """Makes `value` the element at `index`."""
+        self._container[index or None] = value
+
+
+class ContainerMethods(InteropMethods, Shadows, Copies):
+    """Methods of every container. The bound base class has the memory (`view`) and the fast element access."""
+
+    _element_type: Any
+    _offset: tuple[int, ...] | None
+    _order: tuple[int, ...] | None = None
+    _needs_grad = _needs_dual = False  # declared so, before there is memory
+    _primal: str | None = None  # of a gradient or tangent: what it is called in messages
+    _is_soa = False  # components in blocks of their own
+    _leaf: Any = None  # the node of a tree that the container is placed in
+    _whole: Any = None  # the field of vectors or matrices that it is a component of, where these are placed one by one
+    _name = ""
+    _shown_name = ""  # the one that the program gave
+    _state: str
+    _try_fill: Callable[[Any], bool]
+
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        return self._order
+
+    def _has(self, which: str) -> bool:
+        shadow = vars(self).get(which)
+        return shadow is not None and shadow._is_placed()
+
+    def _is_placed(self) -> bool:
+        return self._leaf is not None or self._state != "unplaced"
+
+    @property
+    def snode(self) -> Any:
+        """The place of the container in a tree of nodes, or None."""
+        return self._leaf
+
+    _snode = snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above: 1 is the array of cells that hold the elements; None above the root."""
+        return None if self._leaf is None else self._leaf.parent(n)
+
+    def _leaves(self) -> Iterator[Any]:
+        yield self  # as a struct field, which has several
+
+    def _place_declared_parts(self) -> None:
+        """Called when there is memory, for fields with components that were asked for before."""
+
+    def fill(self, val: Any) -> None:
+        """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        if not isinstance(val, np.ndarray) and self._try_fill(val):
+            return
+        value = unwrap(val)
+        if isinstance(value, (list, tuple, np.ndarray)):
+            value = to_array(value, self.dtype)
+            if value.shape not in ((), self.element_shape):
+                raise ValueError(f"fill needs a number or an element of shape {self.element_shape}, got one of shape {value.shape}")
+            if value.dtype.kind in "iufO":
+                check_range(value, self.dtype)
+        element = np.empty(self.element_shape, to_memory_dtype(self.dtype))
+        store(element, ..., value)
+        if not self._try_fill(element):
+            self._overwrite(np.broadcast_to(element, self._live_shape + self.element_shape))
+
+    def copy_from(self, other: Any) -> None:
+        """Copy the elements of another container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        if isinstance(other, (int, float, str)) or other is None:
+            problem = TypeError if self._noun == "field" else AssertionError  # the classes that programs for the reference catch
+            raise problem(f"Cannot copy from a non-{self._noun} object ({type(other).__name__})")
+        if self._try_copy(other):
+            return
+        source, own = as_array(other), self._live_shape + self.element_shape
+        if source.shape != own:
+            raise QuadrantsShapeError(f"copy_from shape mismatch: {source.shape} does not match the source {self._noun} shape {own}")
+        self._overwrite(source)
+
+    def __str__(self) -> str:
+        return str(self.to_numpy(copy=None))
+
+    def __repr__(self) -> str:
+        what = f"{self._kind_name} of {scalar_dtype(self._element_type)}"
+        where = f"shape {self.shape}" if self._is_placed() else "not placed"
+        name = f", name {self._shown_name!r}" if self._shown_name else ""
+        return f"<{what}, {where if self._state != 'dead' else 'ended by qd.reset()'}{name}>"
+
+    @property
+    def _kind_name(self) -> str:
+        """What repr calls the container."""
+        raise NotImplementedError
+
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
+        factory = "field" if isinstance(self, _runtime.FieldBase) else "ndarray"
+        recipe = ContainerSpec(self._order, self._is_soa, self.has_grad(), self.has_dual(), self._offset, self._name)
+        return factory, self._element_type, self._live_shape, recipe
+
+    # -- element access beyond scalars; the bound class calls these with an index that it has checked
+
+    def _element(self, index: tuple[int, ...]) -> Matrix:
+        """The vector or matrix at `index`: what is written to it reaches the container."""
+        part = self._fetch(index)
+        if self._device is not None or part.dtype == BF16_BITS:
+            numbers = to_numbers(part)
+            shown = numbers.view(_WrittenBack)
+            shown._flush = functools.partial(self._write_back, part, numbers, index)
+            return view_of(shown, self.dtype)
+        return view_of(part, self.dtype)
+
+    def _write_back(self, part: np.ndarray, numbers: np.ndarray, index: tuple[int, ...]) -> None:
+        if numbers is not part:
+            store(part, ..., numbers)
+        self._flush(part, index)
+
+    def _set_element(self, index: tuple[int, ...], value: Any) -> None:
+        """Assign a whole vector or matrix element; a number is given to every component."""
+        item = to_array(unwrap(value), self.dtype)
+        if item.shape not in ((), self.element_shape):
+            raise ValueError(f"an element of shape {self.element_shape} cannot be set to a value of shape {item.shape}")
+        check_range(item, self.dtype)
+        part = self._fetch(index, True)
+        store(part, ..., item)
+        self._flush(part, index)
+
+    def _assign_row(self, value: Any) -> bool:
+        """`container[index] = value` with axes left open, called on that row; False unless there is a value for each of its elements."""
+        shape = (*value.shape, *value.element_shape) if isinstance(value, ContainerMethods) else np.shape(unwrap(value))
+        if shape != (*self.shape, *self.element_shape):
+            return False
+        self._assign(value)
+        return True
+
+    def _assign(self, value: Any) -> None:
+        """`container[slices] = value`, called on the view that the slices choose."""
+        elements = self._fetch(None, True)
+        store(elements, ..., unwrap(value))
+        self._flush(elements)

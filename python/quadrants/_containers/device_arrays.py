@@ -1,0 +1,202 @@
+"""Arrays on a GPU that go to other libraries and come from them: DLPack and the CUDA array interface, without any library of theirs."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _runtime
+from .._base import options as _options
+from .._base.dtypes import BF16_BITS, bf16, to_numpy_dtype
+from .._base.errors import QuadrantsRuntimeError
+from . import foreign as _foreign
+from .layout_tree import row_major_strides
+
+CPU, CUDA = 1, 2  # DLPack's types of devices
+_READABLE = (CPU, 3)  # the processor's own, and what it shares with a GPU
+_ON_GPU = (CUDA, 13)
+_DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "pinned memory of cuda", 7: "vulkan", 8: "metal", 10: "rocm", 13: "managed memory of cuda"}
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's codes of types, as NumPy calls them
+_LEGACY_STREAM = 1  # the default stream, on which all of this is ordered, as DLPack and the CUDA array interface call it
+
+
+class DeviceArray(NamedTuple):
+    """Elements on the GPU that kernels run on, and who keeps them. Strides are in bytes."""
+
+    address: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    is_writable: bool
+    owner: Any
+
+    def make_stand_in(self) -> np.ndarray:
+        """A NumPy array of this type, shape and strides, whose elements nobody may look at."""
+        array = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+        if not self.is_writable:
+            array.flags.writeable = False
+        return array
+
+    def borrow(self) -> tuple[_runtime.Buffer, int]:
+        """The memory as a buffer, which keeps the owner, and where in it the first element lies."""
+        reach = [step * (extent - 1) for step, extent in zip(self.strides, self.shape, strict=True)] if math.prod(self.shape) else []
+        begin = sum(step for step in reach if step < 0)
+        end = sum(step for step in reach if step > 0) + self.dtype.itemsize
+        return _runtime.Buffer.borrow_device(self.address + begin, end - begin, self.owner, self.is_writable), -begin
+
+    def fetch(self, dtype: _runtime.DataType) -> np.ndarray:
+        """A copy of the elements, which are of this type, in the memory of the processor."""
+        container = _runtime.NdarrayBase(dtype, (), self.shape, self.strides, self.dtype.itemsize, *self.borrow())
+        return container._fetch()
+
+
+def name_device(device: tuple[int, int]) -> str:
+    """A device as DLPack numbers it, as people call it: cuda:1."""
+    kind, number = int(device[0]), int(device[1])
+    return f"{_DEVICE_NAMES.get(kind, f'device type {kind}')}:{number}"
+
+
+def get_device(value: Any) -> tuple[int, int] | None:
+    """(type, number) of the device that an array of another library is on, as DLPack numbers them; None where it does not say."""
+    if _foreign.is_tensor(value):
+        value = _foreign.plain_tensor(value)
+        return (CUDA, value.device.index) if value.device.type == "cuda" else None  # the others are told apart by their own name
+    if hasattr(value, "__dlpack_device__"):
+        kind, number = value.__dlpack_device__()
+        return int(kind), int(number)
+    return None
+
+
+def find_device_array(value: Any, name: str) -> DeviceArray | None:
+    """An array on the GPU that kernels run on, ordered behind what its library has queued; None for anything else.
+
+    Raises `ValueError` for one on another GPU, `TypeError` for elements that no kernel has, both with the argument's `name`.
+    """
+    if isinstance(value, DeviceArray):
+        return value
+    if _options.get("arch") != "cuda" or isinstance(value, np.ndarray):
+        return None
+    device = get_device(value)
+    own = _options.get("device_id")
+    if device is not None and device[0] == CUDA and device[1] != own:
+        raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on cuda:{own}: pass a copy there")
+    if device is not None and device[0] in _ON_GPU and hasattr(value, "__dlpack__"):
+        return _open_capsule(_ask_capsule(value), name)
+    array = None if device is not None else getattr(value, "__cuda_array_interface__", None)
+    return None if array is None else _open_interface(array, value)
+
+
+def refuse_device(value: Any, name: str) -> None:
+    """Raises `ValueError` for an array that the processor does not reach."""
+    device = get_device(value)
+    if device is None or device[0] in _READABLE:
+        return
+    arch = _options.get("arch")
+    where = f"cuda:{_options.get('device_id')}" if arch == "cuda" else "the CPU"
+    raise ValueError(f"argument {name} is on {name_device(device)}, and kernels run on {where}: pass a copy there")
+
+
+def _ask_capsule(value: Any) -> Any:
+    place: Any = nullcontext()
+    if _foreign.is_tensor(value):
+        value = _foreign.plain_tensor(value)
+        place = sys.modules["torch"].cuda.device_of(value)  # torch gives only what lies on its current device
+    with place:
+        try:
+            return value.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
+        except TypeError:  # a library from before version 1
+            return value.__dlpack__(stream=_LEGACY_STREAM)
+
+
+def _open_capsule(capsule: Any, name: str) -> DeviceArray:
+    owner, address, _, (code, bits), shape, strides, is_writable = _runtime.import_dlpack(capsule)
+    if code == 4 and bits == 16:
+        dtype = BF16_BITS
+    elif code in _KINDS and bits % 8 == 0:
+        dtype = np.dtype(f"{_KINDS[code]}{bits // 8}")
+    else:
+        raise TypeError(f"unsupported array dtype for argument {name}: DLPack's type code {code} with {bits} bits")
+    return DeviceArray(address, dtype, shape, strides, is_writable, owner)
+
+
+def _open_interface(array: dict[str, Any], value: Any) -> DeviceArray:
+    dtype, shape = np.dtype(array["typestr"]), tuple(array["shape"])
+    stream = array.get("stream")
+    if stream is not None and stream != _LEGACY_STREAM:
+        _runtime.order_streams(stream, 0)
+    address, is_read_only = array["data"]
+    strides = array.get("strides") or row_major_strides(shape, dtype.itemsize)
+    return DeviceArray(address, dtype, shape, tuple(strides), not is_read_only, value)
+
+
+def describe_container(container: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides in bytes of a container's numbers; raises `BufferError` where there are no strides."""
+    _, _, element_shape, extents, strides, component, _, tilings = container._qd_layout
+    if tilings:
+        raise StrideError("Zero-copy not available: the field lies in tiles, along which there is no stride")
+    inner = tuple(component * math.prod(element_shape[axis + 1 :]) for axis in range(len(element_shape)))
+    return extents + element_shape, strides + inner
+
+
+class StrideError(ValueError, BufferError, QuadrantsRuntimeError):
+    """What other libraries ask for has no strides, or some that they do not survive."""
+
+
+def export_capsule(container: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """A DLPack capsule of a container's elements, as the array API says; of a copy where one is asked for, or on another device."""
+    own = container.__dlpack_device__()
+    wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+    is_versioned = max_version is not None and int(max_version[0]) >= 1
+    if wanted != own and (wanted[0] != CPU or copy is False):
+        raise BufferError(
+            f"the {container._noun} of {container.dtype} is on {name_device(own)}, and there is no capsule "
+            f"{'without a copy ' if copy is False else ''}for {name_device(wanted)}: ask for one there, or copy with to_torch(device)"
+        )
+    if wanted != own or (copy and own[0] == CPU):
+        array = np.array(container._fetch(), order="C")  # a type that NumPy knows by its size only, so that this works for bf16
+        place = (array, array.ctypes.data, (CPU, 0))
+        return _runtime.export_dlpack(*place, container.dtype, array.shape, array.strides, is_versioned, False, True)
+    shape, strides = describe_container(container)
+    if 0 not in shape and any(step < 0 and extent > 1 for extent, step in zip(shape, strides, strict=True)):
+        if not copy:  # torch ends the process when it is given such a capsule
+            raise StrideError(
+                f"Zero-copy not available: the {container._noun} runs backward, and DLPack's consumers take no negative strides; "
+                "np.asarray(x) is a view, to_torch() a copy"
+            )
+        return export_capsule(deepcopy(container), stream, max_version, dl_device, copy)
+    owner, address = _runtime.copy_memory(container) if copy else (container._buffer, container._address)
+    capsule = _runtime.export_dlpack(
+        owner, address, own, container.dtype, shape, strides, is_versioned, not (copy or container._is_writable), bool(copy)
+    )
+    if not is_versioned and not (copy or container._is_writable):
+        raise BufferError(f"the {container._noun} is read-only, which only capsules of version 1 and later can say")
+    if own[0] == CUDA:
+        _order_consumer(stream)
+    return capsule
+
+
+def _order_consumer(stream: Any) -> None:
+    """What the consumer queues in its stream comes after what is queued here."""
+    if stream in (None, _LEGACY_STREAM, -1):
+        return
+    if not isinstance(stream, int) or stream < 0 or stream == 0:
+        raise ValueError(f"stream is None, 1 (the default stream), 2 (that of the thread), -1 (no order) or a CUDA stream, got {stream!r}")
+    _runtime.order_streams(0, stream)
+
+
+def describe_interface(container: Any) -> dict[str, Any]:
+    """The CUDA array interface, version 3, of a container in the memory of a GPU."""
+    shape, strides = describe_container(container)
+    return {
+        "data": (container._address, not container._is_writable),
+        "shape": shape,
+        "strides": strides,
+        "typestr": "<i2" if container.dtype is bf16 else to_numpy_dtype(container.dtype).str,
+        "version": 3,
+        "stream": _LEGACY_STREAM,
+    }

@@ -1,0 +1,586 @@
+"""Trees of nodes: `qd.root`, `qd.FieldsBuilder`, and from them where the elements of fields lie in memory.
+
+A node is an array of cells. A cell holds the elements of the fields that are placed in it and the arrays of the nodes below, packed like
+the members of a C struct. A tree takes fields until it is finalized: `qd.root` at the first launch or access from Python, a
+`FieldsBuilder` when its user says so. Fields made with a shape have a tree of their own. Each array below a root has its own memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from .. import _runtime
+from .._base import options as _options
+from .._base.dtypes import find_dtype, to_shape
+from .._base.errors import QuadrantsMemoryError, QuadrantsRuntimeError, QuadrantsSyntaxError, user_frame
+from .._base.spellings import also_named
+
+__path__: list[str] = []  # modules below it are made by `lang._paths`
+_MAX_AXES = 12
+
+
+class Axis(int):
+    """One axis of index space: 0 for the first index."""
+
+    def __repr__(self) -> str:
+        return f"Axis({int(self)})"
+
+
+def axes(*numbers: int) -> list[Axis]:
+    """The axes with these numbers, 0 to 11."""
+    if not all(0 <= number < _MAX_AXES for number in numbers):
+        raise ValueError(f"axes are numbered 0 to {_MAX_AXES - 1}, got {numbers}")
+    return [Axis(number) for number in numbers]
+
+
+AXES = {
+    "".join(letters): axes(*("ijkl".index(letter) for letter in letters))
+    for count in (1, 2, 3, 4)
+    for letters in itertools.combinations("ijkl", count)
+}
+
+
+def row_major_strides(shape: tuple[int, ...], item: int, order: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Byte strides of items of `item` bytes; `order` lists the axes from the outermost to the innermost.
+
+    Raises:
+        QuadrantsMemoryError: no address reaches the last item.
+    """
+    strides, step = [0] * len(shape), item
+    for axis in reversed(order or range(len(shape))):
+        strides[axis] = step
+        step *= shape[axis]
+    if step >= 2**63:
+        raise QuadrantsMemoryError(f"cannot allocate {step} bytes: a container of this shape does not fit into memory")
+    return tuple(strides)
+
+
+def check_extents(extents: tuple[int, ...]) -> None:
+    """Raises for a negative extent, one that no index reaches, or too many axes."""
+    if any(not 0 <= extent <= 2**31 - 1 for extent in extents):
+        raise QuadrantsRuntimeError(f"Every dimension of a Quadrants field should be positive and at most 2**31 - 1, got {extents}")
+    if len(extents) > _MAX_AXES:
+        raise QuadrantsRuntimeError(f"Too many dimensions: a field has at most {_MAX_AXES}, got {len(extents)}")
+
+
+def to_origin(offset: Any, extents: tuple[int, ...]) -> tuple[int, ...] | None:
+    """An `offset` argument as the lowest index of each axis, or None."""
+    if offset is None:
+        return None
+    origin = to_shape(offset)
+    if len(origin) != len(extents):
+        raise QuadrantsSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(origin)})")
+    if any(first < -(2**31) or first + extent >= 2**31 for first, extent in zip(origin, extents, strict=True)):
+        raise QuadrantsRuntimeError(f"Indices of a field are 32-bit integers, got offset {origin} for shape {extents}")
+    return origin
+
+
+class NodeMethods:
+    """What `qd.root`, nodes and builders have in common: they take arrays of cells and fields."""
+
+    def _node(self) -> SNode:
+        raise NotImplementedError
+
+    @also_named(indices="axes")
+    def dense(self, axes: Any, dimensions: Any) -> SNode:
+        """An array of cells along `axes` (`qd.i`, `qd.ij`, ...) in each cell of this node; one extent is that of every axis."""
+        numbers = tuple(int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else [axes]))
+        extents = to_shape(dimensions)
+        extents = extents * len(numbers) if len(extents) == 1 else extents
+        if len(extents) != len(numbers) or len(set(numbers)) != len(numbers):
+            raise ValueError(f"dense needs one extent for each of different axes, got axes {numbers} and extents {extents}")
+        check_extents(extents)
+        return SNode("dense", self._node(), numbers, extents)
+
+    def place(self, *fields: Any, offset: Any = None) -> Any:
+        """Put fields, vector, matrix and struct fields, or lists of them, into the cells; `offset` is the lowest index of each axis."""
+        node = self._node()
+        leaves = list(_leaves_of(fields))
+        origin = to_origin(offset, node.shape)
+        for field in leaves:
+            if field._is_placed():
+                raise QuadrantsRuntimeError(f"This variable has been placed. (field {field._name!r})")
+        node.put(leaves, origin)
+        return self
+
+    def lazy_grad(self) -> None:
+        """Give every field of real numbers below this node a gradient with the same layout."""
+        _mirror(self._node(), self._node(), "grad")
+
+    def lazy_dual(self) -> None:
+        """Give every field of real numbers below this node a tangent with the same layout."""
+        _mirror(self._node(), self._node(), "dual")
+
+    def deactivate_all(self) -> None:
+        """Deactivate all cells that can be; those of dense nodes always exist."""
+
+    def _unsupported(self, kind: str, *_: Any, **__: Any) -> Any:
+        raise QuadrantsRuntimeError(f"{kind} SNode is not supported on this backend.")
+
+    @also_named(indices="axes")
+    def pointer(self, axes: Any, dimensions: Any) -> Any:
+        """An array of cells that come into being when written to: no backend has them yet."""
+        return self._unsupported("Pointer")
+
+    @also_named(indices="axes")
+    def bitmasked(self, axes: Any, dimensions: Any) -> Any:
+        """A dense array with a bit that tells which cells are in use: no backend has them yet."""
+        return self._unsupported("Bitmasked")
+
+    @also_named(index="axis")
+    def dynamic(self, axis: Any, dimension: Any, chunk_size: Any = None) -> Any:
+        """A list in each cell: no backend has them yet."""
+        return self._unsupported("Dynamic")
+
+    @also_named(indices="axes")
+    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> Any:
+        """An array of integers of few bits: no backend has them yet."""
+        return self._unsupported("Quant_array")
+
+    def _hash(self, axes: Any, dimensions: Any) -> Any:
+        raise QuadrantsRuntimeError("hash not yet supported")
+
+
+class SNode(NodeMethods):
+    """A node of a tree: the root, an array of cells ("dense"), or the place of a field in each cell ("place")."""
+
+    def __init__(
+        self,
+        kind: str,
+        above: SNode | None,
+        axes: tuple[int, ...] = (),
+        dimensions: tuple[int, ...] = (),
+        field: Any = None,
+        offset: tuple[int, ...] | None = None,
+    ):
+        self._kind, self._above, self._children, self._offset = kind, above, [], offset
+        self._face: Any = self  # what stands for a root: `qd.root`
+        self._tree: SNodeTree = above._tree if above is not None else SNodeTree(self)
+        self._levels = [*above._levels, *zip(axes, dimensions, strict=True)] if above is not None else []
+        self._dimensions = dimensions
+        self._cell_bytes = self._offset_bytes_in_parent_cell = 0
+        self._extents: dict[int, int] = {}
+        for axis, extent in sorted(self._levels):
+            self._extents[axis] = self._extents.get(axis, 1) * extent
+        if above is not None:
+            if above._tree._is_final:
+                raise QuadrantsRuntimeError("FieldsBuilder finalized" if above._kind == "root" else "this tree of nodes is finalized")
+            above._children.append(self)
+        self._field = weakref.ref(field) if field is not None else lambda: None  # a field owns its memory, the tree does not
+        if field is not None:
+            field._leaf = self
+            if (whole := field._whole) is not None:
+                whole._leaf = whole._leaf or self
+                field = whole if all(part._leaf is not None for part in whole.vars) else field
+            _declared.discard(field)
+
+    def put(self, containers: list[Any], origin: tuple[int, ...] | None) -> None:
+        """Add places for containers that have none."""
+        for container in containers:
+            SNode("place", self, field=container, offset=origin)
+
+    def _node(self) -> SNode:
+        if self._kind == "place":
+            raise QuadrantsRuntimeError("nodes and fields are added to arrays of cells, not to the place of a field")
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells along each axis, counted from the root."""
+        return tuple(self._extents.values())
+
+    @property
+    def _box(self) -> tuple[tuple[int, int], ...]:
+        """First index and end of each axis; fields in the cells may begin elsewhere than at 0."""
+        placed = (child._offset for child in self._children if child._offset is not None)
+        origin = self._offset or next(placed, (0,) * len(self.shape))
+        return tuple((first, first + extent) for first, extent in zip(origin, self.shape, strict=True))
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above; None above the root."""
+        node: SNode | None = self
+        for _ in range(n):
+            node = node._above if node is not None else None
+        return node and node._face
+
+    @property
+    def _cell_size_bytes(self) -> int:
+        """Bytes from one cell to the next, with what has been placed so far."""
+        if not self._tree._is_final:
+            self._tree.root._measure()
+        return self._cell_bytes
+
+    @property
+    def _snode(self) -> SNode:
+        return self
+
+    @property
+    def _name(self) -> str:
+        field = self._field()
+        return field._name if field is not None else self._kind
+
+    @property
+    def _snode_tree_id(self) -> int:
+        return self._tree.id
+
+    def _get_children(self) -> list[SNode]:
+        return self._children
+
+    def _path_from_root(self) -> list[SNode]:
+        return [*([] if self._above is None else self._above._path_from_root()), self]
+
+    def __repr__(self) -> str:
+        return f"<qd.SNode of type {self._kind}>"
+
+    def __str__(self) -> str:
+        nodes = self._path_from_root()
+        names = [repr(nodes[0]._face) if nodes[0]._face is not nodes[0] else "root []"]
+        return " => ".join(names + [f"{node._kind} {list(node.shape)}" for node in nodes[1:]])
+
+    # -- layout
+
+    def _is_block(self) -> bool:
+        """Whether the field lies in memory of its own: components in blocks, no elements, or tiles that the interpreter does not see."""
+        field = self._field()
+        return 0 in self.shape or self._is_untiled() or (field is not None and (field._is_soa or field._whole is not None))
+
+    def _is_untiled(self) -> bool:
+        """Whether an axis that several nodes divide has one stride all the same: the interpreter works on NumPy arrays."""
+        return len(self._levels) != len(self._extents) and (_options.current or {}).get("arch") == "python"
+
+    def _measure(self) -> tuple[int, int]:
+        """Size and alignment; sets the sizes of cells and the places in them."""
+        if self._kind == "place":
+            field = self._field()
+            if field is None or self._is_block():
+                return 0, 1
+            return field.dtype.size * math.prod(field.element_shape), field.dtype.size
+        end, widest = 0, 1
+        for child in self._children:
+            size, alignment = child._measure()
+            child._offset_bytes_in_parent_cell = -(-end // alignment) * alignment
+            end, widest = child._offset_bytes_in_parent_cell + size, max(widest, alignment)
+        self._cell_bytes = -(-end // widest) * widest
+        return self._cell_bytes * math.prod(self._dimensions), widest
+
+    def _lay_out(self, buffer: _runtime.Buffer | None, start: int, steps: tuple[int, ...]) -> None:
+        """Places the fields below; `steps` are the byte strides of the levels above."""
+        start += self._offset_bytes_in_parent_cell
+        field = self._field()
+        if self._kind == "dense":
+            for child in self._children:
+                child._lay_out(buffer, start, steps + row_major_strides(self._dimensions, self._cell_bytes))
+        elif field is not None and field._whole is None:
+            item = field.dtype.size
+            cell = item if field._is_soa else item * math.prod(field.element_shape)
+            component = item * math.prod(self.shape) if field._is_soa else item
+            if self._is_block():
+                buffer, start, steps = None, 0, row_major_strides(tuple(extent for _, extent in self._levels), cell)
+            strides, tilings = (row_major_strides(self.shape, cell), ()) if self._is_untiled() else self._find_strides(steps)
+            field._place(self.shape, strides, component, buffer, start, self._offset, tilings)
+            field._place_declared_parts()
+
+    def _find_strides(self, steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of each axis the stride within the innermost node that divides it; then axis, length and jump of what nodes above add to it."""
+        lengths, reached, strides = dict.fromkeys(self._extents, 1), dict[int, int](), dict[int, int]()
+        tilings: list[int] = []
+        levels = list(zip(self._levels, steps, strict=True))[::-1]
+        for (axis, extent), step in levels:
+            if extent == 1:
+                continue
+            if step != reached.get(axis, step):
+                tilings += (list(self._extents).index(axis), lengths[axis], step - reached[axis])
+            strides.setdefault(axis, step)
+            lengths[axis] *= extent
+            reached[axis] = step * extent
+        for (axis, _), step in levels:
+            strides.setdefault(axis, step)
+        return tuple(strides[axis] for axis in self._extents), tuple(tilings)
+
+
+class SNodeTree:
+    """A finalized tree: its memory can be given back before its fields are gone."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, root: SNode):
+        self.root, self._is_final, self._is_destroyed = root, False, False
+        self._id = next(self._numbers)
+        self._epoch = _options.current
+
+    @property
+    def id(self) -> int:
+        """Number of the tree."""
+        self._check()
+        return self._id
+
+    def destroy(self) -> None:
+        """Give the memory back: using a field of the tree is an error from then on. Nothing happens after `qd.reset()`."""
+        if self._epoch is not _options.current:
+            return
+        self._check()
+        self._is_destroyed = True
+        for field in _fields_below(self.root):
+            field._release()
+            if field._whole is not None:
+                field._whole._release()
+
+    def _check(self) -> None:
+        if self._is_destroyed:
+            raise QuadrantsRuntimeError("SNode tree has been destroyed")
+
+
+def _fields_below(node: SNode) -> Iterator[Any]:
+    field = node._field()
+    if field is not None:
+        yield field
+    for child in node._children:
+        yield from _fields_below(child)
+
+
+def finalize(root: SNode) -> None:
+    """Give the fields of a tree their memory."""
+    for field in _fields_below(root):
+        for which, needed, storage in (("grad", field._needs_grad, "gradient"), ("dual", field._needs_dual, "tangent")):
+            if needed and not field._has(which):
+                text = f"the field {field._name!r} has needs_{which}=True, but its {storage} is not placed: place x.{which} too"
+                raise QuadrantsRuntimeError(text)
+    sizes = [container._measure()[0] for container in root._children]
+    if max(sizes, default=0) > sys.maxsize:
+        raise QuadrantsMemoryError("a container of this shape does not fit into memory")
+    root._tree._is_final = True
+    _roots.add(root)
+    for container, size in zip(root._children, sizes, strict=True):
+        container._lay_out(_runtime.Buffer(max(1, size)), 0, ())
+    for whole in {id(field._whole): field._whole for field in _fields_below(root) if field._whole is not None}.values():
+        whole._place_parts()
+
+
+def _leaves_of(items: Any) -> Iterator[Any]:
+    for item in items:
+        item = getattr(item, "_impl", item)  # a `qd.Tensor` stands for its container
+        if isinstance(item, (list, tuple)):
+            yield from _leaves_of(item)
+        elif hasattr(item, "field_dict"):
+            yield from _leaves_of(item.field_dict.values())
+        elif isinstance(item, _runtime.FieldBase):
+            yield item
+        else:
+            raise ValueError(f"{item!r} cannot be placed: a field is expected")
+
+
+def _lacks(node: SNode, which: str) -> bool:
+    """Whether a field below the node can have a gradient or tangent and has no place for it."""
+    shadows = (getattr(field, which, None) for field in _fields_below(node))
+    return any(shadow is not None and not shadow._is_placed() for shadow in shadows)
+
+
+def _mirror(node: SNode, target: SNode, which: str) -> None:
+    for child in list(node._children):
+        if not _lacks(child, which):
+            continue
+        if child._kind == "dense":
+            twin = SNode("dense", target, tuple(axis for axis, _ in child._levels[len(node._levels) :]), child._dimensions)
+            _mirror(child, twin, which)
+        field = child._field()
+        shadow = getattr(field, which, None)
+        if shadow is not None and not shadow._is_placed():
+            target.place(shadow, offset=child._offset)
+
+
+class FieldsBuilder(NodeMethods):
+    """A tree of its own that takes fields until `finalize`."""
+
+    def __init__(self) -> None:
+        _options.check_runtime()
+        self.root = SNode("root", None)
+        self._tree = self.root._tree
+        _open_builders.add(self)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the tree takes no more nodes."""
+        return self._tree._is_final
+
+    @property
+    def empty(self) -> bool:
+        """Whether no node or field was added."""
+        return not self.root._children
+
+    @property
+    def ptr(self) -> SNode:
+        """The root."""
+        return self.root
+
+    def _node(self) -> SNode:
+        if self.finalized:
+            raise QuadrantsRuntimeError("FieldsBuilder finalized")
+        return self.root
+
+    def finalize(self, raise_warning: bool = True) -> SNodeTree:
+        """Give the fields their memory; returns the tree, which can be destroyed."""
+        root = self._node()
+        if self.empty and raise_warning:
+            warnings.warn("Finalizing an empty FieldsBuilder!", stacklevel=2)
+        finalize(root)
+        _open_builders.discard(self)
+        return root._tree
+
+    @classmethod
+    def _finalized_roots(cls) -> list[SNode]:
+        return sorted(_roots, key=lambda root: root._tree._id)
+
+
+class _Root(NodeMethods):
+    """`qd.root`: stands for the tree that is being built."""
+
+    _pending: SNode | None = None
+
+    def _node(self) -> SNode:
+        _options.check_runtime()
+        if self._pending is None:
+            self._pending = SNode("root", None)
+            self._pending._face = self
+        return self._pending
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The root has one cell."""
+        return ()
+
+    def parent(self, n: int = 1) -> None:
+        """Nothing is above the root."""
+
+    def lazy_grad(self) -> None:
+        """Give every field of real numbers a gradient with the same layout: those of this tree, and those that were made with a shape."""
+        self._lazy("grad")
+
+    def lazy_dual(self) -> None:
+        """Give every field of real numbers a tangent with the same layout: those of this tree, and those that were made with a shape."""
+        self._lazy("dual")
+
+    def _lazy(self, which: str) -> None:
+        _mirror(self._node(), self._node(), which)
+        for made in FieldsBuilder._finalized_roots():
+            if made._face is self and _lacks(made, which):
+                twin = SNode("root", None)
+                twin._face = self
+                _mirror(made, twin, which)
+                finalize(twin)
+
+    def _finalize(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            finalize(pending)
+
+    def __repr__(self) -> str:
+        return "qd.root"
+
+
+root = _Root()
+_declared: weakref.WeakSet[Any] = weakref.WeakSet()  # fields made without a shape and not placed so far
+_open_builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
+_roots: weakref.WeakSet[SNode] = weakref.WeakSet()  # of finalized trees
+
+
+def declare(field: Any) -> None:
+    """Remember a field that has to be placed before the next launch, and where it was made."""
+    frame = user_frame()
+    field._declared_at = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
+    _declared.add(field)
+
+
+class PyQuadrants:
+    """The runtime as an object: programs extend its steps by replacing methods of this class."""
+
+    prog = SimpleNamespace(
+        synchronize=lambda: None if _options.current is None else _runtime.sync(),
+        _get_num_ndarrays=lambda: _runtime.count_containers()["ndarrays"],
+        config=lambda: None if _options.current is None else _options.cfg,
+    )
+    reset_hooks: ClassVar[list[Callable[[], object]]] = []
+
+    @property
+    def ndarrays(self) -> list[Any]:
+        """The ndarrays that have memory."""
+        return [container for container, *_ in _runtime.list_containers() if isinstance(container, _runtime.NdarrayBase)]
+
+    @property
+    def default_fp(self) -> Any:
+        """What `float` means."""
+        return find_dtype(float)
+
+    @property
+    def default_ip(self) -> Any:
+        """What `int` means."""
+        return find_dtype(int)
+
+    def get_num_compiled_functions(self) -> int:
+        """How many versions of kernels this runtime has made or found on disk."""
+        from .._session.reports import compile_report  # most programs never ask
+
+        return sum(version.runtime == _runtime.statistics()["epoch"] for version in compile_report())
+
+    def sync(self) -> None:
+        """Wait until all launched work is done."""
+        self.prog.synchronize()
+
+    def materialize(self) -> None:
+        """Finalize what was added to `qd.root`, before a first launch or access; raises while a builder is not finalized."""
+        if root._pending is not None:
+            root._finalize()
+        if _open_builders:
+            raise QuadrantsRuntimeError(
+                "a FieldsBuilder is not finalized. Please call finalize() before launching kernels or accessing fields"
+            )
+
+    def clear(self) -> None:
+        """End the runtime: containers lose their memory, kernels their code, and what is being built is dropped."""
+        _runtime.reset()
+        _options.current = None
+        root._pending = None
+        _declared.clear()
+        _open_builders.clear()
+        _roots.clear()
+        for hook in self.reset_hooks:
+            hook()
+
+
+program = PyQuadrants()
+
+
+def exchange_trees(following: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """Takes up what another program has built and is building; returns that of the one before."""
+    global _declared, _open_builders, _roots
+    before = (root._pending, _declared, _open_builders, _roots)
+    root._pending, _declared, _open_builders, _roots = following or (None, weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
+    return before
+
+
+def check_all_placed() -> None:
+    """Finalizes trees, and raises while a declared field has no place: what launches ask for."""
+    program.materialize()
+    if _declared:
+        places = "\n".join(sorted(f"  {field._declared_at} ({field._name})" for field in _declared))
+        raise QuadrantsRuntimeError(
+            f"These field(s) are not placed:\n{places}\nPlease consider specifying a shape for them, e.g. x = qd.field(float, shape=(2, 3))"
+        )
+
+
+def require_memory(container: Any) -> None:
+    """Called for a container without memory: finalizes its tree, or raises why there is none."""
+    if container._state == "unplaced":
+        program.materialize()
+        if container._state == "unplaced":
+            raise QuadrantsRuntimeError(f"Field has no allocation: {container._why_unplaced()}")
+    elif container._state == "dead":
+        tree = container._leaf and container._leaf._tree
+        why = "is part of a destroyed tree" if tree and tree._is_destroyed else "was created before qd.reset() or qd.init()"
+        raise QuadrantsRuntimeError(f"this {container._noun} {why}; its memory is gone ({container._name or container._noun})")

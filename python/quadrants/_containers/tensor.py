@@ -1,0 +1,219 @@
+"""`qd.Tensor`: one face for fields and ndarrays, so that a program chooses between them in one place."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import operator
+from typing import Any
+
+from .. import _runtime
+from .._values import types as _types
+from .._values.struct import StructField, StructNdarray
+from .._values.types import MatrixType
+from .container import ContainerMethods, ContainerSpec, Copies, Extents, Shadows
+from .field import Field, make_field
+from .interop import find_any_array
+from .ndarray import Ndarray, from_dlpack, make_ndarray
+
+
+class Backend(enum.IntEnum):
+    """What a tensor is made of: a field (its layout is part of kernels) or an ndarray (its shape and address are data to kernels)."""
+
+    FIELD = 0
+    NDARRAY = 1
+
+
+def _behind(name: str, doc: str) -> Any:
+    return property(operator.attrgetter(f"_impl.{name}"), doc=doc)
+
+
+class Tensor(Shadows, Extents, Copies, _runtime.TensorBase):
+    """A field or an ndarray behind one face; kernels take it wherever they take what is behind it.
+
+    Also an annotation: of a kernel parameter, a func parameter or a dataclass member that may be a tensor, field, ndarray, NumPy array or
+    torch tensor.
+    """
+
+    def __init__(self, impl: Any):
+        if not isinstance(impl, (Field, Ndarray, StructField)):
+            raise TypeError(f"{type(self).__name__}(impl) requires an Ndarray or Field; got {type(impl).__name__}")
+        rank = {VectorTensor: 1, MatrixTensor: 2}.get(type(self))
+        if rank is not None and len(getattr(impl, "element_shape", ())) != rank:
+            what = "vector" if rank == 1 else "matrix"
+            raise TypeError(f"{type(self).__name__} requires a {what}-element impl; got {type(impl).__name__}")
+        super().__init__(impl)
+
+    @staticmethod
+    def from_dlpack(obj: Any, element: Any = None, *, grad: Any = None) -> Tensor:
+        """A tensor on the memory of an array of another library, which it keeps alive; see `qd.from_dlpack`."""
+        return wrap(from_dlpack(obj, element, grad=grad))
+
+    def _unwrap(self) -> Any:
+        return self._impl
+
+    @property
+    def backend(self) -> Backend:
+        """Whether a field or an ndarray is behind it."""
+        return Backend.NDARRAY if isinstance(self._impl, (Ndarray, StructNdarray)) else Backend.FIELD
+
+    shape: tuple[int, ...] = _behind("shape", "Extents, without the axes of elements.")
+    element_shape: tuple[int, ...] = _behind("element_shape", "() of scalars, (n,) of vectors, (n, m) of matrices.")
+    dtype = _behind("dtype", "Scalar type of the elements.")
+    layout: tuple[int, ...] | None = _behind("layout", "Axes from the outermost in memory to the innermost; None: in order.")
+    _live_shape: tuple[int, ...] = _behind("_live_shape", "The shape, or the reason why there is no memory.")
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance of neighbors along each axis, counted in scalars."""
+        return tuple(step // self.dtype.size for step in self._impl._qd_layout[4])
+
+    def _shadow(self, which: str) -> Tensor | None:
+        found = getattr(self._impl, which)
+        return None if found is None else wrap(found)
+
+    def _has(self, which: str) -> bool:
+        return self._impl._has(which)
+
+    def fill(self, value: Any) -> None:
+        """Set every element: a number for every component, or one element as a list, vector or matrix."""
+        self._impl.fill(value)
+
+    def copy_from(self, other: Any) -> None:
+        """Copy the elements of a tensor, container, NumPy array or torch tensor of the same shape, converting like an assignment."""
+        self._impl.copy_from(other._impl if isinstance(other, Tensor) else other)
+
+    def to_numpy(self, *arguments: Any, **options: Any) -> Any:
+        """Elements as a NumPy array; arguments as of the container behind it: dtype, copy, out."""
+        return self._impl.to_numpy(*arguments, **options)
+
+    def from_numpy(self, arr: Any) -> None:
+        """Copy the elements of an array of shape `shape + element_shape`, converting like an assignment."""
+        self._impl.from_numpy(arr)
+
+    def to_torch(self, *arguments: Any, **options: Any) -> Any:
+        """Elements as a torch tensor; arguments as of the container behind it: device, copy."""
+        return self._impl.to_torch(*arguments, **options)
+
+    def from_torch(self, arr: Any) -> None:
+        """Copy the elements of a torch tensor; as `from_numpy`."""
+        self._impl.from_torch(arr)
+
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """A DLPack capsule of the memory; `versioned` asks for one of version 1."""
+        return self._impl.to_dlpack(versioned)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PROTOCOLS:
+            return getattr(self._impl, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        return self._impl.__array__(*arguments, **options)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._impl[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._impl[key] = value
+
+    def __len__(self) -> int:
+        if not self._live_shape:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(self._impl)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return type(self)(copy.deepcopy(self._impl, memo))
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self._impl,))
+
+    def __repr__(self) -> str:
+        layout = f", layout={self.layout}" if self.layout is not None else ""
+        return f"Tensor(shape={self.shape}, dtype={self.dtype}, backend={self.backend.name}{layout})"
+
+
+_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__", "__dlpack_device__")
+
+
+class VectorTensor(Tensor):
+    """A tensor of vectors."""
+
+
+class MatrixTensor(Tensor):
+    """A tensor of matrices."""
+
+
+_CLASSES = (Tensor, VectorTensor, MatrixTensor)
+
+
+def wrap(impl: Any) -> Tensor:
+    """The tensor with the existing container `impl` behind it: a `VectorTensor`, a `MatrixTensor`, else a `Tensor`.
+
+    An array of another library gets an ndarray on its memory, as by `Tensor.from_dlpack`.
+    """
+    if not isinstance(impl, (ContainerMethods, StructField, Tensor)) and (array := find_any_array(impl, "impl")) is not None:
+        impl = from_dlpack(array)
+    return _CLASSES[len(getattr(impl, "element_shape", ())) if isinstance(impl, ContainerMethods) else 0](impl)
+
+
+def tensor(
+    dtype: Any,
+    shape: Any,
+    *,
+    backend: Any = Backend.NDARRAY,
+    layout: Any = None,
+    needs_grad: bool = False,
+    needs_dual: bool = False,
+    element_layout: str = "AOS",
+    offset: Any = None,
+    name: str = "",
+    **more: Any,
+) -> Tensor:
+    """A zero-filled tensor of this `shape` with elements of type `dtype`: scalars, vectors or matrices.
+
+    `backend` says whether a field or an ndarray is behind it; `layout` lists the axes from the outermost in memory to the innermost;
+    `element_layout` "SOA" puts the components of elements into blocks of their own; `offset` is the lowest index of each axis; `name`
+    is for reports. `needs_grad` and `needs_dual` allocate adjoints and tangents. No keywords but these (`more`) are known.
+    """
+    if isinstance(dtype, (Tensor, ContainerMethods, StructField)):
+        raise TypeError(f"qd.tensor() allocates a new tensor; to wrap an existing {type(dtype).__name__}, use qd.wrap(impl) instead")
+    if "order" in more:
+        raise TypeError("qd.tensor(...) does not accept order=; pass layout=(...) instead")
+    if more:
+        raise TypeError(f"qd.tensor() got unexpected keyword argument(s) {list(more)}; accepted: {', '.join(sorted(_OPTIONS))}")
+    if not isinstance(backend, int) or backend not in tuple(Backend):
+        raise ValueError(f"backend={backend!r} is not a valid qd.Backend; expected one of qd.Backend.FIELD, qd.Backend.NDARRAY")
+    if element_layout not in ("AOS", "SOA"):
+        raise ValueError(f"element_layout={element_layout!r} is neither 'AOS' nor 'SOA'")
+    rank = len(shape) if isinstance(shape, (tuple, list)) else 1
+    axes = _check_layout(layout, rank)
+    make = make_ndarray if backend == Backend.NDARRAY else make_field
+    return wrap(make(dtype, shape, ContainerSpec(axes, element_layout == "SOA", needs_grad, needs_dual, offset, name)))
+
+
+_OPTIONS = ("backend", "dtype", "element_layout", "layout", "name", "needs_dual", "needs_grad", "offset", "shape")
+
+
+def _check_layout(layout: Any, rank: int) -> tuple[int, ...] | None:
+    if layout is None:
+        return None
+    axes = tuple(layout)
+    if len(axes) != rank:
+        raise ValueError(f"layout has {len(axes)} entries but shape has {rank} dimensions; they must match")
+    if not all(isinstance(axis, int) for axis in axes) or sorted(axes) != list(range(rank)):
+        raise ValueError(f"layout={layout!r} is not a permutation of range({rank})")
+    return None if axes == tuple(range(rank)) else axes
+
+
+def _compound_tensor(element: MatrixType, shape: Any, **options: Any) -> Tensor:
+    if "order" in options:
+        name = "Vector" if element.ndim == 1 else "Matrix"
+        raise TypeError(f"qd.{name}.tensor(...) does not accept order=; pass layout=(...) instead")
+    return tensor(element, shape, **options)
+
+
+_types.factories["tensor"] = _compound_tensor

@@ -1,0 +1,1 @@
+"""What may stand in a kernel, and what the decorators make of a function."""

@@ -1,0 +1,194 @@
+"""Functions of the kernel language: `func`, `real_func`, `pyfunc`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar, overload
+
+from .._base.errors import QuadrantsAssertionError, QuadrantsSyntaxError
+from .._base.source import FunctionSource, get_source, lambda_body, note_text
+from .operands import call_with_operand
+from .parameters import Parameter, check_undecorated, parse_parameters, parse_results, show_mistake
+
+
+class Func:
+    """A function that kernels call. It is compiled with its caller and cannot be called from Python."""
+
+    source: FunctionSource | None = None  # of a function inside another one; others are read from their files
+    requires_top_level = False
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Any], is_real_function: bool = False, depth: int = 1):
+        check_undecorated(function, "func")
+        note_text(function.__code__)
+        self.function = function
+        self.is_real_function = is_real_function
+        self.name = function.__qualname__
+        self.parameters: list[Parameter] = parse_parameters(function, "functions", depth + 1, typed=is_real_function)
+        self.results: list[Any] | None = self._parse_results(depth + 2)
+        functools.update_wrapper(self, function)
+
+    def _parse_results(self, depth: int) -> list[Any] | None:
+        try:
+            results = parse_results(self.function, depth)[0]
+            # A dataclass that is returned stays one, with its methods.
+            is_dataclass = any(getattr(kind, "host", None) for kind in results or ())
+            return None if is_dataclass and not self.is_real_function else results
+        except QuadrantsSyntaxError:
+            if self.is_real_function:
+                raise
+            return None  # an annotation for readers, such as the name of a class
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundFunc(self, instance)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if (result := call_with_operand(self, arguments, named)) is not None:
+            return result[0]
+        raise QuadrantsAssertionError(f"'{self.name}' is a qd.func and cannot be called from Python scope: call it in a kernel")
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by reference, as functions are
+
+    def __repr__(self) -> str:
+        return f"<qd.func {self.name}>"
+
+
+class PyFunc(Func):
+    """A function that both kernels and Python call."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        result = call_with_operand(self, arguments, named)
+        return self.function(*arguments, **named) if result is None else result[0]
+
+
+class LocalFunc(Func):
+    """A `def` or `lambda` inside a kernel or func: `captured` are the variables around it that it reads, as further parameters."""
+
+    def __init__(self, outer: FunctionSource, node: Any, captured: list[str]):
+        self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        body = lambda_body(node) if isinstance(node, ast.Lambda) else node.body
+        returns = None if isinstance(node, ast.Lambda) else node.returns
+        shell = _define(outer, ast.FunctionDef(self.name, node.args, [ast.Pass()], [], returns), node)
+        self.function, self.is_real_function = outer.function, False
+        self.parameters = parse_parameters(shell, "functions", 1, typed=False)
+        self.parameters += [Parameter(name, "template", None) for name in captured]
+        self.results = parse_results(shell, 1)[0]
+        own = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        arguments = ast.arguments([], [*own, *map(ast.arg, captured)], None, [], [], None, [])
+        tree = ast.copy_location(ast.FunctionDef(self.name, arguments, body, [], None), node)
+        self.source = FunctionSource(outer.function, tree, outer.file, outer.lines, self.name)
+
+
+def _define(outer: FunctionSource, header: ast.FunctionDef, node: ast.AST) -> Any:
+    """A function with the header's parameters, defaults and annotations, which are evaluated in the scope of the module."""
+    scope = dict(inspect.getclosurevars(outer.function).nonlocals)
+    module = ast.fix_missing_locations(ast.Module([ast.copy_location(header, node)], []))
+    try:
+        exec(compile(module, outer.file, "exec", dont_inherit=True), outer.function.__globals__, scope)
+    except NameError as error:
+        raise QuadrantsSyntaxError(f"the defaults and annotations of '{header.name}' must be known while compiling: {error}") from error
+    return scope[header.name]
+
+
+def free_names(node: ast.AST) -> list[str]:
+    """The names that a function inside another one reads and does not assign."""
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
+    own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
+    own |= {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    own |= {item.name for item in ast.walk(node) if isinstance(item, ast.FunctionDef)}
+    return sorted({name.id for name in names} - own)
+
+
+class BoundFunc:
+    """A `func` together with the object whose method it is."""
+
+    __slots__ = ("func", "instance")
+
+    def __init__(self, func: Func, instance: Any):
+        self.func, self.instance = func, instance
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.func(self.instance, *arguments, **named)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def func(fn: F) -> F: ...
+@overload
+def func(*, is_real_function: bool = False, requires_top_level: bool = False) -> Callable[[F], F]: ...
+def func(fn: Any = None, *, is_real_function: bool = False, requires_top_level: bool = False) -> Any:
+    """Mark a function `fn` as callable from kernels; it is compiled as part of its callers, or on its own with `is_real_function`.
+
+    With `requires_top_level` it may be called only where its loops are tasks of the kernel: not under a run-time `if`, `for` or `while`.
+    """
+
+    def decorate(function: Any) -> Any:
+        made = make_func(Func, function, is_real_function, 3)
+        if requires_top_level:
+            made.requires_top_level = True
+        return made
+
+    return decorate if fn is None else decorate(fn)
+
+
+def real_func(fn: F) -> F:
+    """Mark a function `fn` as callable from kernels and compiled on its own: recursion and early returns are allowed."""
+    return make_func(Func, fn, True, 2)
+
+
+def pyfunc(fn: F) -> F:
+    """Mark a function `fn` as callable from kernels and, as it stands, from Python."""
+    return make_func(PyFunc, fn, False, 2)
+
+
+def make_func(kind: type[Func], function: Any, is_real_function: bool, depth: int) -> Any:
+    """A func of the given class; `depth` is the number of calls between `kind` and the code that decorates."""
+    plain = getattr(function, "__func__", function)
+    try:
+        made = kind(plain, is_real_function, depth)
+    except QuadrantsSyntaxError as error:
+        problem = show_mistake(error, plain)
+    else:
+        return type(function)(made) if isinstance(function, (staticmethod, classmethod)) else made
+    raise problem
+
+
+def as_func(function: FunctionType) -> Func | None:
+    """A function of Python as a func; None for one that Python itself runs: with `*args`, without text, or behind a decorator."""
+    takes_any = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if takes_any or hasattr(function, "__wrapped__"):
+        return None
+    try:
+        get_source(function)
+    except OSError:
+        return None
+    try:
+        return Func(function)
+    except QuadrantsSyntaxError:  # annotated for readers
+        code, given = function.__code__, (function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+        plain = FunctionType(code, *given)
+        plain.__kwdefaults__, plain.__qualname__, plain.__module__ = function.__kwdefaults__, function.__qualname__, function.__module__
+        return Func(plain)
+
+
+def specialize(general: Func, name: str, doc: str, **fixed: Any) -> Any:
+    """The func `general` under a name of its own, with values for some of its parameters, which callers do not give any more."""
+    plain: Any = general.function
+    # A function of its own: what is fixed tells caches apart what has the same code.
+    function = FunctionType(plain.__code__, plain.__globals__, name, plain.__defaults__, plain.__closure__)
+    function.__kwdefaults__ = {**(plain.__kwdefaults__ or {}), **fixed}
+    function.__annotations__, function.__module__, function.__doc__ = plain.__annotations__, plain.__module__, doc
+    made = Func(function)
+    made.requires_top_level = general.requires_top_level
+    for parameter in made.parameters:
+        if parameter.name in function.__kwdefaults__:
+            parameter.default, parameter.has_default = function.__kwdefaults__[parameter.name], True
+            parameter.is_named = parameter.is_placed = True
+    return made

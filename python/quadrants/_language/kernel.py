@@ -1,0 +1,237 @@
+"""`@qd.kernel` and `@qd.data_oriented`."""
+
+from __future__ import annotations
+
+import ast
+import copyreg
+import functools
+import linecache
+import math
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from types import MethodType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+
+from .. import _runtime
+from .._base.dtypes import find_dtype, to_numpy_dtype
+from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError, warn
+from .._base.source import keep_text, note_text
+from .._values.matrix import view_of
+from .._values.struct import Struct, StructType
+from .._values.types import MatrixType
+from .parameters import Parameter, check_undecorated, is_method, parse_parameters, parse_results, show_mistake
+
+Kernel = _runtime.Kernel
+__all__ = ["Kernel", "Parameter", "data_oriented", "kernel", "pure"]
+K = TypeVar("K")
+
+
+if TYPE_CHECKING:
+    from typing import Concatenate, ParamSpec, Protocol
+
+    P = ParamSpec("P")
+    Q = ParamSpec("Q")
+    R = TypeVar("R", covariant=True)
+
+    class TypedKernel(Protocol[P, R]):
+        """A kernel for type checkers: it keeps the signature of its function, as a method too."""
+
+        grad: Callable[P, None]
+
+        @overload
+        def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, *arguments: Any, qd_stream: Any, **keywords: Any) -> R: ...
+        def specializations(self) -> list[dict[str, str]]: ...
+        @overload
+        def __get__(self, instance: None, owner: Any) -> TypedKernel[P, R]: ...
+        @overload
+        def __get__(self: TypedKernel[Concatenate[Any, Q], R], instance: object, owner: Any) -> TypedKernel[Q, R]: ...
+
+
+@overload
+def kernel(fn: Callable[P, R]) -> TypedKernel[P, R]: ...
+@overload
+def kernel(
+    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False, gpu_graph: bool | None = None
+) -> Callable[[Callable[P, R]], TypedKernel[P, R]]: ...
+def kernel(
+    fn: Any = None,
+    *,
+    pure: bool | None = None,
+    fastcache: bool = False,
+    graph: bool = False,
+    checkpoints: bool = False,
+    gpu_graph: bool | None = None,
+) -> Any:
+    """Mark a function `fn` as a kernel: compiled at its first call, its outermost loops run in parallel.
+
+    `fastcache` (once `pure`) is accepted and changes nothing: every kernel is cached by what it reads. `graph=True` (once `gpu_graph`)
+    allows `qd.graph.do_while`. `checkpoints=True` raises `QuadrantsSyntaxError`. Returns the kernel, or with keywords alone what makes one.
+    """
+    if gpu_graph is not None:
+        warn("@qd.kernel parameter `gpu_graph` is deprecated. Please use parameter `graph`.", DeprecationWarning)
+        graph = graph or gpu_graph
+    if pure is not None:
+        warn("@qd.kernel parameter `pure` is deprecated. Please use parameter `fastcache`.", DeprecationWarning)
+    if checkpoints:
+        raise QuadrantsSyntaxError(f"@qd.kernel(checkpoints=True) {'is not supported' if graph else 'requires graph=True'}")
+    declared_pure = bool(fastcache or pure)
+
+    def make(function: Any) -> Any:
+        try:
+            return _make_kernel(function, declared_pure, graph, 2)
+        except QuadrantsSyntaxError as error:
+            problem = show_mistake(error, getattr(function, "__func__", function))
+        raise problem
+
+    return make(fn) if fn is not None else lambda function: make(function)
+
+
+def pure(kernel: K) -> K:
+    """A former spelling of `@qd.kernel(fastcache=True)`, above `@qd.kernel`: warns, declares the kernel pure, and returns it.
+
+    Raises:
+        QuadrantsTypeError: what it stands above is no kernel.
+    """
+    if not isinstance(kernel, Kernel):
+        raise QuadrantsTypeError(f"@qd.pure stands above @qd.kernel, got {kernel!r}")
+    warn("@qd.pure is deprecated. Please use @qd.kernel(fastcache=True).", DeprecationWarning)
+    kernel.is_pure = True
+    return kernel
+
+
+def _make_kernel(function: Any, declared_pure: bool, use_graph: bool, depth: int) -> Any:
+    if isinstance(function, staticmethod):
+        return staticmethod(_make_kernel(function.__func__, declared_pure, use_graph, depth + 1))
+    check_undecorated(function, "kernel")
+    note_text(function.__code__)
+    parameters = parse_parameters(function, "kernels", depth + 1)
+    results, is_tuple = parse_results(function, depth + 1)
+    made = Kernel(function, parameters, results, function.__qualname__)
+    functools.update_wrapper(made, function)
+    made.is_pure, made.use_graph = declared_pure, use_graph
+    made._is_classkernel = is_method(function)
+    if results is not None and (is_tuple or isinstance(results[0], (MatrixType, StructType))):
+        made.build_result = functools.partial(_build_result, results, is_tuple)
+    return made
+
+
+def kernel_from_source(text: str, namespace: dict[str, Any] | None = None) -> Kernel:
+    """The kernel that a text defines: the last function in it, which needs no decorator.
+
+    Args:
+        text: Python code with the kernel and what else it needs.
+        namespace: the module, so to speak, in which the text runs; it gets `qd` where it has no such name.
+    Raises:
+        QuadrantsSyntaxError: the text defines no function.
+    """
+    scope = {} if namespace is None else namespace
+    scope.setdefault("qd", sys.modules["quadrants"])
+    file = keep_text("qd.kernel_from_source", text)
+    names = [node.name for node in ast.parse(text, file).body if isinstance(node, ast.FunctionDef)]
+    if not names:
+        raise QuadrantsSyntaxError("qd.kernel_from_source needs the text of a function")
+    exec(compile(text, file, "exec", dont_inherit=True), scope)
+    found = scope[names[-1]]
+    kernel = found if isinstance(found, Kernel) else _make_kernel(found, False, False, 1)
+    weakref.finalize(kernel.function.__code__, linecache.cache.pop, file, None).atexit = False  # the text goes with the code
+    return kernel
+
+
+def _reduce(kernel: Kernel) -> str:
+    """Kernels are copied and pickled by reference: the name under which their module has them."""
+    if not kernel.mode:
+        return kernel.__qualname__
+    name = {2: "_tangent", 4: "_tangent", 5: "_replayed"}.get(kernel.mode, "grad")
+    return f"{_reduce(kernel.primal)}.{name}"
+
+
+copyreg.pickle(Kernel, _reduce)
+
+
+class BoundKernel:
+    """A kernel together with the object whose method it is, as `object.kernel`; a call through it passes the object first."""
+
+    # A member that is a method: a call goes straight to it, without a frame of Python.
+    __slots__ = ("__call__", "__func__", "__self__")
+
+    def __init__(self, function: Any, instance: Any):
+        self.__func__, self.__self__ = function, instance
+        self.__call__ = MethodType(function, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in BoundKernel.__slots__:
+            raise AttributeError(name)
+        found = getattr(self.__func__, name)
+        return BoundKernel(found, self.__self__) if isinstance(found, Kernel) and name != "primal" else found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundKernel) and other.__func__ is self.__func__ and other.__self__ is self.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self.__func__), id(self.__self__)))
+
+    def __reduce__(self) -> Any:
+        return BoundKernel, (self.__func__, self.__self__)
+
+
+def derive(primal: Any, mode: int) -> Kernel:
+    """The kernel that is `primal` differentiated, with the same arguments: `mode` 2 gives tangents, 3 adjoints (as of `AutodiffMode`).
+
+    5 gives adjoints for tapes, which have what the kernel overwrites, 6 the kernel together with its adjoints, for the last call of a tape.
+    Kernels of adjoints return nothing. They have tangents, and that is all there is of second order.
+    """
+    if primal.mode and (primal.mode, mode) not in ((3, 2), (5, 2)):
+        raise QuadrantsRuntimeError(f"{primal.name} is a derivative: of these, only a gradient has derivatives, in forward mode")
+    mode = 4 if primal.mode else mode
+    made = Kernel(primal.function, primal.parameters, primal.results, f"{primal.name}.{'dual' if mode in (2, 4) else 'grad'}", mode)
+    functools.update_wrapper(made, primal.function)
+    made.is_pure, made._is_classkernel, made.use_graph = primal.is_pure, primal._is_classkernel, primal.use_graph
+    made.primal = primal
+    if mode == 2 and (build := vars(primal).get("build_result")):
+        made.build_result = build
+    return made
+
+
+def _build_result(results: list[Any], as_tuple: bool, flat: tuple[Any, ...]) -> Any:
+    """The returned value from its scalars in order."""
+    scalars = iter(flat)
+    values = tuple(_build_value(kind, scalars) for kind in results)
+    return values if as_tuple else values[0]
+
+
+def _build_value(kind: Any, scalars: Iterator[Any]) -> Any:
+    if isinstance(kind, StructType):
+        members = {name: _build_value(member, scalars) for name, member in kind.members.items()}
+        return Struct._of(kind, members) if kind.host is None else kind.host(**members)
+    if isinstance(kind, MatrixType):
+        array = np.array([next(scalars) for _ in range(math.prod(kind.shape))], to_numpy_dtype(kind.dtype or find_dtype(float)))
+        return view_of(array.reshape(kind.shape), kind.dtype)
+    return next(scalars)
+
+
+C = TypeVar("C", bound=type)
+
+
+@overload
+def data_oriented(cls: C) -> C: ...
+@overload
+def data_oriented(*, template_primitives: bool = True, stable_members: bool = False) -> Callable[[C], C]: ...
+def data_oriented(cls: type | None = None, *, template_primitives: bool = True, stable_members: bool = False) -> Any:
+    """Mark a class `cls` whose methods are kernels and funcs: `self` is a compile-time argument, its members are captured.
+
+    With `template_primitives=False` numbers among the members are read at each launch and never part of the code. `stable_members` is
+    accepted and changes nothing: a member that is another object than before is seen.
+    """
+    del stable_members
+
+    def mark(target: type) -> type:
+        target._data_oriented = True  # type: ignore[attr-defined]
+        target._qd_template_primitives = template_primitives  # type: ignore[attr-defined]
+        return target
+
+    return mark if cls is None else mark(cls)

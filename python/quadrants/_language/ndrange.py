@@ -1,0 +1,93 @@
+"""`qd.ndrange` and `qd.grouped` in Python scope."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._base.dtypes import i32
+from .._base.errors import QuadrantsSyntaxError, QuadrantsTypeError
+from .._containers.container import ContainerMethods
+from .._values.matrix import Vector
+from .._values.struct import StructField
+
+
+class _Ndrange:
+    """The product of ranges: an iterable of index tuples, the last axis fastest unless `axes` says otherwise."""
+
+    def __init__(self, *dimensions: Any, axes: Any = None):
+        self.bounds = [_bound(dimension) for dimension in dimensions]
+        self.dimensions = [_count(*bound) for bound in self.bounds]
+        self.acc_dimensions = [math.prod(self.dimensions[axis:]) for axis in range(len(self.dimensions))]
+        self.axes = _check_axes(axes, len(self.bounds))
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        order = self.axes or tuple(range(len(self.bounds)))
+        places = [order.index(axis) for axis in range(len(order))]
+        ranges = [range(*self.bounds[axis]) for axis in order]
+        for index in itertools.product(*(ranges if all(ranges) else [()])):  # it lists the ranges, which may be long beside an empty one
+            yield tuple(index[place] for place in places)
+
+    def grouped(self) -> GroupedNDRange:
+        """The same, with index vectors."""
+        return GroupedNDRange(self)
+
+
+class GroupedNDRange:
+    """An `ndrange` whose elements are index vectors."""
+
+    def __init__(self, ndrange: Iterable[tuple[int, ...]]):
+        self.r = ndrange
+
+    def __iter__(self) -> Iterator[Vector]:
+        return (Vector(list(index), i32) for index in self.r)
+
+
+def _bound(dimension: Any) -> tuple[int, int, int]:
+    items = tuple(dimension) if isinstance(dimension, (tuple, list)) else (0, dimension)
+    if len(items) not in (2, 3):
+        raise QuadrantsSyntaxError("Every argument of ndrange should be a scalar or a tuple/list like (begin, end)")
+    if not all(hasattr(item, "__index__") for item in items):
+        raise QuadrantsTypeError("Every argument of ndrange should be an integer scalar or a tuple/list of (int, int)")
+    if len(items) == 3 and items[2].__index__() == 0:
+        raise QuadrantsSyntaxError("the step of an axis of ndrange must not be zero")
+    return items[0].__index__(), items[1].__index__(), items[2].__index__() if len(items) == 3 else 1
+
+
+def _count(start: int, stop: int, step: int) -> int:
+    """The length of a range, for which `len` may have no room."""
+    return max(0, -((start - stop) // step))
+
+
+def _check_axes(axes: Any, rank: int) -> tuple[int, ...] | None:
+    if axes is None:
+        return None
+    for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+            raise QuadrantsTypeError(f"qd.ndrange(axes={axes!r}) entries must be Python ints; got {type(axis).__name__} ({axis!r}).")
+    order = tuple(int(axis) for axis in axes)
+    if len(order) != rank:
+        raise QuadrantsSyntaxError(
+            f"qd.ndrange(axes={axes!r}) has {len(order)} entries but ndrange was called with {rank} dimension argument(s); they must match"
+        )
+    if sorted(order) != list(range(rank)):
+        raise QuadrantsSyntaxError(f"qd.ndrange(axes={axes!r}) is not a permutation of range({rank})")
+    return order
+
+
+def make_ndrange(*dimensions: Any, axes: Any = None) -> _Ndrange:
+    """The index tuples of the product of ranges `n`, `(begin, end)` or `(begin, end, step)`; `axes` orders the loops, outermost first."""
+    return _Ndrange(*dimensions, axes=axes)
+
+
+def grouped(iterable: Any) -> Any:
+    """Index vectors in place of index tuples."""
+    if isinstance(iterable, _Ndrange):
+        return iterable.grouped()
+    if isinstance(iterable, (ContainerMethods, StructField)):
+        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+    raise QuadrantsTypeError(f"qd.grouped takes an ndrange or a container, got {type(iterable).__name__}")

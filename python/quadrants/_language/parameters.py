@@ -1,0 +1,296 @@
+"""What the signature of a kernel or func says: one `Parameter` for each, checked when the function is decorated."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .._base.dtypes import DataType, find_dtype
+from .._base.errors import Frame, QuadrantsSyntaxError, add_help, compile_error
+from .._base.source import caller_locals, get_source
+from .._containers.buffer_view import BufferView, BufferViewType
+from .._runtime import TensorBase
+from .._values.struct import StructType
+from .._values.types import MatrixType, NdarrayType, OptionalType, StructTypeBase, Template, find_element, ref
+
+EMPTY = inspect.Parameter.empty
+
+
+class Parameter:
+    """One parameter.
+
+    `kind` is "scalar", "matrix", "struct", "array", "tensor", "view", "template", "dataclass", or of a func "ref" or "value" (plain).
+    Arguments for it are given by name only (`is_named`), by position only (`is_placed`), either way, or not at all (both).
+    """
+
+    __slots__ = ("annotation", "default", "has_default", "is_named", "is_placed", "kind", "name", "optional")
+
+    def __init__(self, name: str, kind: str, annotation: Any, default: Any = EMPTY, optional: bool = False):
+        self.name, self.kind, self.annotation, self.optional = name, kind, annotation, optional
+        self.is_named = self.is_placed = False
+        self.has_default = default is not EMPTY
+        self.default = default if self.has_default else None
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type of a scalar; `int` and `float` follow the defaults of the current `init`."""
+        return find_dtype(self.annotation) if self.kind == "scalar" else None
+
+    def __repr__(self) -> str:
+        shown = self.dtype if self.kind == "scalar" else self.annotation
+        return f"{self.name} : {shown if shown is not None else self.kind}"
+
+
+def check_undecorated(function: Any, what: str) -> None:
+    """Raises when another decorator stands between `what` and the function."""
+    if hasattr(function, "__wrapped__"):
+        raise QuadrantsSyntaxError(
+            f"Cant put {what} in front of other annotations: it must be the innermost decorator [KERNEL_ANNOTATION_ORDER]"
+        )
+    if not isinstance(function, types.FunctionType):
+        raise QuadrantsSyntaxError(f"qd.{what} decorates functions written with `def`, got {type(function).__name__}")
+
+
+def _mistake(text: str, at: str) -> QuadrantsSyntaxError:
+    """What is wrong with a parameter, or with the annotation "return"; `show_mistake` adds the line."""
+    error = QuadrantsSyntaxError(text)
+    error.at = at  # type: ignore[attr-defined]
+    return error
+
+
+def show_mistake(error: QuadrantsSyntaxError, function: Any) -> Exception:
+    """The error of a decorated function, with the function's line, and carets below what is wrong."""
+    at = getattr(error, "at", None)
+    if at is None or not isinstance(function, types.FunctionType):
+        return add_help(error)
+    code = function.__code__
+    frame: Frame = (code.co_filename, function.__qualname__, code.co_firstlineno, 0, code.co_firstlineno, 0)
+    with contextlib.suppress(Exception):  # a function whose text cannot be found
+        source = get_source(function)
+        given = source.tree.args
+        named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        node: Any = source.tree.returns if at == "return" else next(item for item in named if item is not None and item.arg == at)
+        frame = (source.file, function.__qualname__, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return compile_error("QuadrantsSyntaxError", str(error), [frame])
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Whether a function stands directly in a class."""
+    holder = function.__qualname__.rpartition(".")[0]
+    return bool(holder) and not holder.endswith("<locals>")
+
+
+def parse_parameters(function: Callable[..., Any], what: str, depth: int, typed: bool = True) -> list[Parameter]:
+    """The parameters of a kernel (`typed`) or func; `depth` is the number of calls between here and the code that decorates."""
+    parameters: list[Parameter] = []
+    annotations = _Annotations(function, depth + 1)
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise _mistake(f"Quadrants {what} do not support variable positional parameters (i.e., *args)", parameter.name)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            raise _mistake(f"Quadrants {what} do not support variable keyword parameters (i.e., **kwargs)", parameter.name)
+        annotation = annotations.resolve(parameter.annotation, parameter.name)
+        if annotation is EMPTY:
+            if typed and not (position == 0 and is_method(function)):
+                text = f"Quadrants kernels parameters must be type annotated ({parameter.name!r} of {function.__qualname__} is not)"
+                raise _mistake(text, parameter.name)
+            kind = "template" if position == 0 and is_method(function) else "value"
+            made = Parameter(parameter.name, kind, None, parameter.default)
+        else:
+            kind, annotation, optional = _classify(annotation, parameter.name)
+            if kind is None or (kind == "ref" and what == "kernels"):
+                where = f"{function.__qualname__}, parameter {parameter.name!r}"
+                text = f"Invalid type annotation (argument {position}) of Quadrants kernel: {annotation!r} ({where})"
+                raise _mistake(text, parameter.name)
+            made = Parameter(parameter.name, kind, annotation, parameter.default, optional)
+        made.is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        made.is_placed = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        parameters.append(made)
+    return parameters
+
+
+def parse_results(function: Callable[..., Any], depth: int) -> tuple[list[Any] | None, bool]:
+    """Types of the returned values (None: nothing is returned), and whether even one comes back in a tuple. `int` and `float` stay."""
+    annotation = _Annotations(function, depth + 1).resolve(function.__annotations__.get("return", EMPTY), "return")
+    if annotation is EMPTY or annotation is None or annotation is type(None):
+        return None, False
+    is_tuple = isinstance(annotation, tuple) or typing.get_origin(annotation) is tuple
+    items = list(annotation if isinstance(annotation, tuple) else typing.get_args(annotation)) if is_tuple else [annotation]
+    if Ellipsis in items:
+        raise _mistake("Ellipsis is not supported in return type annotations", "return")
+    items = [StructType.of_dataclass(item) if isinstance(item, type) and dataclasses.is_dataclass(item) else item for item in items]
+    for item in items:
+        if find_element(item) is None:
+            is_union = typing.get_origin(item) in (typing.Union, types.UnionType)
+            why = ": a kernel returns values of one type, to which what stands behind `return` is converted" * is_union
+            raise _mistake(f"Invalid data type {item!r} in the return annotation of {function.__qualname__}{why}", "return")
+    return items, is_tuple
+
+
+def bind(parameters: list[Parameter], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The values of all parameters in order; raises one error that lists everything wrong with a call, missing arguments first."""
+    placed = [parameter for parameter in parameters if not parameter.is_named]
+    values = {parameter.name: value for parameter, value in zip(placed, arguments, strict=False)}
+    named = {parameter.name for parameter in parameters if not parameter.is_placed}
+    missing = [p.name for p in parameters if p.name not in values and not p.has_default and not (p.name in keywords and p.name in named)]
+    problems = [f"Missing argument '{name}'." for name in missing]
+    only_placed = {parameter.name for parameter in parameters} - named
+    problems += [
+        f"Unexpected argument '{name}'." + " It is given by position, without its name." * (name in only_placed)
+        for name in keywords
+        if name not in named
+    ]
+    problems += [f"Multiple values for argument '{name}'." for name in keywords if name in values and name in named]
+    if len(arguments) > len(placed):
+        expected = ", ".join(map(repr, placed))
+        problems.append(f"Too many arguments. Expected ({expected}), got ({', '.join(map(repr, arguments))}).")
+    if problems:
+        raise QuadrantsSyntaxError("\n".join(problems))
+    values.update(keywords)
+    return tuple(values[p.name] if p.name in values else p.default for p in parameters)
+
+
+class RuntimeValue:
+    """Stands for a value of the compiler while Python's own code handles it."""
+
+    __slots__ = ("index", "text")
+
+    def __init__(self, index: int, text: str):
+        self.index, self.text = index, text
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(f"a value known at run time ({self.text}) cannot be compared while compiling")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class _Annotations:
+    """Evaluates annotations that are strings, in the scope where the function is defined."""
+
+    def __init__(self, function: Callable[..., Any], depth: int):
+        self._function = function
+        self._locals = caller_locals(depth + 1) if any(isinstance(a, str) for a in function.__annotations__.values()) else {}
+
+    def resolve(self, annotation: Any, at: str) -> Any:
+        if not isinstance(annotation, str):
+            return annotation
+        cells = inspect.getclosurevars(self._function).nonlocals if self._function.__closure__ else {}
+        try:
+            return eval(annotation, self._function.__globals__, {**self._locals, **cells})
+        except Exception as error:
+            text = f"the annotation {annotation!r} of {self._function.__qualname__} cannot be evaluated: {error}"
+            raise _mistake(text, at) from error
+
+
+_KINDS: list[tuple[type, str]] = [
+    (MatrixType, "matrix"), (StructTypeBase, "struct"), (BufferViewType, "view"), (NdarrayType, "array"), (ref, "ref"),
+]  # fmt: skip
+_BARE: dict[Any, tuple[str, Any]] = {
+    NdarrayType: ("array", NdarrayType()),
+    Template: ("template", None),
+    BufferView: ("view", BufferViewType()),
+}
+
+
+_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _get_hints(cls: type) -> dict[str, Any]:
+    """`typing.get_type_hints`, evaluated once for each class; raises NameError where a name is not known yet."""
+    hints = _hints.get(cls)
+    if hints is None:
+        hints = _hints[cls] = typing.get_type_hints(cls)
+    return hints
+
+
+def _check_dataclass(cls: Any, outer: tuple[Any, ...]) -> bool:
+    """Whether a dataclass has members that are compile-time constants; raises where one, or a class around it, cannot be."""
+    try:
+        hints = _get_hints(cls)
+    except NameError:  # a name of a function's own: read at the launch
+        return False
+    has_constants = False
+    for field in dataclasses.fields(cls):
+        hint, where = hints.get(field.name), f"{cls.__name__}.{field.name}"
+        if hint is typing.Final or typing.get_origin(hint) is typing.Final:
+            kinds = typing.get_args(hint)
+            if not kinds or not isinstance(kinds[0], type) or not issubclass(kinds[0], (bool, int, float, str, enum.Enum)):
+                raise TypeError(
+                    f"{where} cannot be baked as a Quadrants compile-time constant: Final[T] takes bool, int, float, str and enums"
+                )
+            has_constants = True
+        elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer:
+            has_constants |= _check_dataclass(hint, (*outer, cls))
+    if has_constants and not (cls.__dataclass_params__.frozen or cls.__dataclass_params__.unsafe_hash):
+        raise TypeError(f"{cls.__name__} is not frozen, and has compile-time constants: declare it with dataclass(frozen=True)")
+    return has_constants
+
+
+def find_object_member(cls: Any, where: str, outer: tuple[Any, ...] = ()) -> str | None:
+    """The name of a member of a dataclass that is of a data_oriented class, which no launch can take apart."""
+    try:
+        hints = _get_hints(cls)
+    except NameError:
+        return None
+    for name, hint in hints.items():
+        place = f"{where}.{name}"
+        if getattr(hint, "_data_oriented", False):
+            return place
+        is_nested = isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in outer
+        found = find_object_member(hint, place, (*outer, cls)) if is_nested else None
+        if found is not None:
+            return found
+    return None
+
+
+def array_members(owner: Any, name: str) -> Iterator[tuple[Parameter, Any]]:
+    """The members of a dataclass argument, and of those in it, that are annotated as arrays or views: as parameters, with values."""
+    if not dataclasses.is_dataclass(owner):
+        return
+    try:
+        hints = _get_hints(type(owner))
+    except NameError:  # a name of a function's own
+        return
+    for field in dataclasses.fields(owner):
+        hint, value, where = hints.get(field.name), getattr(owner, field.name, None), f"{name}.{field.name}"
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):
+            yield from array_members(value, where)
+        elif isinstance(hint, (NdarrayType, BufferViewType)) or hint is NdarrayType or hint is BufferView:
+            kind, annotation, _ = _classify(hint)
+            yield Parameter(where, str(kind), annotation), value
+
+
+def _classify(annotation: Any, at: str = "") -> tuple[str | None, Any, bool]:
+    """Kind of a parameter, its annotation without `| None`, and whether None is allowed."""
+    inner = annotation.inner if isinstance(annotation, OptionalType) else None
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        inner, *more = [item for item in typing.get_args(annotation) if item is not type(None)]
+        if more or len(typing.get_args(annotation)) != 2:
+            raise _mistake("Quadrants kernels only support optional annotations of the form 'T | None'", at)
+    if inner is not None:
+        return *_classify(inner, at)[:2], True
+    for cls, kind in _KINDS:
+        if isinstance(annotation, cls):
+            return kind, annotation, False
+    if isinstance(annotation, Template):
+        return "template", None, False
+    if isinstance(annotation, type) and annotation in _BARE:
+        return *_BARE[annotation], False
+    if isinstance(annotation, type) and issubclass(annotation, TensorBase):
+        return "tensor", None, False
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        _check_dataclass(annotation, ())
+        return "dataclass", annotation, False
+    if not isinstance(annotation, str) and find_dtype(annotation) is not None:
+        return "scalar", annotation if annotation in (int, float) else find_dtype(annotation), False
+    return None, annotation, False

@@ -1,0 +1,1 @@
+"""Functions of the language behind `qd.linalg` and `qd.math`."""

@@ -1,0 +1,227 @@
+"""Which lines of kernels and funcs have run: QD_KERNEL_COVERAGE=1 (see docs/guide/debugging.md).
+
+The compiler gets a syntax tree with probes: statements that set a byte of `hits`. A probe stands where control may come or not, and tells
+of all lines that run whenever it does: what begins a kernel needs none, loops stay the tasks that they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import contextlib
+import os
+import sqlite3
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from .._base.errors import PACKAGE
+from .._base.source import copy_tree
+from .._containers.field import field
+from .._runtime import u8
+
+hits: Any = None
+"""A byte for each probe, in the memory of the current runtime."""
+_paused = threading.local()  # its `by` is set while there are to be no probes
+_NAME = "_qd_cov"  # this module, in the globals of functions with probes
+_SCHEMA = """
+CREATE TABLE coverage_schema (version integer);
+CREATE TABLE meta (key text, value text, unique (key));
+CREATE TABLE file (id integer primary key, path text, unique (path));
+CREATE TABLE context (id integer primary key, context text, unique (context));
+CREATE TABLE line_bits (file_id integer, context_id integer, numbits blob, unique (file_id, context_id));
+CREATE TABLE arc (file_id integer, context_id integer, fromno integer, tono integer, unique (file_id, context_id, fromno, tono));
+CREATE TABLE tracer (file_id integer primary key, tracer text);
+"""
+_SCHEMA_VERSION = 7
+
+Arc = tuple[int, int]  # from line to line; from 0: from where it comes others tell
+_lock = threading.Lock()
+_probes: list[tuple[str, list[set[Arc]]]] = []  # of each probe: its file, and the steps from line to line that it tells of
+_kernels: list[tuple[str, set[Arc]]] = []  # of each kernel that was compiled: what runs whenever it does
+_seen: dict[str, set[Arc]] = {}
+_folder = ""
+_is_full = False
+
+
+def begin() -> None:
+    """Makes room for the probes of a runtime that has begun."""
+    global hits, _folder
+    if not _folder:
+        _folder = os.getcwd()
+        atexit.register(write)
+    hits = field(u8, _capacity(), name=_NAME)
+
+
+def _capacity() -> int:
+    return int(os.environ.get("QD_COVERAGE_MAX_PROBES", "100000"))
+
+
+def harvest() -> None:
+    """Keeps what the probes of the current runtime saw."""
+    global hits
+    if hits is None:
+        return
+    told = [_probes[probe] for probe in hits.to_numpy()[: len(_probes)].nonzero()[0]]
+    for file, steps in [*told, *((file, [arcs]) for file, arcs in _kernels)]:
+        _seen.setdefault(file, set()).update(*steps)
+    hits = None
+
+
+def write() -> None:
+    """Writes `_qd_kcov.<process>`, a data file of coverage.py, into the folder where the first runtime began."""
+    harvest()
+    if not _seen:
+        return
+    path = os.path.join(_folder, f"_qd_kcov.{os.getpid()}")
+    if os.path.exists(path):
+        os.remove(path)
+    has_arcs = os.environ.get("_QD_KCOV_ARC", "0") not in ("", "0")
+    data = sqlite3.connect(path)
+    data.executescript(_SCHEMA)
+    data.execute("INSERT INTO coverage_schema VALUES (?)", (_SCHEMA_VERSION,))
+    data.executemany("INSERT INTO meta VALUES (?, ?)", [("has_arcs", str(int(has_arcs))), ("sys_argv", str(sys.argv))])
+    data.execute("INSERT INTO context VALUES (1, '')")
+    for number, (file, arcs) in enumerate(sorted(_seen.items()), 1):
+        data.execute("INSERT INTO file VALUES (?, ?)", (number, file))
+        if has_arcs:
+            data.executemany("INSERT INTO arc VALUES (?, 1, ?, ?)", [(number, *arc) for arc in sorted(arcs) if arc[0]])
+        else:
+            data.execute("INSERT INTO line_bits VALUES (?, 1, ?)", (number, _to_bits(_lines_of(arcs))))
+    data.commit()
+    data.close()
+
+
+def _lines_of(arcs: set[Arc]) -> set[int]:
+    return {to for _, to in arcs if to > 0}
+
+
+def _to_bits(lines: set[int]) -> bytes:
+    bits = bytearray(max(lines, default=0) // 8 + 1)
+    for line in lines:
+        bits[line // 8] |= 1 << line % 8
+    return bytes(bits)
+
+
+def with_probes(function: Any, tree: ast.FunctionDef, file: str, is_kernel: bool) -> ast.FunctionDef:
+    """The tree of a function with probes, the same one at each call; files of this package have none."""
+    if hits is None or getattr(_paused, "by", False) or file.startswith(PACKAGE):
+        return tree
+    function.__globals__.setdefault(_NAME, sys.modules[__name__])
+    with _lock:
+        made = getattr(tree, "_qd_with_probes", None)
+        if made is None:
+            made = copy_tree(tree)  # the compiler knows names by identity
+            first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
+            always: set[Arc] | None = set() if is_kernel else None
+            made.body = _Placing(file, first).block(made.body, -first, -first, always)
+            if always is not None:
+                _kernels.append((file, always))
+            tree._qd_with_probes = made  # type: ignore[attr-defined]
+    return made
+
+
+@contextlib.contextmanager
+def without_probes() -> Iterator[None]:
+    """For derivatives, whose lines are those of their kernels and tell nothing new."""
+    before, _paused.by = getattr(_paused, "by", False), True
+    try:
+        yield
+    finally:
+        _paused.by = before
+
+
+class _Placing:
+    """Places the probes of one function, whose first line is `first`: as in coverage.py, -first is where its callers are."""
+
+    def __init__(self, file: str, first: int) -> None:
+        self.file, self.first = file, first
+        self.loops: list[Arc] = []  # around: the line of each, and the line after it
+        self.untold: list[set[Arc]] = []  # steps that the next probe tells of
+
+    def probe(self, at: ast.stmt, arcs: set[Arc]) -> list[ast.stmt]:
+        """The statement that sets the next byte of `hits`; none when they are used up."""
+        global _is_full
+        if len(_probes) >= _capacity():
+            text = f"the {_capacity()} probes for lines of kernels are used up: set QD_COVERAGE_MAX_PROBES to a larger number"
+            if not _is_full:
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+            _is_full = True
+            return []
+        self.untold.append(arcs)
+        _probes.append((self.file, self.untold))
+        self.untold = []
+        place = ast.parse(f"{_NAME}.hits[{len(_probes) - 1}] = 1").body[0]
+        for node in ast.walk(place):
+            ast.copy_location(node, at)
+        return [place]
+
+    def block(self, body: list[ast.stmt], before: int, after: int, arcs: set[Arc] | None = None) -> list[ast.stmt]:
+        """The statements of a block with probes; control comes from line `before` and goes on in line `after`.
+
+        What runs whenever the block does is added to `arcs`, or gets a probe.
+        """
+        out: list[ast.stmt] = []
+        if arcs is None:
+            arcs = set()
+            if _holds_loops_only(body):  # they may be tasks: the first one's body tells of it
+                self.untold.append(arcs)
+            else:
+                out += self.probe(body[0], arcs)
+        for position, statement in enumerate(body):
+            following = body[position + 1].lineno if position + 1 < len(body) else after
+            arcs.add((before, statement.lineno))
+            before = self.inside(statement, arcs, following)
+            out.append(statement)
+            if position + 1 < len(body) and _may_leave(statement):
+                arcs = set()
+                out += self.probe(body[position + 1], arcs)
+        if before:
+            arcs.add((before, after))
+        return out
+
+    def inside(self, statement: ast.stmt, arcs: set[Arc], following: int) -> int:
+        """Places probes inside a statement. The line from which control goes on to the next one; 0 when `arcs` of others tell of that."""
+        line = statement.lineno
+        if isinstance(statement, ast.If):
+            statement.body = self.block(statement.body, line, following)
+            if statement.orelse:
+                statement.orelse = self.block(statement.orelse, line, following)
+            elif not _holds_loops_only(statement.body):
+                statement.orelse = self.probe(statement, {(line, following)})
+        elif isinstance(statement, (ast.For, ast.While)):
+            self.loops.append((line, following))
+            statement.body = self.block(statement.body, line, line)
+            self.loops.pop()
+            if not statement.orelse:
+                return line
+            statement.orelse = self.block(statement.orelse, line, following)
+        elif isinstance(statement, ast.With):
+            statement.body = self.block(statement.body, line, following, arcs)
+        elif isinstance(statement, ast.Return):
+            arcs.add((line, -self.first))
+        elif isinstance(statement, (ast.Break, ast.Continue)) and self.loops:
+            arcs.add((line, self.loops[-1][isinstance(statement, ast.Break)]))
+        else:
+            if isinstance(statement, ast.FunctionDef):
+                statement.body = _Placing(self.file, line).block(statement.body, -line, -line)
+            return line
+        return 0
+
+
+def _holds_loops_only(body: list[ast.stmt]) -> bool:
+    return all(isinstance(statement, (ast.For, ast.Expr)) for statement in body) and any(isinstance(item, ast.For) for item in body)
+
+
+def _may_leave(statement: ast.stmt, is_in_loop: bool = False) -> bool:
+    """Whether what stands behind a statement may be skipped."""
+    if isinstance(statement, (ast.Break, ast.Continue)):
+        return not is_in_loop
+    if isinstance(statement, ast.FunctionDef):
+        return False
+    is_loop = isinstance(statement, (ast.For, ast.While))
+    return isinstance(statement, ast.Return) or any(
+        _may_leave(inner, is_in_loop or is_loop) for part in ("body", "orelse") for inner in getattr(statement, part, ())
+    )

@@ -1,0 +1,75 @@
+"""`qd.cache_info` and `qd.clear_cache`: what lies in the disk cache of compiled kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import _runtime
+from .._base import options as _options
+
+
+class CacheInfo(NamedTuple):
+    """What lies in the disk cache, and what this process had from it."""
+
+    folder: str
+    """Where it is."""
+    is_used: bool
+    """Whether this process keeps kernels there, or would after `qd.init()`."""
+    entries: int
+    """Files with compiled code."""
+    nbytes: int
+    """Their size."""
+    limit: int
+    """Bytes from which on entries are removed, those that were used least recently first."""
+    loaded: int
+    """Kernels that this process found there."""
+    compiled: int
+    """Kernels that this process compiled."""
+
+    def __str__(self) -> str:
+        use = "" if self.is_used else " (not used)"
+        size = f"{self.entries} entries, {self.nbytes / 2**20:.1f} of {self.limit / 2**20:.0f} MiB"
+        return f"{self.folder}{use}: {size}; this process: {self.loaded} loaded, {self.compiled} compiled"
+
+
+def _default_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")  # a location that the system defines; no option of ours
+    return (Path(home) if home else Path.home() / ".cache") / "quadrants" / "qdcache"
+
+
+def find_folder(options: dict[str, Any]) -> Path:
+    """Where the disk cache of a runtime with these options lies."""
+    return Path(options["offline_cache_file_path"]) if options["offline_cache_file_path"] else _default_folder()
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    # Folders of other versions, too.
+    return (path for path in folder.glob("kernels-*/??/*") if path.is_file() and not path.is_symlink())
+
+
+def cache_info() -> CacheInfo:
+    """What lies in the disk cache. Without a runtime, the cache that `qd.init()` would use."""
+    options = _options.collect({})[0] if _options.current is None else _options.current
+    folder = find_folder(options)
+    sizes = []
+    for path in _entries(folder):
+        with contextlib.suppress(FileNotFoundError):  # a clean in another process was faster
+            sizes.append(path.stat().st_size)
+    counts = _runtime.statistics()
+    is_used = bool(options["offline_cache"])
+    limit = options["offline_cache_max_size_of_files"]
+    return CacheInfo(str(folder), is_used, len(sizes), sum(sizes), limit, counts["loaded"], counts["compiled"])
+
+
+def clear_cache() -> int:
+    """Removes all entries of the disk cache and says how many there were. Processes that use them go on with what they loaded."""
+    count = 0
+    for path in _entries(Path(cache_info().folder)):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            count += 1
+    return count

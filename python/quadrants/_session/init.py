@@ -1,0 +1,198 @@
+"""Starting and ending the runtime: `qd.init`, `qd.reset`, `qd.sync`; processors; logging."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import importlib
+import os
+import re
+import sys
+import types
+from typing import Any
+
+from .. import _runtime
+from .._base import logging as _logging
+from .._base import options as _options
+from .._base.arch import NAMES, Arch, cpu, gpu
+from .._base.logging import CRITICAL, DEBUG, ERROR, INFO, TRACE, WARN  # noqa: F401 (public names)
+from .._containers import layout_tree as _snode
+
+__all__ = [
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "cpu", "dump_compile_config", "extension", "gpu", "init", "is_extension_enabled",
+    "is_logging_effective", "random_seed", "reset", "set_logging_level", "sync",
+]  # fmt: skip
+
+__version__ = (1, 4, 0)
+__version_str__ = ".".join(map(str, __version__))
+
+
+class extension(enum.Enum):  # noqa: N801 (the name that programs use)
+    """Abilities that not every processor has."""
+
+    sparse = "sparse"
+    quant = "quant"
+    mesh = "mesh"
+    quant_basic = "quant_basic"
+    data64 = "data64"
+    adstack = "adstack"
+    bls = "bls"
+    assertion = "assertion"
+    extfunc = "extfunc"
+
+
+set_logging_level, is_logging_effective = _runtime.set_log_level, _runtime.is_logged
+_SUPPORTED = (cpu, Arch.python)
+
+
+def init(
+    arch: Any = None,
+    default_fp: Any = None,
+    default_ip: Any = None,
+    _test_mode: bool = False,
+    enable_fallback: bool = True,
+    require_version: str | None = None,
+    **options: Any,
+) -> Any:
+    """Start the runtime, after ending the one that is there.
+
+    `arch` is a processor, its name, or a list of which the first that is available is taken; without it, kernels run on the CPU.
+    Each option may also come from the environment as QD_<NAME>.
+    """
+    if require_version is not None:
+        _check_version(require_version)
+    keywords = copy.deepcopy(options)
+    for name, value in (("default_fp", default_fp), ("default_ip", default_ip)):
+        if value is not None:
+            keywords[name] = value
+    values, warnings = _options.collect(keywords)
+    if not _test_mode:
+        _runtime.set_log_level(values["log_level"])
+    for text in warnings:
+        _logging.warn(text)
+    chosen = _choose_arch(arch, enable_fallback, values)
+    values.update(arch=chosen.name, enable_fallback=enable_fallback)
+    _options.apply_dump_variables(values)
+    if values["check_races"] and chosen is Arch.cuda:
+        raise ValueError(
+            "check_races=True is not possible with arch=qd.cuda, where iterations have no order: look for races with arch=qd.cpu"
+        )
+    if _test_mode:
+        return types.SimpleNamespace(**values)
+    reset()
+    _options.warn_about_unknown_variables()
+    covers = os.environ.get("QD_KERNEL_COVERAGE") == "1" and chosen is not Arch.python  # whose kernels are Python to coverage.py
+    if covers:
+        values["offline_cache"] = False  # code without probes, and probes without the lines that they stand for
+    # The interpreter is loaded on the one processor that needs it.
+    interpreter = importlib.import_module("quadrants.interpreter") if chosen is Arch.python else None
+    _runtime.init(_options.plain(values), interpreter and interpreter.run)
+    _options.current = values
+    if interpreter is not None:
+        interpreter.forget()
+        interpreter.seed(values["random_seed"])
+    if covers:
+        importlib.import_module("quadrants._session.coverage").begin()
+    if _runtime.is_logged("debug"):
+        _logging.debug(f"runtime: {_describe_runtime(values)}")
+    return None
+
+
+def _describe_runtime(values: dict[str, Any]) -> str:
+    """The processor, the cache, and the options that are not what they are by default."""
+    threads = values["cpu_max_num_threads"] or len(os.sched_getaffinity(0))
+    where = f"{values['arch']} with {threads} threads" if values["arch"] == cpu.name else values["arch"]
+    where += f", GPU {values['device_id']}" if values["arch"] == Arch.cuda.name else ""
+    changed = ", ".join(f"{name}={value}" for name, value in _options.find_changed(values).items())
+    cache = importlib.import_module("quadrants._session.disk_cache").find_folder(values) if values["offline_cache"] else "none"
+    return f"{where}; disk cache {cache}; options {changed or 'as by default'}"
+
+
+init.__doc__ = f"{init.__doc__}\n{_options.describe()}\n"
+
+
+def reset() -> None:
+    """End the runtime: containers lose their memory (views keep theirs), kernels are compiled again after the next `init`."""
+    if _options.current is None:
+        return
+    if (coverage := sys.modules.get("quadrants._session.coverage")) is not None:
+        coverage.harvest()
+    _logging.debug("runtime: ends")
+    _snode.program.clear()
+
+
+def sync() -> None:
+    """Wait until all launched work is done."""
+    _options.check_runtime()
+    _snode.check_all_placed()
+    _runtime.sync()
+
+
+def random_seed(seed: int) -> None:
+    """Begin the random numbers of kernels anew: from here on launches draw what they would after `qd.init(random_seed=seed)`.
+
+    Raises `QuadrantsRuntimeError` before `init`, `TypeError` when `seed` is no integer.
+    """
+    _options.check_runtime()
+    current: Any = _options.current
+    seed = _options.check("random_seed", seed)
+    _runtime.set_random_seed(seed)
+    current["random_seed"] = seed
+    if current["arch"] == "python":
+        importlib.import_module("quadrants.interpreter").seed(seed)
+
+
+def get_config() -> _options.Config | None:
+    """The live options: None before `init`, after `reset`, and on `qd.python`."""
+    return None if _options.current is None or _options.current["arch"] == "python" else _options.cfg
+
+
+def dump_compile_config() -> None:
+    """Print all options, one name=value on a line."""
+    for name, value in sorted((_options.current or {}).items()):
+        print(f"{name}={value}")
+
+
+def is_extension_enabled(ext: extension) -> bool:
+    """Whether the current processor has the ability `ext`."""
+    return ext in (extension.data64, extension.assertion)
+
+
+def find_problem(arch: Arch, options: dict[str, Any]) -> str:
+    """Why there is no such processor here; empty when there is."""
+    if arch is Arch.cuda:
+        return _runtime.find_cuda_problem(options["cuda_driver"]) if options["enable_cuda"] else "enable_cuda is off"
+    return "" if arch in _SUPPORTED else "there is no such backend"
+
+
+def _choose_arch(arch: Any, enable_fallback: bool, options: dict[str, Any]) -> Arch:
+    wanted = os.environ.get("QD_ARCH") or arch
+    if os.environ.get("QD_ARCH"):
+        _logging.info(f"QD_ARCH={wanted} takes the place of the arch argument of qd.init")
+    if wanted is None:
+        return cpu
+    candidates: list[Arch] = []
+    for item in wanted if isinstance(wanted, (list, tuple)) else [wanted]:
+        found = NAMES.get(item.lower()) if isinstance(item, str) else item
+        if found is None or not isinstance(found, (Arch, list)):
+            raise ValueError(f"unknown arch {item!r}: one of {', '.join(NAMES)} is expected")
+        candidates += found if isinstance(found, list) else [found]
+    problems = {}
+    for candidate in candidates:
+        problems[candidate] = find_problem(candidate, options)
+        if not problems[candidate]:
+            return candidate
+    reasons = "; ".join(f"{candidate.name}: {problem}" for candidate, problem in problems.items())
+    if not enable_fallback:
+        raise RuntimeError(f"Arch={candidates} is not supported ({reasons})")
+    _logging.warn(f"Arch={candidates} is not supported, falling back to CPU ({reasons})")
+    return cpu
+
+
+def _check_version(required: str) -> None:
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", required) if isinstance(required, str) else None
+    if match is None:
+        raise Exception(f"require_version={required!r} is no version number as PEP 440 has them (a.b or a.b.c)")
+    major, *rest = (int(part or 0) for part in match.groups())
+    if major != __version__[0] or tuple(rest) > __version__[1:]:
+        raise Exception(f"Quadrants version mismatch. Required version >= {required}, installed version = {__version_str__}")

@@ -1,0 +1,205 @@
+"""`qd.perf_dispatch`: several implementations of one function, of which the fastest for the arguments at hand is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from .._base.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from .init import sync
+
+NUM_FIRST_WARMUP = 1
+NUM_WARMUP = 0
+NUM_ACTIVE = 1
+DEFAULT_REPEAT_AFTER_COUNT = 300
+
+
+def _parse_force_map(text: str) -> dict[str, str]:
+    """The choices of QD_PERFDISPATCH_FORCE, "dispatcher:implementation,…". Raises ValueError."""
+    choices = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        dispatcher, colon, implementation = (part.strip() for part in entry.partition(":"))
+        if not (dispatcher and colon and implementation):
+            raise ValueError(f"Malformed entry {entry!r} in QD_PERFDISPATCH_FORCE: expected 'dispatcher:implementation'")
+        choices[dispatcher] = implementation
+    return choices
+
+
+_wants_names = os.environ.get("QD_PERFDISPATCH_FORCE", "").strip() == "?"
+_FORCE_MAP = {} if _wants_names else _parse_force_map(os.environ.get("QD_PERFDISPATCH_FORCE", ""))
+_ANY_FORCE_ACTIVE = bool(_FORCE_MAP) or _wants_names
+_PRINTS_CHOICES = os.environ.get("QD_PERFDISPATCH_PRINT_DEBUG") == "1"
+
+
+class DispatchImpl:
+    """One implementation: a kernel or a Python function, and the predicate that says which arguments it takes."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any], is_compatible: Callable[..., bool] | None):
+        self.function, self.is_compatible = function, is_compatible
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+
+class PerformanceDispatcher:
+    """Calls the fastest of the registered implementations; made by `perf_dispatch`."""
+
+    __qualname__: str
+
+    def __init__(self, prototype: Callable[..., Any], get_geometry_hash: Callable[..., Hashable], **schedule: Any):
+        self.name = prototype.__name__
+        self._parameters = list(inspect.signature(prototype).parameters)
+        self._get_geometry_hash = get_geometry_hash
+        self._schedule = schedule
+        self._implementations: list[DispatchImpl] = []
+        self._races: dict[tuple[Hashable, tuple[int, ...]], Iterator[tuple[int, dict[int, float] | None]]] = {}
+        self._lock = threading.Lock()
+        self._has_reported = False
+        functools.update_wrapper(self, prototype)
+
+    @property
+    def num_first_warmup(self) -> int:
+        """Untimed calls of each implementation before the first decision."""
+        return self._schedule["first_warmup"]
+
+    @property
+    def num_warmup(self) -> int:
+        """Untimed calls of each implementation before a later decision."""
+        return self._schedule["warmup"]
+
+    @property
+    def num_active(self) -> int:
+        """Timed calls of each implementation."""
+        return self._schedule["active"]
+
+    @property
+    def repeat_after_count(self) -> int:
+        """Calls after which they are measured again; 0: never."""
+        return self._schedule["repeat_after_count"]
+
+    @property
+    def repeat_after_seconds(self) -> float:
+        """Seconds after which they are measured again; 0: never."""
+        return self._schedule["repeat_after_seconds"]
+
+    def register(self, impl: Any = None, *, is_compatible: Callable[..., bool] | None = None) -> Any:
+        """Add an implementation: a kernel or a Python function with the parameters of the prototype.
+
+        `is_compatible` takes the arguments of a call and says whether this implementation may serve it. Raises QuadrantsSyntaxError when
+        the parameters differ.
+        """
+        if impl is None:
+            return functools.partial(self.register, is_compatible=is_compatible)
+        for expected, found in zip([*self._parameters, None], [*inspect.signature(impl).parameters, None], strict=False):
+            if expected != found:
+                raise QuadrantsSyntaxError(
+                    f"perf_dispatch '{self.name}' has parameter {expected!r} where '{impl.__name__}' has {found!r} "
+                    "(error code: PERFDISPATCH_ANNOTATION_SEQUENCE_MISMATCH)"
+                )
+        if _PRINTS_CHOICES or _ANY_FORCE_ACTIVE:
+            print(f"perf_dispatch '{self.name}': registered '{impl.__name__}'")
+        self._implementations.append(DispatchImpl(impl, is_compatible))
+        return self._implementations[-1]
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by reference, as functions are
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        compatible = [
+            position
+            for position, implementation in enumerate(self._implementations)
+            if implementation.is_compatible is None or implementation.is_compatible(*arguments, **named)
+        ]
+        if not compatible:
+            raise QuadrantsRuntimeError(f"No suitable functions were found. perf_dispatch '{self.name}' has {self._list_names()}")
+        forced = self._find_forced(compatible) if _ANY_FORCE_ACTIVE else None
+        if forced is not None or len(compatible) == 1:
+            return self._implementations[compatible[0] if forced is None else forced](*arguments, **named)
+        key = (self._get_geometry_hash(*arguments, **named), tuple(compatible))
+        with self._lock:
+            position, seconds = next(self._races.setdefault(key, self._race(compatible)))
+        if seconds is None:
+            return self._implementations[position](*arguments, **named)
+        sync()
+        started = time.perf_counter()
+        result = self._implementations[position](*arguments, **named)
+        sync()
+        elapsed = time.perf_counter() - started
+        with self._lock:
+            seconds[position] += elapsed
+        return result
+
+    def _list_names(self) -> str:
+        return f"available implementations: {[implementation.__name__ for implementation in self._implementations]}"
+
+    def _find_forced(self, compatible: list[int]) -> int | None:
+        wanted = _FORCE_MAP.get(self.name)
+        found = next((position for position in compatible if self._implementations[position].__name__ == wanted), None)
+        if not self._has_reported:
+            self._has_reported = True
+            print(f"perf_dispatch '{self.name}': {self._list_names()}")
+            if found is not None:
+                print(f"perf_dispatch '{self.name}': forced to '{wanted}'")
+            elif wanted is not None:
+                print(f"perf_dispatch '{self.name}': warning: '{wanted}' is not among them, measuring instead")
+        return found
+
+    def _race(self, compatible: list[int]) -> Iterator[tuple[int, dict[int, float] | None]]:
+        """Who serves each call with one geometry, and where its seconds are to be added, or None."""
+        schedule, warmup = self._schedule, self._schedule["first_warmup"]
+        while True:
+            # The last registered one first, as programs for the reference see it.
+            for position in compatible[::-1] * warmup:
+                yield position, None
+            seconds: dict[int, float] = defaultdict(float)
+            for position in compatible[::-1] * max(1, schedule["active"]):
+                yield position, seconds
+            winner = min(seconds or compatible, key=seconds.__getitem__)  # not one that only raised
+            if _PRINTS_CHOICES:
+                chosen = self._implementations[winner].__name__
+                print(f"perf_dispatch '{self.name}': chose '{chosen}' out of {len(seconds)} registered functions.")
+            calls, decided_at = 1, time.monotonic()  # the calls since the decision, with the one that made it
+            while not (0 < schedule["repeat_after_count"] <= calls) and not (
+                0 < schedule["repeat_after_seconds"] <= time.monotonic() - decided_at
+            ):
+                calls += 1
+                yield winner, None
+            warmup = schedule["warmup"]
+
+
+def perf_dispatch(
+    *,
+    get_geometry_hash: Callable[..., Hashable],
+    first_warmup: int = NUM_FIRST_WARMUP,
+    warmup: int = NUM_WARMUP,
+    active: int = NUM_ACTIVE,
+    repeat_after_count: int | None = None,
+    repeat_after_seconds: float | None = None,
+) -> Callable[[Callable[..., Any]], PerformanceDispatcher]:
+    """Make a function that calls the fastest of the implementations that are registered with it.
+
+    The decorated function gives the name and the parameters; its body is not used. For each value of `get_geometry_hash(*arguments)`
+    every implementation serves `first_warmup` calls untimed and `active` calls (1 or more) timed, in turn; then the one with the lowest
+    mean serves all. After `repeat_after_count` calls (300 when neither is given) or `repeat_after_seconds` they are measured again, with
+    `warmup` untimed calls; numbers ≤ 0 switch that off. Each call runs one implementation.
+
+    QD_PERFDISPATCH_FORCE="dispatcher:implementation,…" chooses by hand, "?" lists the names; QD_PERFDISPATCH_PRINT_DEBUG=1 prints choices.
+    """
+    if repeat_after_count is None:
+        repeat_after_count = DEFAULT_REPEAT_AFTER_COUNT if repeat_after_seconds is None else 0
+
+    schedule = {"first_warmup": first_warmup, "warmup": warmup, "active": active}
+    schedule |= {"repeat_after_count": repeat_after_count, "repeat_after_seconds": repeat_after_seconds or 0.0}
+    return lambda prototype: PerformanceDispatcher(prototype, get_geometry_hash, **schedule)

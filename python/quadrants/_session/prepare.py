@@ -1,0 +1,343 @@
+"""What a launch asks of Python when it has no compiled code: arguments put in order, then a compiled kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import operator
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .. import _runtime
+from .._base import logging as _logging
+from .._base import options as _options
+from .._base.dtypes import check_range, to_dtype, wrap_integer
+from .._base.errors import QuadrantsRuntimeTypeError, QuadrantsSyntaxError, warn
+from .._base.imports import load
+from .._base.source import get_source
+from .._containers import foreign as _foreign
+from .._containers import layout_tree as _snode
+from .._containers.buffer_view import BufferView
+from .._containers.container import ContainerMethods
+from .._containers.device_arrays import find_device_array
+from .._containers.field import Field
+from .._containers.interop import element_dtype, find_array
+from .._containers.ndarray import Ndarray, from_device
+from .._language.parameters import Parameter, array_members, find_object_member
+from .._values.matrix import Matrix, unwrap
+from .._values.struct import Struct, StructField, StructNdarray
+from .._values.types import MatrixType, NdarrayType
+
+
+def _load_compiler() -> ModuleType:
+    """The compiler's module, not before it is needed: its size is most of what this package weighs."""
+    if "quadrants._compiler" not in sys.modules:
+        # Starting it touches pages all over the file: where they are on disk, reading it in one go takes half as long.
+        with contextlib.suppress(OSError, AttributeError), open(_runtime.__file__.replace("_runtime", "_compiler"), "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+    return load("quadrants._compiler")
+
+
+def compile_kernel(kernel: Any, arguments: tuple[Any, ...]) -> tuple[bytes, list[tuple[str, float]]]:
+    """The serialized artifact of a kernel for these arguments, and the stages that made it with their seconds.
+
+    Loads the compiler: processes that find all they need on disk never do.
+    """
+    if _options.get("print_non_pure") and not kernel.is_pure:
+        print(f"[NOT_PURE] kernel not declared with fastcache=True: {kernel.__qualname__}")
+    if _options.get("show_compiling"):
+        code = kernel.function.__code__
+        _logging.info(f"compiling kernel {kernel.name} ({code.co_filename}:{code.co_firstlineno})")
+    options = _options.plain(_options.current or {})
+    place = _runtime.target(), _runtime.cache_scope()
+    coverage: Any = sys.modules.get("quadrants._session.coverage")
+    with coverage.without_probes() if coverage is not None and kernel.mode else contextlib.nullcontext():
+        source = get_source(kernel.__wrapped__, is_kernel=True)._replace(is_graph=kernel.use_graph)
+        if _options.get("print_ir"):
+            print(_load_compiler().frontend_ir(source, kernel.parameters, arguments, kernel.results, options, kernel.mode))
+        return _load_compiler().compile(source, kernel.parameters, arguments, kernel.results, options, *place, kernel.mode)
+
+
+def prepare(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments checked against their annotations, in the form that launches take."""
+    _options.check_runtime()
+    _snode.check_all_placed()
+    prepared = []
+    for position, (parameter, value) in enumerate(zip(kernel.parameters, arguments, strict=True)):
+        value = value._impl if isinstance(value, _runtime.TensorBase) else value
+        if parameter.optional and value is None:
+            prepared.append(None)
+            continue
+        _give_gradients(parameter, value)
+        if position == 0 and kernel._is_classkernel and parameter.annotation is None:
+            cls = value if isinstance(value, type) else type(value)
+            if not getattr(cls, "_data_oriented", False):
+                raise QuadrantsSyntaxError(f"Please decorate class {cls.__name__} with @qd.data_oriented")
+        prepared.append(_fit(kernel, parameter, position, value))
+    return tuple(prepared)
+
+
+def _fit(kernel: Any, parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Ndarray, StructNdarray)):
+        _ = value._live_shape  # or the reason why it has no memory
+    try:
+        prepared = _PREPARE[parameter.kind](parameter, position, value)
+    except (TypeError, ValueError) as problem:
+        if parameter.kind in ("array", "view", "tensor", "template"):
+            problem.args = (_in_context(str(problem), kernel, parameter, value),)
+        raise
+    for member, given in array_members(value, parameter.name) if parameter.kind == "dataclass" else ():
+        given = given._impl if isinstance(given, _runtime.TensorBase) else given
+        # Members that a kernel does not use may be None, and fields stand for arrays.
+        if given is not None and not isinstance(given, (Field, StructField)):
+            _fit(kernel, member, position, given)
+    return prepared
+
+
+def _in_context(message: str, kernel: Any, parameter: Parameter, value: Any) -> str:
+    """The message with the kernel, the argument and its annotation, for programs and for people."""
+    given = type(value).__name__
+    with contextlib.suppress(Exception):  # what has no type or shape, or in other libraries raises when asked for it
+        given += f" of {_provided(value) if isinstance(value, ContainerMethods) else value.dtype} with shape {tuple(value.shape)}"
+    head = f"exception while trying to ensure compiled kernel {kernel.__qualname__}:"
+    return f"{head}\n{message} ({parameter.name} is a {given}; its annotation is {parameter.annotation!r})"
+
+
+def _give_gradients(parameter: Parameter, value: Any) -> None:
+    """Zeros for the gradients of torch tensors that are to have one."""
+    for given in [value, *(member for _, member in array_members(value, parameter.name))] if parameter.kind == "dataclass" else (value,):
+        if _foreign.is_tensor(given):
+            _foreign.make_gradient(given)
+
+
+def _refuse(position: int, value: Any, wanted: Any, parameter: Parameter) -> Exception:
+    reason = f"cannot be converted into required type {wanted} (parameter {parameter.name!r})"
+    return QuadrantsRuntimeTypeError(f"Argument ({position},) (type={type(value)}) {reason}")
+
+
+def _invalid(parameter: Parameter, problem: str) -> Exception:
+    return ValueError(f"Invalid value for argument {parameter.name} - {problem}")
+
+
+def _fits(wanted: Sequence[int | None], shape: Sequence[int]) -> bool:
+    """Whether a shape is the wanted one, which has None where any extent will do."""
+    return len(wanted) == len(shape) and all(want in (None, have) for want, have in zip(wanted, shape, strict=True))
+
+
+def _prepare_scalar(parameter: Parameter, position: int, value: Any) -> Any:
+    dtype: Any = parameter.dtype
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if dtype.is_real:
+        if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+            raise _refuse(position, value, dtype, parameter)
+        return value
+    try:
+        number = int(value) if isinstance(value, np.bool_) else operator.index(value)
+    except TypeError:
+        raise _refuse(position, value, dtype, parameter) from None
+    if dtype.name != "u1" and wrap_integer(number, dtype) != number:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r} = {number} is out of the range of {dtype}")
+    return value
+
+
+def _prepare_matrix(parameter: Parameter, position: int, value: Any) -> Any:
+    kind: MatrixType = parameter.annotation
+    try:
+        array = np.asarray(unwrap(value))
+    except ValueError:
+        raise _refuse(position, value, kind, parameter) from None
+    if isinstance(value, (str, bytes, Struct, ContainerMethods)) or array.dtype.kind not in "fiub" or array.ndim == 0:
+        raise _refuse(position, value, kind, parameter)
+    if kind.ndim == 1 and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if not _fits(kind.shape, array.shape):
+        expected = f"an element of shape {kind.shape} is expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got one of shape {array.shape}")
+    if kind.dtype is not None and kind.dtype.is_integral:
+        if array.dtype.kind == "f":
+            raise _refuse(position, value, kind.dtype, parameter)
+        with _as_argument(parameter):
+            check_range(array, kind.dtype)
+    return value if isinstance(value, Matrix) else Matrix(array, kind.dtype)
+
+
+def _prepare_struct(parameter: Parameter, position: int, value: Any) -> Any:
+    if not isinstance(value, (dict, Struct)):
+        raise _refuse(position, value, parameter.annotation, parameter)
+    entries = value if isinstance(value, dict) else value.entries
+    if set(entries) != set(parameter.annotation.members):
+        members = f"members {', '.join(entries)} given, {', '.join(parameter.annotation.members)} expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {type(value)} cannot be converted into required type {parameter.annotation} ({members})")
+    try:
+        with _as_argument(parameter):
+            return parameter.annotation(value)
+    except (QuadrantsSyntaxError, TypeError, ValueError) as problem:
+        if isinstance(problem, QuadrantsRuntimeTypeError):
+            raise
+        wanted = f"cannot be converted into required type {parameter.annotation}"
+        raise QuadrantsRuntimeTypeError(f"Argument {type(value)} {wanted} ({problem})") from None
+
+
+@contextlib.contextmanager
+def _as_argument(parameter: Parameter) -> Iterator[None]:
+    """A number out of range is a wrong argument."""
+    try:
+        yield
+    except OverflowError as error:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {error}") from None
+
+
+def _prepare_template(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, Ndarray) and not isinstance(value, BufferView):
+        remedy = "please annotate your kernel using `qd.types.ndarray(...)` instead"
+        raise QuadrantsRuntimeTypeError(f"Ndarray shouldn't be passed in via `qd.template()`, {remedy}")
+    if isinstance(value, float) and _options.get("raise_on_templated_floats"):
+        raise ValueError("Floats not allowed as templated types.")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(type(value), "_data_oriented"):
+        text = f"parameter {parameter.name!r}: a dataclass that is passed to a qd.Template-annotated kernel parameter is a constant"
+        warn(f"{text}. Annotate it with {type(value).__name__}, and its members are read at each launch", DeprecationWarning)
+    return value
+
+
+def _prepare_tensor(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Field, Ndarray, StructField)):
+        return value
+    external = _find_external(parameter, value)
+    return value if external is None else external
+
+
+def _prepare_dataclass(parameter: Parameter, position: int, value: Any) -> Any:
+    if not isinstance(value, parameter.annotation):
+        expected = f"an instance of {parameter.annotation.__name__} is expected"
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name!r}: {expected}, got {type(value).__name__}")
+    if (member := find_object_member(parameter.annotation, parameter.annotation.__name__)) is not None:
+        raise QuadrantsSyntaxError(f"{member} is of a data_oriented class: pass the object as an argument annotated qd.template()")
+    return value
+
+
+def _prepare_array(parameter: Parameter, position: int, value: Any) -> Any:
+    wanted = parameter.annotation
+    if isinstance(value, StructNdarray):
+        if wanted.dtype not in (None, value._type):
+            raise _invalid(parameter, f"required element type: {wanted.dtype}, but {value._type} is provided")
+        _check_ndim(parameter, value)
+        return value
+    if isinstance(value, (Field, StructField, np.generic)):
+        raise _refuse(position, value, parameter.annotation, parameter)
+    if isinstance(value, Ndarray):
+        _check_ndarray(parameter, value)
+        return value
+    external = _find_external(parameter, value)
+    if external is None:
+        raise QuadrantsRuntimeTypeError(
+            f"Invalid type for argument {parameter.name}, got {value!r}: an ndarray or a NumPy array is expected"
+        )
+    return external
+
+
+def _prepare_view(parameter: Parameter, position: int, value: Any) -> Any:
+    if isinstance(value, (Ndarray, Field)):
+        _check_ndarray(parameter, value)
+        return value
+    external = None if isinstance(value, (StructField, np.generic)) else _find_external(parameter, value)
+    if external is None:
+        raise QuadrantsRuntimeTypeError(f"Argument {parameter.name} expects a BufferView, got {type(value).__name__}")
+    return external
+
+
+def _find_external(parameter: Parameter, value: Any) -> Any:
+    """An array of another library, checked; None for what is none. A tensor of torch that has a gradient stays a tensor."""
+    if (found := find_device_array(value, parameter.name)) is not None:
+        has_grad = _has_gradient(value)
+        element_shape = _check_external(parameter, found.make_stand_in(), has_grad)
+        return value if has_grad else from_device(found, element_shape)
+    array = find_array(value, parameter.name)
+    if array is None:
+        return None
+    has_grad = _has_gradient(value)
+    _check_external(parameter, array, has_grad)
+    return value if has_grad else array
+
+
+def _has_gradient(value: Any) -> bool:
+    """Whether it is a tensor of torch, as launches read them, that has a gradient."""
+    is_of_torch = hasattr(type(value), "__dlpack_c_exchange_api__")
+    return is_of_torch and _foreign.requires_grad(value) and _foreign.grad_of(value) is not None  # torch warns where others are asked
+
+
+def _provided(value: ContainerMethods) -> str:
+    shape = " ".join(map(str, value.element_shape))
+    return f"[Tensor ({shape}) {value.dtype}]" if value.element_shape else str(value.dtype)
+
+
+def _check_ndim(parameter: Parameter, value: Ndarray | Field | StructNdarray) -> None:
+    if parameter.annotation.ndim not in (None, len(value.shape)):
+        given = f"{len(value.shape)}d ndarray with shape {value.shape}"
+        raise _invalid(parameter, f"required ndim={parameter.annotation.ndim}, but {given} is provided")
+    _check_extents(parameter, parameter.annotation, value.shape)
+
+
+def _check_extents(parameter: Parameter, annotation: NdarrayType, shape: tuple[int, ...]) -> None:
+    if annotation.shape is not None and not _fits(annotation.shape, shape):
+        raise _invalid(parameter, f"required shape={annotation.shape}, but one of shape {shape} is provided")
+
+
+def _check_ndarray(parameter: Parameter, value: Ndarray | Field) -> None:
+    annotation = parameter.annotation
+    wanted = annotation.dtype
+    if isinstance(wanted, MatrixType):
+        if not _fits(wanted.shape, value.element_shape) or wanted.dtype not in (None, value.dtype):
+            raise _invalid(parameter, f"required element type: {wanted}, but {_provided(value)} is provided")
+    elif wanted is not None and (value.element_shape or value.dtype is not to_dtype(wanted)):
+        raise TypeError(f"Expect element type {to_dtype(wanted)} for argument {parameter.name}, but get {_provided(value)}")
+    _check_ndim(parameter, value)
+    if annotation.needs_grad and not value.has_grad():
+        raise _invalid(parameter, "required needs_grad=True, but False is provided")
+
+
+def _check_external(parameter: Parameter, array: np.ndarray, has_grad: bool) -> tuple[int, ...]:
+    """The shape of the elements of an array of another library, which are its last axes."""
+    annotation = parameter.annotation or _ANY
+    given, wanted = element_dtype(array, parameter.name), annotation.dtype
+    scalar, element_shape = (wanted.dtype, wanted.shape) if isinstance(wanted, MatrixType) else (wanted, ())
+    if scalar is not None and to_dtype(scalar) is not given:
+        raise _invalid(parameter, f"required array has dtype={to_dtype(scalar)}, array with dtype={given} is provided")
+    if max(array.shape, default=0) >= 2**31:
+        raise _invalid(parameter, f"extents are at most 2147483647, array of shape {array.shape} is provided")
+    element_dim = len(element_shape)
+    if annotation.ndim is not None and array.ndim != annotation.ndim + element_dim:
+        elements = f" element_dim={element_dim}" if element_dim else ""
+        raise _invalid(parameter, f"required array has ndim={annotation.ndim}{elements}, array with {array.ndim} dimensions is provided")
+    rank = array.ndim - element_dim
+    _check_extents(parameter, annotation, array.shape[:rank])
+    have = array.shape[rank:]
+    if not _fits(element_shape, have):
+        raise _invalid(parameter, f"required element_shape={element_shape}, array with element shape of {have} is provided")
+    if annotation.needs_grad and not has_grad:
+        raise _invalid(parameter, "required needs_grad=True, but the array has no gradient")
+    packed = np.empty(have, np.int8).strides
+    if array.size and array.strides[rank:] != tuple(step * array.itemsize for step in packed):
+        where = f"those of argument {parameter.name} have strides {array.strides}"
+        raise ValueError(f"Non contiguous numpy arrays are not supported as elements: {where}")
+    if not array.flags.aligned:
+        raise ValueError(f"the elements of argument {parameter.name} are not aligned: pass a copy")
+    return have
+
+
+_ANY = NdarrayType()  # what is asked of an argument for a tensor
+_PREPARE = {
+    "scalar": _prepare_scalar,
+    "matrix": _prepare_matrix,
+    "struct": _prepare_struct,
+    "template": _prepare_template,
+    "tensor": _prepare_tensor,
+    "dataclass": _prepare_dataclass,
+    "array": _prepare_array,
+    "view": _prepare_view,
+}

@@ -1,0 +1,68 @@
+"""Programs beside the one of the process: runtimes of their own, on another processor or with other options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _runtime
+from .._base import options as _options
+from .._containers import layout_tree as _snode
+from . import init as _init
+
+
+class Program:
+    """A runtime beside the one that `qd.init` starts: the CPU next to a GPU, a second GPU, other options.
+
+    Inside `with program:` it is the current one, for every thread: containers that are made, kernels that are called, `qd.init`,
+    `qd.reset`, `qd.sync` and `qd.cfg` belong to it. Kernels keep the code that they have in each program. Python reads and writes the
+    containers of all programs; kernels take those of their own and, on a GPU, what lies in the processor's memory. `copy_from` brings
+    elements from one program to another.
+
+    A program ends with `close()`, or when nobody holds it any more.
+
+    Args:
+        arch: processor, its name, or a list of which the first that is available is taken; the CPU without it.
+        **options: as for `qd.init`.
+
+    Raises what `qd.init` raises.
+    """
+
+    def __init__(self, arch: Any = None, **options: Any):
+        self._handle: Any = _runtime.ProgramHandle()
+        self._waiting: tuple[Any, Any] = (None, None)  # options and trees, while another program is the current one
+        self._before: list[Program] = []
+        with self:
+            _init.init(arch, **options)
+
+    def __enter__(self) -> Program:
+        self._before.append(_switch(self))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _switch(self._before.pop())
+
+    def close(self) -> None:
+        """End the program: its containers lose their memory (views keep theirs). `with` and `qd.init` begin it anew."""
+        with self:
+            _init.reset()
+
+
+class _OwnProgram(Program):
+    """The program of the process."""
+
+    def __init__(self) -> None:
+        self._handle = None
+
+
+_current: Program = _OwnProgram()
+
+
+def _switch(following: Program) -> Program:
+    global _current
+    before, _current = _current, following
+    if following is not before:
+        options, trees = following._waiting
+        before._waiting = (_options.current, _snode.exchange_trees(trees))
+        _options.current = options
+        _runtime.switch_program(following._handle)
+    return before

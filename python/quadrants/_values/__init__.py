@@ -1,0 +1,1 @@
+"""What a number, a vector, a matrix and a struct are outside of kernels."""

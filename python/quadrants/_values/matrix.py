@@ -1,0 +1,488 @@
+"""Vectors and matrices in Python scope: small NumPy arrays with the names and methods of the kernel language."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from .. import _runtime
+from .._base.dtypes import DataType, converted, from_numpy_dtype, store, to_dtype, to_numpy_dtype
+from .._base.errors import QuadrantsComponentsError, QuadrantsRuntimeError, QuadrantsSyntaxError, QuadrantsTypeError
+from . import types as _types
+from .types import MatrixType, check_size
+
+_SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+class KernelClass(type):
+    """Metaclass of classes that mean something in kernels: the class has the mark, its instances do not."""
+
+    @property
+    def _qd_builtin(cls) -> str:
+        return cls.__name__
+
+
+class MatrixClass(KernelClass):
+    """Of vectors and matrices: the class has the swizzles, such as `xy`, that its instances have by their sizes."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if not name or _find_swizzle(name) is None:
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return property(
+            lambda vector: getattr(vector, name), lambda vector, value: setattr(vector, name, value), doc=f"({', '.join(name)})"
+        )
+
+    def __dir__(cls) -> list[str]:
+        return [
+            *super().__dir__(),
+            *map("".join, (word for size in range(1, 5) for group in _SWIZZLES for word in product(group, repeat=size))),
+        ]
+
+
+def _find_swizzle(name: str) -> list[int] | None:
+    if len(name) <= 4:
+        for group in _SWIZZLES:
+            positions = [group.find(letter) for letter in name]
+            if min(positions) >= 0:
+                return positions
+    return None
+
+
+def _swizzle(array: np.ndarray, name: str) -> list[int] | None:
+    """Component numbers that a name such as ``xz`` means on a vector, or None when it is no swizzle."""
+    positions = _find_swizzle(name) if array.ndim == 1 else None
+    if positions and max(positions) >= len(array):
+        group = next(g for g in _SWIZZLES if name[0] in g)
+        has, got = tuple(group[: len(array)]), tuple(name)
+        raise QuadrantsSyntaxError(f"vec{len(array)} only has attributes={has}, got={got}")
+    return positions
+
+
+def unwrap(value: Any) -> Any:
+    """The NumPy array of a host vector or matrix; everything else as it is."""
+    return value._array if isinstance(value, Matrix) else value
+
+
+class Matrix(NDArrayOperatorsMixin, metaclass=MatrixClass):  # type: ignore[misc]  # no ABC but in its stub
+    """A matrix, or a vector when its storage has one axis. Elements of containers are views: writing them writes the container."""
+
+    __slots__ = ("_array", "_truth", "dtype")
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    _array: np.ndarray
+    dtype: DataType | None
+    _truth: Any  # of the result of a comparison: what its truth asks, `np.all` or `np.any`
+
+    def __init__(self, arr: Any, dt: Any = None):
+        rows = unwrap(arr)
+        if isinstance(rows, (list, tuple)):
+            rows = [unwrap(row) for row in rows]
+        elif not isinstance(rows, np.ndarray):
+            raise QuadrantsTypeError("An Matrix/Vector can only be initialized with an array-like object")
+        dtype = None if dt is None else to_dtype(dt)
+        try:
+            source = np.array(rows)
+        except ValueError as error:
+            raise QuadrantsTypeError("the rows of a matrix must have equal lengths") from error
+        if source.ndim not in (1, 2) or source.size == 0:
+            raise QuadrantsTypeError(f"An Matrix/Vector can only be initialized with one or two axes of elements, got shape {source.shape}")
+        if dtype is not None:
+            source = converted(source, dtype)
+        elif isinstance(arr, (np.ndarray, Matrix)):
+            dtype = _explicit(source.dtype)
+        check_size(source.size)
+        _set(self, source if source.dtype.kind in "fiub" else converted(source, _runtime.f64), dtype)
+
+    # -- shape
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self._array.shape[0]
+
+    @property
+    def m(self) -> int:
+        """Number of columns; 1 for a vector."""
+        return self._array.shape[1] if self._array.ndim == 2 else 1
+
+    @property
+    def ndim(self) -> int:
+        """1 for a vector, 2 for a matrix."""
+        return self._array.ndim
+
+    def get_shape(self) -> tuple[int, ...]:
+        """(n,) of a vector, (n, m) of a matrix."""
+        return self._array.shape
+
+    shape = property(get_shape)
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The components as the NumPy array that holds them: what is written to it, the vector or matrix has."""
+        return self._array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    # -- elements
+
+    def __getitem__(self, key: Any) -> Any:
+        item = self._array[_position(key)]
+        return _make(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim else item
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        store(self._array, _position(key), unwrap(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self._array)))
+
+    def __getattr__(self, name: str) -> Any:
+        positions = _swizzle(self._array, name) if not name.startswith("_") else None
+        if positions is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+        return self._array[positions[0]] if len(positions) == 1 else _make(self._array[positions], self.dtype)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        positions = _swizzle(self._array, name)
+        if positions is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r} that can be written")
+        given = unwrap(value)
+        if len(positions) > 1 and np.ndim(given) and len(given) != len(positions):
+            raise QuadrantsComponentsError(f"value len does not match the swizzle pattern={name}: {len(given)} components are given")
+        store(self._array, positions[0] if len(positions) == 1 else positions, given)
+
+    def fill(self, value: Any) -> None:
+        """Set every component."""
+        store(self._array, ..., value)
+
+    def to_list(self) -> list[Any]:
+        """Components as a (nested) list."""
+        return self._array.tolist()
+
+    def to_numpy(self) -> np.ndarray:
+        """Components as a new NumPy array."""
+        return self._array.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy
+        return np.array(self._array, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
+        """The operators, and functions of NumPy: of components that lie at the same place, or with a number."""
+        given, shapes = [], []
+        for value in inputs:
+            if not isinstance(value, _OPERANDS) or method != "__call__":
+                return NotImplemented
+            given.append(value._array if isinstance(value, Matrix) else value)
+            if not isinstance(value, (int, float)):
+                shapes.append(np.shape(given[-1]))
+        if ufunc.signature is None and len(shapes) > 1 and shapes[0] != shapes[1] and () not in shapes:
+            raise QuadrantsTypeError(f"{ufunc.__name__}: operands of shapes {' and '.join(map(str, shapes))} do not go together")
+        with np.errstate(all="ignore"):
+            result = wrap(ufunc(*given, **options), *inputs)
+        for target in out:  # of an operator such as +=
+            store(unwrap(target), ..., unwrap(result))
+        return out[0] if out else result
+
+    def _compare(self, other: object, ufunc: Any, truth: Any) -> Any:
+        """Component by component; what has another shape is not equal."""
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        if np.shape(unwrap(other)) not in ((), self._array.shape):
+            return ufunc is np.not_equal
+        result = ufunc(self, other)
+        object.__setattr__(result, "_truth", truth)
+        return result
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, np.equal, np.all)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, np.not_equal, np.any)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str(self._array)
+
+    def __copy__(self) -> Matrix:
+        return _make(self._array.copy(), self.dtype)
+
+    def __deepcopy__(self, memo: Any) -> Matrix:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return (_make, (self._array.copy(), self.dtype))
+
+    def __bool__(self) -> bool:
+        truth = getattr(self, "_truth", None)
+        if self._array.size != 1 and truth is None:
+            raise QuadrantsTypeError("a vector or matrix is no condition: use any() or all()")
+        return bool((truth or np.all)(self._array))
+
+    def __matmul__(self, other: Any) -> Any:
+        return _matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _matmul(other, self)
+
+    # -- methods
+
+    @property
+    def T(self) -> Matrix:  # noqa: N802 (the name that NumPy has)
+        """The same as `transpose()`."""
+        return self.transpose()
+
+    def transpose(self) -> Matrix:
+        """The transposed matrix."""
+        if self._array.ndim == 1:
+            raise QuadrantsTypeError(
+                "`transpose()` cannot apply to a vector. If you want something like "
+                "`a @ b.transpose()`, write `a.outer_product(b)` instead."
+            )
+        return _make(self._array.T.copy(), self.dtype)
+
+    def cast(self, dtype: Any) -> Matrix:
+        """Components converted to another data type."""
+        return cast(self, dtype)
+
+    def sum(self) -> Any:
+        """Sum of all components."""
+        return self._array.sum()
+
+    def max(self) -> Any:
+        """Largest component."""
+        return self._array.max()
+
+    def min(self) -> Any:
+        """Smallest component."""
+        return self._array.min()
+
+    def any(self) -> bool:
+        """Whether any component is non-zero."""
+        return bool(self._array.any())
+
+    def all(self) -> bool:
+        """Whether every component is non-zero."""
+        return bool(self._array.all())
+
+    def norm_sqr(self) -> Any:
+        """Sum of the squares of the components."""
+        return (self._array * self._array).sum()
+
+    def norm(self, eps: float = 0) -> Any:
+        """Square root of `norm_sqr() + eps`."""
+        return np.sqrt(self.norm_sqr() + eps)
+
+    def norm_inv(self, eps: float = 0) -> Any:
+        """One over `norm(eps)`."""
+        return 1 / np.sqrt(self.norm_sqr() + eps)
+
+    def normalized(self, eps: float = 0) -> Matrix:
+        """The vector divided by its norm plus `eps`."""
+        return self / (self.norm() + eps)
+
+    def dot(self, other: Any) -> Any:
+        """Sum of the products of the components of two vectors."""
+        return np.dot(self._array, np.asarray(unwrap(other)))
+
+    def cross(self, other: Any) -> Any:
+        """Cross product: a number for two components, a vector for three."""
+        a, b = self._array, np.asarray(unwrap(other))
+        if a.shape != b.shape or a.shape not in ((2,), (3,)):
+            raise QuadrantsTypeError(f"Cross product: only dimension < 4 is supported, got shape {a.shape}")
+        if len(a) == 2:
+            return a[0] * b[1] - a[1] * b[0]
+        return wrap(np.cross(a, b), self, other)
+
+    def outer_product(self, other: Any) -> Matrix:
+        """The matrix of all products of a component of this vector with one of the other."""
+        return wrap(np.outer(self._array, np.asarray(unwrap(other))), self, other)
+
+    def frobenius_inner(self, other: Any) -> Any:
+        """Sum of the products of the components of two matrices."""
+        return (self._array * np.asarray(unwrap(other))).sum()
+
+    def trace(self) -> Any:
+        """Sum of the diagonal."""
+        self._check_square("Trace")
+        return np.trace(self._array)
+
+    def determinant(self) -> Any:
+        """Determinant of a square matrix; of integers, an integer."""
+        self._check_square("Determinant")
+        value = np.linalg.det(self._array.astype(np.result_type(self._array, np.float32)))
+        return self._array.dtype.type(round(value)) if self._array.dtype.kind in "iu" else value
+
+    def inverse(self) -> Matrix:
+        """Inverse of a square matrix; infinite or NaN where it is singular."""
+        self._check_square("Inverse")
+        if self.n > 16:
+            raise QuadrantsTypeError(f"Inverse: only dimension < 17 is supported, got shape {self.shape}")
+        try:
+            return wrap(np.linalg.inv(self._array.astype(np.result_type(self._array, np.float32))), self)
+        except np.linalg.LinAlgError:
+            return wrap(np.full(self.shape, np.inf), self)
+
+    def _check_square(self, what: str) -> None:
+        if self._array.ndim != 2 or self.n != self.m:
+            raise QuadrantsTypeError(f"{what}: expected a square matrix, got shape {self.shape}")
+
+    # -- constructors
+
+    @staticmethod
+    def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """A vector or matrix of zeros."""
+        return _make(np.zeros(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def one(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """A vector or matrix of ones."""
+        return _make(np.ones(n if m is None else (n, m), to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def unit(n: int, i: int, dt: Any = None) -> Matrix:
+        """The vector with component `i` one and all others zero."""
+        dtype = to_dtype(int if dt is None else dt)
+        return _make(np.eye(n, dtype=to_numpy_dtype(dtype))[i].copy(), dtype)
+
+    @staticmethod
+    def identity(dt: Any, n: int) -> Matrix:
+        """The identity matrix."""
+        return _make(np.eye(n, dtype=to_numpy_dtype(to_dtype(dt))), to_dtype(dt))
+
+    @staticmethod
+    def diag(dim: int, val: Any) -> Matrix:
+        """The square matrix with `val` on its diagonal."""
+        return Matrix(np.eye(dim, dtype=np.asarray(val).dtype) * val)
+
+    @staticmethod
+    def rows(rows: Sequence[Any]) -> Matrix:
+        """A matrix from its rows."""
+        return Matrix([list(row) for row in rows])
+
+    @staticmethod
+    def cols(cols: Sequence[Any]) -> Matrix:
+        """A matrix from its columns."""
+        return Matrix([list(col) for col in cols]).transpose()
+
+    @staticmethod
+    def field(n: int, m: int, dtype: Any, *arguments: Any, ndim: int | None = None, **options: Any) -> Any:
+        """A field of `n` x `m` matrices; further arguments are those of `qd.field`. `dtype` may be one for each component, all alike."""
+        assert ndim in (None, 2), f"a matrix has two axes, got ndim={ndim}"
+        return _types.factories["public field"](_types.matrix(n, m, _common_dtype(dtype, (n, m))), *arguments, **options)
+
+    @staticmethod
+    def ndarray(n: int, m: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:
+        """An ndarray of `n` x `m` matrices."""
+        return _types.factories["public ndarray"](_types.matrix(n, m, dtype), shape, needs_grad)
+
+    @staticmethod
+    def tensor(n: int, m: int, dtype: Any, shape: Any, **options: Any) -> Any:
+        """A tensor of `n` x `m` matrices; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](_types.matrix(n, m, dtype), shape, **options)
+
+
+class Vector(Matrix):
+    """A vector: a `Matrix` with one axis."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def field(n: int, dtype: Any, *arguments: Any, ndim: int = 1, **options: Any) -> Any:  # type: ignore[override]
+        """A field of vectors with `n` components; further arguments are those of `qd.field`. `dtype` may be one for each component."""
+        assert ndim == 1, f"a vector has one axis, got ndim={ndim}"
+        return _types.factories["public field"](_types.vector(n, _common_dtype(dtype, (n,))), *arguments, **options)
+
+    @staticmethod
+    def ndarray(n: int, dtype: Any, shape: Any, needs_grad: bool = False) -> Any:  # type: ignore[override]
+        """An ndarray of vectors with `n` components."""
+        return _types.factories["public ndarray"](_types.vector(n, dtype), shape, needs_grad)
+
+    @staticmethod
+    def tensor(n: int, dtype: Any, shape: Any, **options: Any) -> Any:  # type: ignore[override]
+        """A tensor of vectors with `n` components; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](_types.vector(n, dtype), shape, **options)
+
+
+_OPERANDS = (Matrix, np.ndarray, np.generic, int, float, list, tuple)
+
+
+def _common_dtype(dtype: Any, shape: tuple[int, ...]) -> Any:
+    """The data type of components that are given one by one, in lists of the element's shape."""
+    if not isinstance(dtype, (list, tuple)):
+        return dtype
+    rows = [list(row) if isinstance(row, (list, tuple)) else row for row in dtype]
+    given = np.array(rows, object)
+    assert given.shape == shape, f"the data types of the components have shape {given.shape}, the element has {shape}"
+    if len({to_dtype(item) for item in given.flat}) != 1:
+        raise QuadrantsRuntimeError("Member fields of a matrix field must have the same compute type")
+    return given.flat[0]
+
+
+def _set(matrix: Matrix, array: np.ndarray, dtype: DataType | None) -> None:
+    object.__setattr__(matrix, "_array", array)
+    object.__setattr__(matrix, "dtype", dtype)
+
+
+def _make(array: np.ndarray, dtype: DataType | None) -> Matrix:
+    matrix = object.__new__(Vector if array.ndim == 1 else Matrix)
+    _set(matrix, array, dtype)
+    return matrix
+
+
+view_of = _make  # `view_of(array, dtype)`: a vector or matrix whose storage is `array` itself
+
+
+def _explicit(dtype: np.dtype) -> DataType | None:
+    """Storage of Python numbers is int64 and float64, so these say nothing about the wanted type."""
+    return None if dtype in (np.float64, np.int64) else from_numpy_dtype(dtype)
+
+
+def wrap(result: Any, *operands: Any) -> Any:
+    """A NumPy result of operands: a host vector or matrix where it has one or two axes, typed if an operand is."""
+    if not isinstance(result, np.ndarray) or result.ndim not in (1, 2):
+        return result
+    typed = builtins.any(isinstance(x, Matrix) and x.dtype is not None for x in operands)
+    return _make(result, from_numpy_dtype(result.dtype) if typed else None)
+
+
+def _position(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _matmul(lhs: Any, rhs: Any) -> Any:
+    a, b = np.asarray(unwrap(lhs)), np.asarray(unwrap(rhs))
+    if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[0]:
+        shapes = (a.shape, b.shape)
+        raise QuadrantsTypeError(f"dimension mismatch between {shapes[0]} and {shapes[1]} for matrix multiplication")
+    return wrap(a @ b, lhs, rhs)
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """`value` converted to `dtype`: truncating to integers, wrapping to their width, truth for `u1`."""
+    target = to_dtype(dtype)
+    source = np.asarray(unwrap(value))
+    out = converted(source, target)
+    return _make(out, target) if isinstance(value, Matrix) else out.item() if source.ndim == 0 else out
+
+
+def from_components(kind: MatrixType, values: tuple[Any, ...]) -> Matrix:
+    """What calling a vector or matrix type gives: from one scalar (fill), all components, or smaller vectors and scalars."""
+    flat = [item for value in values for item in np.asarray(unwrap(value)).reshape(-1).tolist()]
+    shape = tuple(extent if extent is not None else -1 for extent in kind.shape)
+    count = (kind.n or len(flat)) * (kind.m or 1)
+    if len(values) == 1 and len(flat) == 1 and np.ndim(unwrap(values[0])) == 0:
+        flat = flat * count
+    if len(flat) != count and -1 not in shape:
+        raise QuadrantsSyntaxError(f"{kind!r} takes {count} components, got {len(flat)}")
+    array = np.array(flat).reshape(shape)
+    return _make(array if kind.dtype is None else converted(array, kind.dtype), kind.dtype)
+
+
+_types.factories["matrix"] = from_components

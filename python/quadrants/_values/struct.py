@@ -1,0 +1,594 @@
+"""Struct types, struct values in Python scope, and fields of structs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import importlib
+import math
+import operator
+import sys
+import typing
+import weakref
+from collections import UserDict
+from collections.abc import Iterator, MutableMapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .. import _runtime
+from .._base.dtypes import check_range, to_memory_dtype, to_numpy_dtype, wrap_integer
+from .._base.errors import QuadrantsSyntaxError
+from .._base.source import caller_locals
+from .._containers.container import ContainerSpec, Copies, Shadows
+from . import types as _types
+from .matrix import KernelClass, Matrix, from_components, unwrap
+from .types import Layout, MatrixType, StructTypeBase, UnpackedVectorType, find_element
+
+_METHODS = "__struct_methods"
+
+
+_value_types: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
+
+
+def value_type_of(host: type) -> StructType | None:
+    """The struct type of a dataclass that kernels construct as a value; None if its members are no values, or Python has to make it."""
+    if host not in _value_types:
+        is_plain = not hasattr(host, "__post_init__")
+        is_plain = is_plain and all(field.default_factory is dataclasses.MISSING for field in dataclasses.fields(host))
+        made = None
+        with contextlib.suppress(QuadrantsSyntaxError, NameError):
+            made = StructType.of_dataclass(host) if is_plain else None
+        _value_types[host] = made
+    return _value_types[host]
+
+
+def _find_methods(host: type, members: dict[str, Any]) -> dict[str, Any]:
+    """The funcs and constants of a class, which its values in kernels have too."""
+    from .._language.func import Func  # which knows struct types
+
+    found = {name: value for cls in reversed(host.__mro__[:-1]) for name, value in vars(cls).items() if name not in members}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, (Func, staticmethod)) or not (name.startswith("__") or hasattr(value, "__get__"))
+    }
+
+
+class StructType(StructTypeBase):
+    """A struct type: named members that are scalars, vectors, matrices or structs."""
+
+    def __init__(self, name: str = "struct", methods: dict[str, Any] | None = None, /, **members: Any):
+        expanded: dict[str, Any] = {}
+        for member, element in members.items():
+            if not isinstance(element, UnpackedVectorType) and find_element(element) is None:
+                raise ValueError(f"Invalid data type {element!r} of struct member {member!r}")
+            parts = element.expand(member) if isinstance(element, UnpackedVectorType) else {member: element}
+            if clash := sorted({*parts} & {*expanded, *(members if len(parts) > 1 else ())}):
+                raise QuadrantsSyntaxError(f"{clash[0]!r} is a component of the member {member!r} with unpacked=True, and a member too")
+            expanded.update(parts)
+        self.name = name
+        # Functions that take no struct, and constants, are attributes of the type and of its values.
+        statics = {key: value for key, value in (methods or {}).items() if isinstance(value, staticmethod) or not hasattr(value, "__get__")}
+        self.statics = {key: getattr(value, "__func__", value) for key, value in statics.items()}
+        self.methods = {key: value for key, value in (methods or {}).items() if key not in self.statics}
+        self.defaults: dict[str, Any] = {}
+        self.host: type | None = None  # the dataclass that it stands for
+        self._place: tuple[str, str] | None = None  # module and qualified name of the class that it was made of
+        self._members = expanded
+
+    @classmethod
+    def of_dataclass(cls, host: type) -> StructType:
+        """The struct type with the members of a class made by `dataclasses.dataclass`; results of the type are instances of the class.
+
+        Raises:
+            QuadrantsSyntaxError: a member is no scalar, vector, matrix, struct or such a dataclass.
+        """
+        members = {}
+        for field, element in ((field, typing.get_type_hints(host)[field.name]) for field in dataclasses.fields(host)):
+            if field.init and isinstance(element, type) and dataclasses.is_dataclass(element):
+                members[field.name] = cls.of_dataclass(element)
+            elif field.init and find_element(element) is not None:
+                members[field.name] = element
+            else:
+                raise QuadrantsSyntaxError(f"Invalid data type {host!r}: its member {field.name!r} is no value that a kernel can return")
+        made = cls(host.__name__, _find_methods(host, members), **members)
+        made.host = host
+        return made
+
+    @property
+    def __match_args__(self) -> tuple[str, ...]:
+        """The members that the patterns of `match` mean by position; a struct fits the class of which it has all."""
+        return tuple(self._members)
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Member names with their types, in order of declaration."""
+        return {name: find_element(element) for name, element in self._members.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        statics = self.__dict__.get("statics", {})
+        if name not in statics:
+            raise AttributeError(f"{self.__dict__.get('name', 'struct type')!r} has no attribute {name!r}")
+        return statics[name]
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """Scalar, vector and matrix members with dotted names, those of nested structs included."""
+        for name, element in self.members.items():
+            if isinstance(element, StructType):
+                yield from element.leaves(f"{prefix}{name}.")
+            else:
+                yield prefix + name, element
+
+    def __call__(self, *values: Any, **named: Any) -> Struct:
+        """A struct value: members by position, then by name; those not given are zero.
+
+        A struct or dict alone gives the members that it has names of, or else the first member. So does a number: of nested structs it is
+        the first number.
+        """
+        members = self.members
+        if len(values) == 1 and not named and isinstance(values[0], (dict, Struct)):
+            source = dict(values[0] if isinstance(values[0], dict) else values[0].entries)
+            is_nested = isinstance(next(iter(members.values()), None), StructType)
+            if not (source and is_nested and not set(source) & set(members)):
+                values, named = (), source
+        if len(values) > len(members):
+            raise QuadrantsSyntaxError(f"{self.name} has {len(members)} members, got {len(values)} values")
+        given = dict(zip(members, values, strict=False))
+        for name, value in named.items():
+            if name not in members or name in given:
+                reason = "is given twice" if name in given else f"is no member of {self.name} (members: {', '.join(members)})"
+                raise QuadrantsSyntaxError(f"{name!r} {reason}")
+            given[name] = value
+        values_of = {name: given[name] if name in given else self._default(name, element) for name, element in members.items()}
+        return Struct._of(self, {name: _convert(element, values_of[name]) for name, element in members.items()})
+
+    def _default(self, name: str, element: Any) -> Any:
+        return self.defaults.get(name, element() if isinstance(element, StructType) else 0)
+
+    def filled_with_scalar(self, value: Any) -> Struct:
+        """A struct value with every component set to `value`."""
+        return Struct._of(self, {name: _convert(element, value) for name, element in self.members.items()})
+
+    def cast(self, struct: Any) -> Struct:
+        """Another struct value converted to the members of this type."""
+        return self(struct)
+
+    def field(self, shape: Any = None, name: str = "<Struct>", offset: Any = None, **options: Any) -> StructField:
+        """A field of such structs; the options needs_grad, needs_dual, layout and order are those of `qd.field`.
+
+        `layout` puts the members side by side (AOS) or each leaf in an array of its own (SOA).
+        """
+        return _types.factories["public field"](self, shape, name=name, offset=offset, **options)
+
+    def ndarray(
+        self, shape: Any, needs_grad: bool = False, layout: Layout = Layout.AOS, *, needs_dual: bool = False, offset: Any = None
+    ) -> StructField:
+        """An ndarray of such structs: members side by side (AOS) or each leaf in an array of its own (SOA).
+
+        `needs_grad` and `needs_dual` allocate adjoints and tangents; `offset` is the lowest index of each axis.
+        """
+        return _types.factories["struct ndarray"](self, shape, ContainerSpec(None, layout is Layout.SOA, needs_grad, needs_dual, offset))
+
+    def tensor(self, shape: Any, **options: Any) -> Any:
+        """A tensor of such structs; the options are those of `qd.tensor`."""
+        return _types.factories["tensor"](self, shape, **options)
+
+    @property
+    def dtype(self) -> dict[str, Any]:
+        """The same as `members`."""
+        return self.members
+
+    def __copy__(self) -> StructType:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> StructType:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A class of a module is pickled by reference, as classes are: with its methods, which have no other name.
+        if self._place is not None and _find_global(*self._place) is self:
+            return _find_global, self._place
+        return super().__reduce_ex__(protocol)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """What `class B(A)` inherits when A is a struct type: a class that only remembers A."""
+        return (type(self.name, (), {"_qd_struct_type": self}),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self.members == other.members and list(self._members) == list(other._members)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._members))
+
+    def __repr__(self) -> str:
+        members = ", ".join(f"{name}={element}" for name, element in self.members.items())
+        return f"<qd.StructType {members}, struct_methods={self.methods}>"
+
+
+def _find_global(module: str, name: str) -> Any:
+    """The object of this qualified name in a module, None where there is none."""
+    with contextlib.suppress(AttributeError, ImportError):
+        return operator.attrgetter(name)(importlib.import_module(module))
+    return None
+
+
+def _convert(element: Any, value: Any) -> Any:
+    """A member value of the member's own type."""
+    if isinstance(element, StructType):
+        return element(*value) if isinstance(value, (list, tuple)) else element(value)
+    if isinstance(element, MatrixType):
+        value = unwrap(value)
+        return from_components(element, tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,))
+    if isinstance(value, (list, tuple, dict, Matrix, Struct, str)):
+        raise TypeError(f"a member of type {element} cannot be set to {value!r}")
+    if element.is_integral:
+        check_range(value, element)
+        return wrap_integer(int(value), element)
+    return to_numpy_dtype(element).type(value).item()
+
+
+class Struct(metaclass=KernelClass):
+    """A struct value: `qd.Struct(a=1, b=...)`, a call of a struct type, or an element of a struct field (a view)."""
+
+    _entries: MutableMapping[str, Any]
+    _type: StructType | None
+
+    def __init__(self, entries: dict[str, Any] | None = None, /, **members: Any):
+        self._bind(None, {**(entries or {}), **members})
+
+    def _bind(self, kind: StructType | None, entries: MutableMapping[str, Any]) -> Struct:
+        object.__setattr__(self, "_type", kind)
+        object.__setattr__(self, "_entries", entries)
+        return self
+
+    @classmethod
+    def _of(cls, kind: StructType, entries: MutableMapping[str, Any]) -> Struct:
+        return object.__new__(cls)._bind(kind, entries)
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """Member names and values."""
+        return dict(self._entries)
+
+    @property
+    def keys(self) -> list[str]:
+        """Member names."""
+        return list(self.entries)
+
+    @property
+    def items(self) -> Any:
+        """Pairs of member name and value."""
+        return self.entries.items()
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        """Methods of the struct type."""
+        return {} if self._type is None else self._type.methods
+
+    def to_dict(self, include_methods: bool = False, include_ndim: bool = False) -> dict[str, Any]:
+        """Members as plain Python values: numbers, lists, dicts.
+
+        `include_methods` adds the methods under "__struct_methods", `include_ndim` the number of axes of each vector and matrix under
+        "__matrix_ndim"; both of structs inside, too.
+        """
+        made = {name: _plain(value, include_methods, include_ndim) for name, value in self.entries.items()}
+        if include_methods:
+            made[_METHODS] = dict(self.methods)
+        if include_ndim:
+            made["__matrix_ndim"] = {name: value.ndim for name, value in self.entries.items() if isinstance(value, Matrix)}
+        return made
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._entries[name]  # only members that are there
+        self._entries[name] = value if self._type is None else _convert(self._type.members[name], value)
+
+    def __copy__(self) -> Struct:
+        """A value of its own, also of an element of a container."""
+        entries = {name: copy.copy(value) if isinstance(value, (Matrix, Struct)) else value for name, value in self.entries.items()}
+        return object.__new__(type(self))._bind(self._type, entries)
+
+    def __deepcopy__(self, memo: Any) -> Struct:
+        return object.__new__(type(self))._bind(self._type, copy.deepcopy(self.entries, memo))
+
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), self._type, self.entries)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_entries", "_type"):
+            raise AttributeError(name)
+        if not name.startswith("__"):
+            if name in self._entries:
+                return self._entries[name]
+            if name in self.methods:
+                return self.methods[name].__get__(self, type(self))
+            if f"_{name}0" in self._entries:
+                return _UnpackedVector(self, name)
+            if self._type is not None and name in self._type.statics:
+                return self._type.statics[name]
+        raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._entries:
+            raise AttributeError(f"struct has no attribute {name!r} (members: {', '.join(self.keys)})")
+        self[name] = value
+
+    def __eq__(self, other: object) -> Any:
+        return isinstance(other, Struct) and self.to_dict() == other.to_dict()
+
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.entries.values())
+
+    def __repr__(self) -> str:
+        return str(self.to_dict())
+
+    @staticmethod
+    def field(members: dict[str, Any], methods: dict[str, Any] | None = None, *arguments: Any, **options: Any) -> StructField:
+        """A field of structs with these members; further arguments are those of `StructType.field`."""
+        return StructType("struct", methods, **members).field(*arguments, **options)
+
+
+def _restore(cls: type[Struct], kind: StructType | None, entries: dict[str, Any]) -> Struct:
+    """The struct value of a pickle."""
+    return object.__new__(cls)._bind(kind, entries)
+
+
+class _UnpackedVector:
+    """A vector member whose components are members of their own."""
+
+    def __init__(self, struct: Struct, name: str):
+        self._struct, self._name = struct, name
+
+    def __getitem__(self, index: int) -> Any:
+        if f"_{self._name}{index}" not in self._struct._entries:
+            raise IndexError(f"component {index} of the unpacked vector {self._name!r} is out of bounds")
+        return self._struct[f"_{self._name}{index}"]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self[index]  # only components that are there
+        self._struct[f"_{self._name}{index}"] = value
+
+
+class _FieldElement(UserDict[str, Any]):
+    """The entries of an element of a struct field: members are read from and written to the field."""
+
+    def __init__(self, members: dict[str, Any], index: Any):
+        self.data, self._index = members, index
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name][self._index]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.data[name][self._index] = value
+
+
+def _plain(value: Any, include_methods: bool, include_ndim: bool) -> Any:
+    if isinstance(value, Struct):
+        return value.to_dict(include_methods, include_ndim)
+    return value.to_list() if isinstance(value, Matrix) else value
+
+
+class StructField(Shadows, Copies):
+    """A field of structs: one field for each member, reachable as attributes and through `field_dict`."""
+
+    def __init__(
+        self, field_dict: dict[str, Any], struct_methods: dict[str, Any] | None = None, name: str = "<Struct>", is_primal: bool = True
+    ):
+        self._is_primal = is_primal
+        if not field_dict:
+            raise ValueError("a struct field needs at least one member")
+        self.field_dict, self.struct_methods, self.name = dict(field_dict), dict(struct_methods or {}), name
+        members = {key: _element_of(member) for key, member in field_dict.items()}
+        self._type = StructType("struct", self.struct_methods, **members)
+
+    @property
+    def keys(self) -> list[str]:
+        """Member names."""
+        return list(self.field_dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return next(iter(self.field_dict.values())).shape
+
+    @property
+    def _live_shape(self) -> tuple[int, ...]:
+        return next(iter(self.field_dict.values()))._live_shape
+
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """Axes from the outermost in memory to the innermost, or None when that is their own order."""
+        return next(self._leaves()).layout
+
+    @property
+    def _offset(self) -> tuple[int, ...]:
+        """Lowest index of each axis."""
+        return next(self._leaves())._offset or (0,) * len(self.shape)
+
+    @property
+    def dtype(self) -> StructType:
+        """The struct type of the elements."""
+        return self._type
+
+    def get_member_field(self, key: str) -> Any:
+        """The field of one member."""
+        return self.field_dict[key]
+
+    def __getattr__(self, name: str) -> Any:
+        members = self.__dict__.get("field_dict", {})
+        if name not in members:
+            raise AttributeError(f"struct field has no attribute {name!r} (members: {', '.join(members)})")
+        return members[name]
+
+    def __getitem__(self, index: Any) -> Any:
+        first = next(iter(self.field_dict.values()))[index]  # refuses what is outside the shape now, not at the first access of a member
+        if not isinstance(first, (StructField, _runtime.NdarrayBase)):
+            return Struct._of(self._type, _FieldElement(self.field_dict, index))
+        view = StructNdarray({name: member[index] for name, member in self.field_dict.items()}, self.struct_methods, self.name)
+        view._type = self._type
+        return view
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        entries = value.entries if isinstance(value, Struct) else getattr(value, "field_dict", value)
+        values = [entries[name] for name in self.field_dict]  # all members first: a missing one changes nothing
+        for member, item in zip(self.field_dict.values(), values, strict=True):
+            member[index] = item
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError("Struct for is only available in Quadrants scope.")
+
+    def _shadow(self, which: str) -> StructField | None:
+        shadows = {name: getattr(member, which) for name, member in self.field_dict.items()} if self._is_primal else {}
+        found = {name: shadow for name, shadow in shadows.items() if shadow is not None}
+        return StructField(found, self.struct_methods, f"{self.name}.{which}", is_primal=False) if found else None
+
+    def _has(self, which: str) -> bool:
+        return any(member._has(which) for member in self.field_dict.values())
+
+    @property
+    def snode(self) -> Any:
+        """The place of the first member in its tree."""
+        return next(self._leaves()).snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The n-th node above the first member."""
+        return next(self._leaves()).parent(n)
+
+    def fill(self, val: Any) -> None:
+        """Set every component of every member to a number."""
+        for member in self.field_dict.values():
+            member.fill(val)
+
+    def copy_from(self, other: StructField) -> None:
+        """Copy another struct field with the same members."""
+        if not isinstance(other, StructField) or set(other.keys) != set(self.keys):
+            raise AssertionError(f"copy_from needs a struct field with the members {self.keys}")
+        for name, member in self.field_dict.items():
+            member.copy_from(other.field_dict[name])
+
+    def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
+        """A (nested) dict of member name to NumPy array."""
+        return {name: member.to_numpy(copy=copy) for name, member in self.field_dict.items()}
+
+    def from_numpy(self, array_dict: dict[str, Any]) -> None:
+        """Copy from a (nested) dict that has an array for every member, or from a structured array."""
+        for name, array in [(name, array_dict[name]) for name in self.field_dict]:
+            self.field_dict[name].from_numpy(array)
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
+        """A (nested) dict of member name to torch tensor."""
+        return {name: member.to_torch(device, copy=copy) for name, member in self.field_dict.items()}
+
+    def from_torch(self, array_dict: dict[str, Any]) -> None:
+        """Copy from a (nested) dict that has a tensor for every member."""
+        self.from_numpy(array_dict)
+
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """Struct fields have no one data type: export their members."""
+        raise NotImplementedError(f"DLPack has no structs: export the members ({', '.join(self.field_dict)}) one by one")
+
+    def _leaves(self) -> Iterator[Any]:
+        """The member fields, those of nested structs included."""
+        for member in self.field_dict.values():
+            yield from member._leaves() if isinstance(member, StructField) else (member,)
+
+    def _cell_type(self, **size: int) -> np.dtype:
+        """The NumPy type of a struct whose members lie where they do in the first cell, with padding behind them up to `itemsize`."""
+        start = next(self._leaves())._address
+        members = self.field_dict.values()
+        formats = [m._cell_type() if isinstance(m, StructField) else (to_memory_dtype(m.dtype), m.element_shape) for m in members]
+        offsets = [next(m._leaves())._address - start for m in members]
+        return np.dtype({"names": self.keys, "formats": formats, "offsets": offsets, **size})  # type: ignore[call-overload]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A structured array: a view when the members lie side by side in one cell, else a copy."""
+        first, rank = next(self._leaves()), len(self.shape)
+        if (
+            math.prod(self.shape)
+            and first._has_view
+            and first.parent() is not None
+            and all(leaf.parent() is first.parent() and not leaf._is_soa for leaf in self._leaves())
+        ):
+            is_whole = first.snode._offset_bytes_in_parent_cell == 0  # an element is the cell, its padding included
+            kind = self._cell_type(itemsize=first.parent()._cell_size_bytes) if is_whole else self._cell_type()
+            place = {"shape": self.shape, "strides": first._qd_layout[4], "typestr": f"|V{kind.itemsize}", "version": 3}
+            place["data"] = (first._address, False)
+            result = np.asarray(SimpleNamespace(__array_interface__=place, owner=first._buffer)).view(kind)
+        else:
+            members = {name: np.asarray(member) for name, member in self.field_dict.items()}
+            result = np.empty(self.shape, [(name, array.dtype, array.shape[rank:]) for name, array in members.items()])
+            for name, array in members.items():
+                result[name] = array
+        return np.array(result, dtype) if copy or dtype is not None else result
+
+    def _description(self) -> tuple[str, Any, tuple[int, ...], ContainerSpec]:
+        first = next(self._leaves())
+        factory, _, shape, recipe = first._description()
+        is_soa = any(leaf.parent() is not first.parent() for leaf in self._leaves())
+        recipe = recipe._replace(is_soa=is_soa, needs_grad=self.has_grad(), needs_dual=self.has_dual(), name=self.name)
+        return "struct ndarray" if factory == "ndarray" else factory, self._type, shape, recipe
+
+    def __repr__(self) -> str:
+        members = ", ".join(f"{name}={element!r}" for name, element in self._type.members.items())
+        return f"<qd.Struct.field of {members}, {f'shape {self.shape}' if next(self._leaves())._is_placed() else 'not placed'}>"
+
+
+class StructNdarray(StructField):
+    """An ndarray of structs: one ndarray for each member."""
+
+
+def _element_of(field: Any) -> Any:
+    return field._type if isinstance(field, StructField) else field._element_type
+
+
+def struct(**members: Any) -> StructType:
+    """A struct type with these members; the key ``__struct_methods`` attaches methods."""
+    methods = members.pop(_METHODS, None)
+    return StructType("struct", methods, **members)
+
+
+def dataclass(cls: type) -> StructType:
+    """Make a struct type of a class `cls`: annotated names are members, their values are defaults, functions are methods.
+
+    The rest is constant, and members of base classes come first. Raises `QuadrantsSyntaxError` for a default that the type of its member
+    does not take.
+    """
+    members: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    scope = {**vars(sys.modules.get(cls.__module__, _types)), **caller_locals(1)}
+    for base in reversed(cls.__mro__[:-1]):
+        for inherited, own in zip(_inherited(base), (members, methods, defaults), strict=True):
+            own.update(inherited)
+        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+            members[name] = eval(annotation, scope) if isinstance(annotation, str) else annotation
+        for name, value in base.__dict__.items():
+            if name in members:
+                defaults[name] = value
+            elif not name.startswith("__"):
+                methods[name] = value
+    methods.pop("_qd_struct_type", None)
+    kind = StructType(cls.__name__, methods, **members)
+    kind._place = cls.__module__, cls.__qualname__
+    for name, value in defaults.items():
+        try:
+            _convert(kind.members[name], value)
+        except (TypeError, ValueError) as error:
+            raise QuadrantsSyntaxError(f"the default of member {name!r} of {cls.__name__} does not fit: {error}") from error
+    kind.defaults = defaults
+    return kind
+
+
+def _inherited(base: type) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    kind = base.__dict__.get("_qd_struct_type")
+    if kind is None:
+        return {}, {}, {}
+    statics = {name: staticmethod(value) for name, value in kind.statics.items()}
+    return kind._members, {**kind.methods, **statics}, kind.defaults
