@@ -16,7 +16,20 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".cpp", ".h", ".def", ".td", ".py", ".pyi", ".md", ".cmake", ".txt", ".toml", ".mlir", ".sh"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP|for now|not implemented|placeholder|stub implementation)\b", re.IGNORECASE)
 CITATION = re.compile(r"\b[Ss]pec \d|\b[SB]-?\d+\.\d")
+# Words that have another one in docs/dev/glossary.md, and British spelling.
+FORMER = re.compile(
+    r"\b(journal|trails?|companions?|host numbers?|lost values?|joined launch|sole launch(es)?|tellers?)\b"
+    r"|\b\w*(special|optim|normal|initial|serial|vector|recogn|privat|final|factor|scalar|synchron)is(e[sdr]?|ing|ations?)\b"
+    r"|[Nn]eighbour|[Bb]ehaviour|[Cc]olour|[Ff]avour|\b[Cc]entre\b",
+    re.IGNORECASE,
+)
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/")
+KINDS = (
+    (UNFINISHED, "mark of unfinished work"),
+    (MACHINE, "path of a machine"),
+    (CITATION, "section number"),
+    (FORMER, "not the word of docs/dev/glossary.md"),
+)
 
 
 def main() -> int:
@@ -27,7 +40,7 @@ def main() -> int:
         if path.suffix not in SUFFIXES and name != "dev" or path == Path(__file__).resolve() or not path.is_file():
             continue
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            for pattern, what in ((UNFINISHED, "mark of unfinished work"), (MACHINE, "path of a machine"), (CITATION, "section number")):
+            for pattern, what in KINDS:
                 match = pattern.search(line)
                 if match:
                     print(f"{name}:{number}: {what}: {match[0]}")

@@ -99,7 +99,7 @@ def test_a_gradient_says_what_its_loops_keep():
     run.grad(1)
     version = qd.compile_report()[-1]
     line = int(version.place.rsplit(":", 1)[1])
-    found = {int(trail.place.rsplit(":", 1)[1]) - line: (trail.states, trail.nbytes, trail.keeps_all) for trail in version.checkpoints}
+    found = {int(kept.place.rsplit(":", 1)[1]) - line: (kept.states, kept.nbytes, kept.keeps_all) for kept in version.checkpoints}
     assert found == {4: (8, 32, True), 6: (0, 0, False), 8: (64, 256, False)}
     assert "keeps all 8 states in 32 bytes" in str(version) and "keeps nothing" in str(version)
 
