@@ -1,8 +1,8 @@
 # Written by tools/write_stub.py.
 # ruff: noqa
-from . import _runtime
-from ._language.builtins import Builtin
-from ._base.options import Config
+from . import _runtime as _runtime
+from ._builtins import Builtin
+from ._options import Config
 from .types import bf16 as bf16
 from .types import bfloat16 as bfloat16
 from .types import f16 as f16
@@ -31,9 +31,8 @@ from .types import uint32 as uint32
 from .types import uint64 as uint64
 from .types import Template as Template
 from .types import template as template
-from . import types
+from . import types as types
 from ._base.arch import Arch as Arch
-from ._containers.buffer_view import BufferView as BufferView
 from ._base.errors import QuadrantsAssertionError as QuadrantsAssertionError
 from ._base.errors import QuadrantsCompilationError as QuadrantsCompilationError
 from ._base.errors import QuadrantsNameError as QuadrantsNameError
@@ -41,13 +40,34 @@ from ._base.errors import QuadrantsRuntimeError as QuadrantsRuntimeError
 from ._base.errors import QuadrantsRuntimeTypeError as QuadrantsRuntimeTypeError
 from ._base.errors import QuadrantsSyntaxError as QuadrantsSyntaxError
 from ._base.errors import QuadrantsTypeError as QuadrantsTypeError
+from ._containers.buffer_view import BufferView as BufferView
 from ._containers.field import Field as Field
 from ._containers.field import MatrixField as MatrixField
 from ._containers.field import ScalarField as ScalarField
 from ._containers.field import field as field
+from ._containers.layout_tree import FieldsBuilder as FieldsBuilder
+from ._containers.layout_tree import SNode as SNode
+from ._containers.layout_tree import axes as axes
+from ._containers.layout_tree import root as root
+from ._containers.ndarray import MatrixNdarray as MatrixNdarray
+from ._containers.ndarray import Ndarray as Ndarray
+from ._containers.ndarray import ScalarNdarray as ScalarNdarray
+from ._containers.ndarray import VectorNdarray as VectorNdarray
+from ._containers.ndarray import from_dlpack as from_dlpack
+from ._containers.ndarray import ndarray as ndarray
+from ._containers.tensor import Backend as Backend
+from ._containers.tensor import MatrixTensor as MatrixTensor
+from ._containers.tensor import Tensor as Tensor
+from ._containers.tensor import VectorTensor as VectorTensor
+from ._containers.tensor import tensor as tensor
+from ._containers.tensor import wrap as wrap
 from ._language.func import func as func
 from ._language.func import pyfunc as pyfunc
 from ._language.func import real_func as real_func
+from ._language.kernel import data_oriented as data_oriented
+from ._language.kernel import kernel as kernel
+from ._language.kernel import kernel_from_source as kernel_from_source
+from ._language.kernel import pure as pure
 from ._session.init import CRITICAL as CRITICAL
 from ._session.init import DEBUG as DEBUG
 from ._session.init import ERROR as ERROR
@@ -67,44 +87,24 @@ from ._session.init import set_logging_level as set_logging_level
 from ._session.init import sync as sync
 from ._session.init import __version__ as __version__
 from ._session.init import __version_str__ as __version_str__
-from ._language.kernel import data_oriented as data_oriented
-from ._language.kernel import kernel as kernel
-from ._language.kernel import kernel_from_source as kernel_from_source
-from ._language.kernel import pure as pure
 from ._values.matrix import Matrix as Matrix
 from ._values.matrix import Vector as Vector
-from ._containers.ndarray import MatrixNdarray as MatrixNdarray
-from ._containers.ndarray import Ndarray as Ndarray
-from ._containers.ndarray import ScalarNdarray as ScalarNdarray
-from ._containers.ndarray import VectorNdarray as VectorNdarray
-from ._containers.ndarray import from_dlpack as from_dlpack
-from ._containers.ndarray import ndarray as ndarray
-from ._containers.layout_tree import FieldsBuilder as FieldsBuilder
-from ._containers.layout_tree import SNode as SNode
-from ._containers.layout_tree import axes as axes
-from ._containers.layout_tree import root as root
 from ._values.struct import Struct as Struct
 from ._values.struct import StructField as StructField
 from ._values.struct import dataclass as dataclass
-from ._containers.tensor import Backend as Backend
-from ._containers.tensor import MatrixTensor as MatrixTensor
-from ._containers.tensor import Tensor as Tensor
-from ._containers.tensor import VectorTensor as VectorTensor
-from ._containers.tensor import tensor as tensor
-from ._containers.tensor import wrap as wrap
 from ._values.types import Layout as Layout
 from ._values.types import ref as ref
-from . import ad
-from . import algorithms
-from . import experimental
-from . import graph
-from . import interop
-from . import linalg
-from . import math
-from . import memory
-from . import simt
-from . import sparse
-from . import tools
+from . import ad as ad
+from . import algorithms as algorithms
+from . import experimental as experimental
+from . import graph as graph
+from . import interop as interop
+from . import linalg as linalg
+from . import math as math
+from . import memory as memory
+from . import simt as simt
+from . import sparse as sparse
+from . import tools as tools
 from .types.enums import DeviceCapability as DeviceCapability
 from ._session.streams import Event as Event
 from .types.enums import Format as Format
@@ -145,7 +145,7 @@ from .linalg import solve_spd as solve_spd
 from .linalg import svd as svd
 from .linalg import sym_eig as sym_eig
 from ._session.streams import use_stream as use_stream
-from ._containers.layout_tree import Axis
+from ._snode import Axis
 i: list[Axis]
 j: list[Axis]
 k: list[Axis]

@@ -130,7 +130,7 @@ class Finder:
         own = module.__name__.removeprefix(_PACKAGE + ".")
         if own in _ALIASES:
             real = sys.modules[module.__name__] = importlib.import_module(f"{_PACKAGE}.{_ALIASES[own]}")
-            for inner in pkgutil.iter_modules(real.__path__):  # or they would be loaded a second time
+            for inner in pkgutil.iter_modules(getattr(real, "__path__", ())):  # or they would be loaded a second time
                 sys.modules[f"{module.__name__}.{inner.name}"] = importlib.import_module(f"{real.__name__}.{inner.name}")
             return
         vars(module).update(_VALUES.get(own, {}))

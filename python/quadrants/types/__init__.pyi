@@ -37,7 +37,7 @@ from .._values.types import matrix as matrix
 from .._values.types import ref as ref
 from .._values.struct import struct as struct
 from .._values.types import vector as vector
-from . import primitive_types
+from . import primitive_types as primitive_types
 if False:
     NDArray: Any
 else:

@@ -78,11 +78,11 @@ def test_modules_can_be_marked():
 
 def test_log_functions_are_looked_up_at_each_use(monkeypatch, capfd):
     lines = []
-    monkeypatch.setattr(qd._logging, "warn", lines.append)
+    monkeypatch.setattr(qd._base.logging, "warn", lines.append)
     monkeypatch.setenv("QD_NO_SUCH_OPTION", "1")
     qd.init()
     assert len(lines) == 1 and "QD_NO_SUCH_OPTION" in lines[0]
-    qd._logging._get_logging(qd._logging.ERROR)("lost")
+    qd._base.logging._get_logging(qd._base.logging.ERROR)("lost")
     assert "lost" in capfd.readouterr().err
 
 

@@ -83,10 +83,10 @@ def test_edited_stages_need_the_caches_off(monkeypatch):
     with pytest.raises(ValueError, match="Caching must be disabled with QD_LOAD_IR: "):
         qd.init()
     qd.init(offline_cache=False, debug_dump_path="/there")
-    assert qd._options.get("replay") == "/there/{kernel}/3_llvm.ll"
-    values = {**qd._options.current, "arch": "cuda", "offline_cache": True}
+    assert qd._base.options.get("replay") == "/there/{kernel}/3_llvm.ll"
+    values = {**qd._base.options.current, "arch": "cuda", "offline_cache": True}
     with pytest.raises(ValueError, match="with QD_LOAD_IR and QUADRANTS_LOAD_PTX: "):
-        qd._options.apply_dump_variables(values)
+        qd._base.options.apply_dump_variables(values)
     qd.init(arch=qd.python)
 
 
@@ -223,7 +223,7 @@ def test_the_processor_of_the_options_compares_with_members_and_names():
 
 
 def accepted():
-    return [name for name, (*_, key, _) in qd._options._ROWS.items() if key == "accepted"]
+    return [name for name, (*_, key, _) in qd._base.options._ROWS.items() if key == "accepted"]
 
 
 def test_accepted_options_come_last_in_the_help_and_split_no_cache(tmp_path):
@@ -238,8 +238,8 @@ def test_accepted_options_come_last_in_the_help_and_split_no_cache(tmp_path):
         assert kernel(1) == 2
         return qd.cache_info().compiled - before
 
-    others = {name: not value for name in accepted() if isinstance(value := qd._options._ROWS[name][1], bool)}
-    others |= {name: value + 1 for name in accepted() if type(value := qd._options._ROWS[name][1]) is int}
+    others = {name: not value for name in accepted() if isinstance(value := qd._base.options._ROWS[name][1], bool)}
+    others |= {name: value + 1 for name in accepted() if type(value := qd._base.options._ROWS[name][1]) is int}
     others |= {"vk_api_version": "1.2", "sparse_import": "all"}
     assert count_compiled() == 1 and count_compiled(**others) == 0
 
@@ -248,8 +248,8 @@ def test_the_product_reads_every_option_but_those_that_are_accepted():
     files = [path for folder in ("src", "python") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py")]
     text = "\n".join(path.read_text() for path in files)
     parameters = inspect.signature(qd.init).parameters
-    read = {name for name in qd._options._ROWS if re.search(rf"Option::{name}\b|[\"']{name}[\"']", text) or name in parameters}
-    assert read == set(qd._options._ROWS) - set(accepted())
+    read = {name for name in qd._base.options._ROWS if re.search(rf"Option::{name}\b|[\"']{name}[\"']", text) or name in parameters}
+    assert read == set(qd._base.options._ROWS) - set(accepted())
 
 
 def test_device_index_is_device_id():

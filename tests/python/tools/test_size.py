@@ -42,7 +42,13 @@ def test_files_count_for_their_folder(tool: ModuleType) -> None:
         "python/quadrants/ad/_tape.py",
         "tests/ir/a.mlir",
     )
-    assert [tool.find_folder(name) for name in names] == ["src", "src/codegen", "python/quadrants", "python/quadrants/ad", "tests/ir"]
+    assert [tool.find_folder(name) for name in names] == [
+        "src",
+        "src/codegen",
+        "python/quadrants/_language",
+        "python/quadrants/ad",
+        "tests/ir",
+    ]
 
 
 def test_comments_and_docstrings_are_no_code(tool: ModuleType, tmp_path: Path) -> None:
