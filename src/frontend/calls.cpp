@@ -205,9 +205,11 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     // there or none.
     nb::object owner = findAttribute(object, names().__module__);
     llvm::StringRef module = toText(owner);
-    if (module == "quadrants._language.func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name)) return declareFunc(object, arguments);
-    bool isAllowed = isFunction && (module == "quadrants._values.types" || module == "quadrants._values.struct" || module == "quadrants._values.matrix" ||
-                                    module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
+    if (module == "quadrants._language.func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name))
+      return declareFunc(object, arguments);
+    bool isAllowed = isFunction &&
+                     (module == "quadrants._values.types" || module == "quadrants._values.struct" || module == "quadrants._values.matrix" ||
+                      module.starts_with("quadrants.lang.") || module.starts_with("quadrants.simt."));
     if (!isAllowed) fail(error::kSyntax, "'" + name + "' is host API: it cannot be called in kernels (Quadrants-scope)");
   }
   if (std::optional<Value> result = tryPython(object, callee, name, arguments)) return *result;

@@ -21,7 +21,8 @@ static Ref missing() {
 }
 
 PyObject *findBound(PyObject *object) {
-  static PyTypeObject *boundKernel = reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.kernel", "BoundKernel").release());
+  static PyTypeObject *boundKernel =
+      reinterpret_cast<PyTypeObject *>(importAttribute("quadrants._language.kernel", "BoundKernel").release());
   static PyObject *function = PyUnicode_InternFromString("__func__");
   if (PyMethod_Check(object)) return PyMethod_GET_FUNCTION(object);
   return Py_TYPE(object) == boundKernel ? Ref::adopt(PyObject_GetAttr(object, function)).get() : nullptr; // the object holds it
