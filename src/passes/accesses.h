@@ -1,7 +1,7 @@
-// accesses.h: which memory the places of a parallel loop belong to, and how the loop touches it
+// accesses.h: which memory the places of a parallel loop belong to, and how the loop accesses it
 //
-// Atomicity is judged by name: two array arguments are taken for different memory here, though loads and stores of theirs may overlap.
-// Those that are updated under two names and share memory are marked (kOverlaps): their memory is unknown.
+// Two array arguments count as different memory here, although they may alias. Arrays that share memory and are updated atomically under
+// two names are marked (kOverlaps); their memory is Unknown.
 #pragma once
 
 #include "ir/dialect.h"
@@ -18,7 +18,7 @@ namespace qd::passes {
 struct Root {
   enum class Kind : uint32_t { Unknown, Local, Scratch, Tensor, Shared };
   Kind kind = Kind::Unknown;
-  uint64_t id = 0; ///< scratch and tensor: the offset; shared: the number; local: the address of its op
+  uint64_t id = 0; ///< Scratch, Tensor: offset; Shared: number; Local: address of the op
 
   bool operator==(const Root &) const = default;
 };
@@ -35,33 +35,33 @@ template <> struct llvm::DenseMapInfo<qd::passes::Root> {
 
 namespace qd::passes {
 
-/// The id of fields that are known to overlap others: they are one memory.
+/// Id of all fields that overlap other fields: they count as one memory.
 inline constexpr uint64_t kOverlappingFields = ~uint64_t(0);
 
 /// The memory of a place or container.
 Root findRoot(mlir::Value place);
 
-/// The tensor that the place is an element of, with the op that chooses the element; null for other places.
+/// The op that selects the element that the place is, or is a component of; null for other places.
 ir::ElementOp findElement(mlir::Value place);
 
-/// A load, the operation and a store in place of the atomic.
+/// Replaces an atomic by a load, the operation and a store.
 void demoteAtomic(ir::AtomicOp atomic);
 
-/// Does so with all atomics on variables of one iteration, which nobody else updates.
+/// Demotes all atomics on locals of one iteration, which no other iteration updates.
 void demoteOwnAtomics(mlir::ModuleOp module);
 
-/// Does so with sums and products on elements that one iteration of a parallel loop updates alone, and in serial code.
-/// `containers`: of these only, by offset; null: of all.
+/// Demotes sums and products on elements that only one iteration of a parallel loop updates, and those in serial code.
+/// `containers`: offsets of the containers to which this is restricted; null: all containers.
 void demoteOwnUpdates(mlir::ModuleOp module, const llvm::DenseSet<uint32_t> *containers = nullptr);
 
-/// Containers that functions touch, callees included; one for a module.
+/// The containers that each function of a module accesses, callees included.
 class FunctionAccesses {
 public:
   explicit FunctionAccesses(mlir::ModuleOp module);
 
   struct Summary {
     llvm::SmallDenseSet<uint64_t, 4> touched; ///< offsets of tensor arguments
-    llvm::SmallDenseSet<uint64_t, 4> atomics; ///< those with atomic operations on them
+    llvm::SmallDenseSet<uint64_t, 4> atomics; ///< offsets of tensor arguments with atomic operations on them
     bool isOfBlock = false;
   };
   const Summary &get(llvm::StringRef function);
@@ -75,14 +75,14 @@ private:
 /// Calls `visit` for the loop of each parallel task.
 void forEachParallelLoop(mlir::ModuleOp module, llvm::function_ref<void(ir::ForOp)> visit);
 
-/// What one loop does to memory.
+/// The memory accesses of one loop.
 struct LoopAccesses {
   LoopAccesses(ir::ForOp loop, FunctionAccesses &functions);
 
   llvm::MapVector<Root, llvm::SmallVector<ir::AtomicOp, 2>> atomics;
-  llvm::DenseSet<Root> touched;   ///< by anything but the atomics above
-  llvm::DenseSet<Root> exchanged; ///< by compare_exchange, or by atomics out of sight
-  bool isOfBlock = false;         ///< its iterations work together in blocks
+  llvm::DenseSet<Root> touched;   ///< accessed by anything but the atomics above
+  llvm::DenseSet<Root> exchanged; ///< accessed by compare_exchange, or by atomics in called functions
+  bool isOfBlock = false;         ///< the loop uses operations of a block of threads
 };
 
 } // namespace qd::passes

@@ -10,20 +10,20 @@
 
 namespace qd::passes {
 
-/// Attribute of a qd.local that stands for elements of a container without gradients: what is read from it is a constant.
+/// Attribute of a qd.local that replaces elements of a container without gradients: loads from it are constants for the derivative.
 inline constexpr llvm::StringLiteral kPassive = "qd.passive";
 
-/// What a place or container is a part of: the op of a local or container argument, or a parameter of a function.
+/// The base of a place or container: the op of a local or container argument, or a parameter of a function.
 mlir::Value findOrigin(mlir::Value place);
 /// Whether the memory of the place is that of a container.
 bool isOfContainer(mlir::Value place);
 
-/// A fixpoint over the module: functions are looked at once, for all their callers together.
+/// A fixpoint over the module. Functions are analyzed once, for all their callers together.
 class Activity {
 public:
   explicit Activity(mlir::ModuleOp module);
 
-  /// A float whose change is of interest; of a place or container: whether it may hold such a value.
+  /// Whether a float depends on a container with a gradient; for a place or container: whether it may hold such a value.
   bool isActive(mlir::Value value) const { return active.contains(value); }
   ir::FuncOp lookup(ir::CallOp call) const { return functions.lookup(call.getCallee()); }
 

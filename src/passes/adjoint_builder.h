@@ -1,18 +1,19 @@
 // adjoint_builder.h: the adjoint of one kernel or function
 //
-// A run is one pass through a body: the kernel's, a function's, an iteration's. It goes forward first, as the original does but without its
-// effects on containers, then backward through the same operations, each giving the adjoints of its operands from that of its result:
+// A run is one pass through a body: of the kernel, of a function or of an iteration. The forward sweep computes what the original computes,
+// without its effects on containers. The backward sweep visits the same operations in reverse order; each one computes the adjoints of its
+// operands from the adjoint of its result:
 //
 //   adjoint(body) = forward(body); for op in reverse(body): adjoint(op)
-//   adjoint(loop) = in reverse order of the iterations: put the variables back to what they were; adjoint(iteration)
+//   adjoint(loop) = for iteration in reverse order: restore the variables; adjoint(iteration)
 //
-// So the forward part of a loop keeps variables for its iterations (adjoint_loops.cpp), and nothing else is kept. Whatever turns out not to
-// be needed is removed afterwards (remove_dead.h).
+// So the forward sweep stores only the variables of loops, as checkpoints (adjoint_loops.cpp). Code that turns out not to be needed is
+// removed afterwards (remove_dead.h).
 //
-// Adjoints: of a local, a local of the same shape; of a value, a sum that grows while the walk goes up its block, or a local where inner
-// blocks add to it. Of an element of a container, the element of its gradient: iterations add to it atomically.
+// The adjoint of a local is a local of the same type. The adjoint of a value is a sum that the backward sweep builds up, or a local if
+// inner blocks add to it. The adjoint of an element is the element of the gradient; iterations add to it atomically.
 //
-// Begin reading at sweepForward and sweepBackward (adjoint_builder.cpp), then adjoint_ops.cpp.
+// Begin reading at sweepForward (adjoint_builder.cpp) and sweepBackward (adjoint_ops.cpp).
 #pragma once
 
 #include "passes/activity.h"
@@ -25,7 +26,7 @@
 
 namespace qd::passes {
 
-/// Short forms for integer arithmetic, places and conditions at the builder's place.
+/// Short forms for integer arithmetic, places and conditions at the builder's insertion point.
 class Code {
 public:
   Code(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
@@ -36,7 +37,7 @@ public:
   mlir::Value add(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::add, x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return binary(ir::BinaryKind::sub, x, y); }
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) { return ir::SelectOp::create(builder, loc, condition, x, y); }
-  /// x / y rounded up, of integers that are not negative.
+  /// x / y rounded up, for integers that are not negative.
   mlir::Value divideUp(mlir::Value x, mlir::Value y);
   mlir::Value cast(mlir::Value value, mlir::Type to);
   mlir::Value local(mlir::Type pointee) { return ir::LocalOp::create(builder, loc, ir::RefType::get(pointee)); }
@@ -54,25 +55,25 @@ public:
   mlir::Location loc;
 };
 
-/// The functions that derived ones are made from, each once.
+/// Creates the derived functions of a module, each once.
 class DerivedFunctions {
 public:
   DerivedFunctions(mlir::ModuleOp module, const Activity &activity) : module(module), activity(activity) {}
 
-  /// The function without its effects on containers: itself where it has none.
+  /// The function without its effects on containers; the function itself if it has none.
   ir::FuncOp getEffectFree(ir::FuncOp function);
-  /// Takes the parameters, the adjoints of active places among them, and those of active results; gives those of active values among the
-  /// parameters. Places are handed over as they are before the call.
+  /// The adjoint of a function. Its parameters are those of the function, the adjoints of the active places among them, and the adjoints of
+  /// the active results. It returns the adjoints of the active values among the parameters. Places have the values from before the call.
   ir::FuncOp getAdjoint(ir::FuncOp function);
-  /// Whether anything in the function has to do with gradients.
+  /// Whether an operation of the function, or of a function that it calls, uses an active value.
   bool isConcerned(ir::FuncOp function);
 
   mlir::ModuleOp module;
   const Activity &activity;
   bool hasFailed = false;
-  llvm::SmallVector<uint32_t> updated; ///< containers with an update that has no adjoint as an atomic operation, by offset
+  llvm::SmallVector<uint32_t> updated; ///< offsets of containers with an atomic update that has no adjoint
   int32_t checkpointedLoops = 0;
-  bool isFused = false; ///< the kernel's additions are done, too, and their adjoint is 1 (fused_gradient.h)
+  bool isFused = false; ///< the kernel's additions run, too, and their adjoint is 1 (fused_gradient.h)
 
 private:
   ir::FuncOp makeFunction(ir::FuncOp like, llvm::StringRef suffix, mlir::TypeRange inputs, mlir::TypeRange results);
@@ -92,26 +93,26 @@ public:
   void buildEffectFree(ir::FuncOp source, ir::FuncOp target);
 
 private:
-  /// What a loop keeps for its way back.
+  /// What the forward sweep stores for the backward sweep of a loop.
   struct LoopCheckpoints {
-    llvm::SetVector<mlir::Value> liveIn;                ///< places around the loop that its iterations use
-    llvm::SetVector<mlir::Value> carried;               ///< of them: what one iteration hands to the next
-    llvm::DenseMap<mlir::Value, mlir::Value> invariant; ///< of them: what iterations only read → a copy from before the loop
-    llvm::DenseMap<mlir::Value, mlir::Value> slots;     ///< carried → its values at the start of some iterations
+    llvm::SetVector<mlir::Value> liveIn;                ///< places from before the loop that its iterations use
+    llvm::SetVector<mlir::Value> carried;               ///< live-ins that an iteration may read after an earlier one wrote them
+    llvm::DenseMap<mlir::Value, mlir::Value> invariant; ///< live-ins that iterations only read → a copy from before the loop
+    llvm::DenseMap<mlir::Value, mlir::Value> slots;     ///< carried → array of its values at the start of some iterations
     int64_t slotCount = 0;
-    int32_t number = 0;          ///< of the loop, for reports
-    mlir::Value positions, used; ///< which iterations, and how many; null: all of them
-    mlir::Value keepsAll;        ///< where the bounds say whether these are all of them, after all: then they stand by number
-    mlir::Value count;           ///< how many iterations ran; null where the bounds say so
+    int32_t number = 0;          ///< number of the loop, for reports
+    mlir::Value positions, used; ///< iteration of each slot, and number of used slots; null: slot n belongs to iteration n
+    mlir::Value keepsAll;        ///< flag for loops of unknown length: all iterations fit, and slot n belongs to iteration n; may be null
+    mlir::Value count;           ///< number of iterations that ran; null if the bounds determine it
   };
   /// One pass through a body.
   struct Run {
     Run *outer = nullptr;
     mlir::Block *block = nullptr;
-    mlir::IRMapping values;                        ///< of the original → of this run
-    llvm::DenseMap<mlir::Value, mlir::Value> kept; ///< values of inner blocks of this run → a local that has them
+    mlir::IRMapping values;                        ///< values of the original → values of this run
+    llvm::DenseMap<mlir::Value, mlir::Value> kept; ///< values of inner blocks of this run → the local that they are spilled to
     llvm::DenseMap<mlir::Operation *, LoopCheckpoints> checkpoints;
-    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> handed; ///< call → its operands; places as they were before
+    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> handed; ///< call → copies of its places from before the call
     mlir::Operation *lastLocal = nullptr;
     int parallelDepth = 0;
   };
@@ -126,11 +127,11 @@ private:
   void emitForwardCall(ir::CallOp op, Run &run, bool takesCheckpoints);
   void emitForwardRegion(mlir::Region &source, mlir::Region &target, Run &run, bool takesCheckpoints);
   mlir::Operation *copyWithoutRegions(mlir::Operation *op, Run &run);
-  /// The value of the original as the place at hand sees it.
+  /// A value of the run, usable at the insertion point, for a value of the original.
   mlir::Value use(mlir::Value value, Run &run);
   llvm::SmallVector<mlir::Value> useAll(mlir::ValueRange values, Run &run);
   bool isVisible(mlir::Value value);
-  /// A local at the start of the run.
+  /// Creates a local at the start of the run.
   mlir::Value makeLocal(mlir::Type pointee, mlir::Location loc, Run &run);
   void openBlock(mlir::Region &region, Run &run);
   void markOverwritten(mlir::Operation *op, const llvm::Twine &why);
@@ -149,12 +150,12 @@ private:
   bool isConcerned(mlir::Operation *op);
   void declareShadows(mlir::Block &source, Run &run);
   void declareShadow(mlir::Value value, mlir::Type type, Run &run);
-  /// The place of the adjoint; null when there is none.
+  /// The place that holds the adjoint of a place; null if there is none.
   mlir::Value getShadow(mlir::Value place, Run &run);
   bool isShared(mlir::Value place, Run &run);
   void addTo(mlir::Value shadow, mlir::Value amount, bool isShared);
   void accumulate(mlir::Value value, mlir::Value amount, Run &run);
-  /// The adjoint of a value, when all that uses it has been walked; null for none.
+  /// The adjoint of a value, complete once all its users are visited; null for none.
   mlir::Value take(mlir::Value value, Run &run);
   mlir::Value takeOrZero(mlir::Value value, Run &run);
   void refuse(mlir::Operation *op, const llvm::Twine &why);

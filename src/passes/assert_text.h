@@ -1,4 +1,4 @@
-// assert_text.h: what a check says when it fails
+// assert_text.h: the message of a check that fails
 #pragma once
 
 #include "artifact/artifact.h"
@@ -8,7 +8,7 @@
 
 namespace qd::passes {
 
-/// The text of an assertion: literals and operands in turn.
+/// The text of an assertion: a list of literals and operands.
 struct AssertText {
   mlir::SmallVector<mlir::Attribute> fragments;
   mlir::SmallVector<mlir::Value> values;

@@ -1,4 +1,4 @@
-// assumptions.h: what compiled code takes for granted of the containers of a launch
+// assumptions.h: what compiled code assumes about the containers of a launch
 #pragma once
 
 #include "artifact/artifact.h"
@@ -7,7 +7,7 @@
 
 namespace qd::passes {
 
-/// Fills in `isUnaliased`, `manyAxes` and `fewAxes` of the inputs from what a kernel that went through all passes says.
+/// Fills in `isUnaliased`, `manyAxes` and `fewAxes` of the inputs from the attributes that the passes set on the kernel.
 void collectAssumptions(mlir::ModuleOp module, artifact::Artifact &artifact);
 
 } // namespace qd::passes

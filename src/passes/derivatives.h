@@ -1,4 +1,4 @@
-// derivatives.h: partial derivatives of the rows of builtins.def
+// derivatives.h: partial derivatives of the operations of builtins.def
 #pragma once
 
 #include "ir/dialect.h"
@@ -7,25 +7,25 @@
 
 namespace qd::passes {
 
-/// Whether the result changes smoothly with the operands: floats in, a float out, and not constant between jumps.
+/// Whether the operation has a derivative: its operands and its result are floats, and it is not piecewise constant.
 bool isDifferentiable(mlir::Operation *op);
 
-/// What multiplies a change of an operand to give the change of the result, component by component.
+/// Partial derivative of the result with respect to an operand, component by component.
 struct Partial {
   enum class Kind : uint8_t { Zero, One, MinusOne, Factor, When };
   Kind kind = Kind::Zero;
-  mlir::Value value;          ///< Factor: of the operand's type; When: a condition, the partial is 1 where it holds and 0 elsewhere
-  bool mayBeInfinite = false; ///< Factor: a change of 0 stays 0
+  mlir::Value value;          ///< Factor: has the operand's type; When: a condition; the partial is 1 where it holds and 0 elsewhere
+  bool mayBeInfinite = false; ///< Factor: a change of 0 gives 0 even where the factor is infinite
 };
 
-/// Partials of an element-wise operation (unary, binary or cast) by each of its operands. `operands` and `result` give its values.
-/// At kinks: abs has 0 at 0; min and max of equal operands follow the left one; x % y has -floor(x / y) by y.
+/// Partials of an element-wise operation (unary, binary, fma or cast) with respect to each operand. `operands` and `result` are its values.
+/// At kinks: the partial of abs at 0 is 0; min and max of equal operands follow the left one; x % y has the partial -floor(x / y) for y.
 llvm::SmallVector<Partial, 2> computePartials(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands, mlir::Value result);
 
-/// `partial * change`; null for a partial of zero.
+/// `partial * change`; null if the partial is zero.
 mlir::Value scale(mlir::OpBuilder &builder, mlir::Location loc, const Partial &partial, mlir::Value change);
 
-/// A float constant, in every component. The zero is negative: adding it changes nothing at all.
+/// A float constant, in every component. makeZero gives -0.0: adding it changes no number, 0.0 and -0.0 included.
 mlir::Value makeFloat(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, double value);
 inline mlir::Value makeZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type) { return makeFloat(builder, loc, type, -0.0); }
 /// An integer or u1 constant.

@@ -1,5 +1,4 @@
-// fused_gradient.h: a kernel and its gradient in one pass, for kernels that do nothing but add to one number, of which the adjoint is
-// known: 1
+// fused_gradient.h: a kernel fused with its gradient, for kernels whose only effect is to add to one number, whose adjoint is 1
 #pragma once
 
 #include "ir/dialect.h"
@@ -12,8 +11,8 @@ namespace qd::passes {
 /// iteration of a parallel loop.
 mlir::LogicalResult requireSum(mlir::ModuleOp module, ir::KernelOp kernel);
 
-/// Of the derived kernel: gradients whose every element one iteration adds to, and no other, need not be zero before. Their first
-/// additions become stores, and their offsets stand in kReplaces. `primals`: gradient → what it is the gradient of.
+/// For the derived kernel: a gradient need not be zero before the kernel if each of its elements belongs to exactly one iteration. The
+/// first addition to it becomes a store, and its offset is listed in kReplaces. `primals`: offset of a gradient → offset of its primal.
 void replaceFirstAdditions(ir::KernelOp kernel, const llvm::DenseMap<uint32_t, uint32_t> &primals);
 
 } // namespace qd::passes

@@ -1,4 +1,4 @@
-// independent_iterations.h: axes of serial loops along which iterations could as well run at once
+// independent_iterations.h: axes of serial loops along which iterations may run at the same time
 #pragma once
 
 #include "ir/dialect.h"
@@ -9,17 +9,17 @@
 
 namespace qd::passes {
 
-/// Tells it by indices: everything that an iteration writes it finds at its own index, and nobody touches that at another one.
+/// Compares indices: an axis is independent if every access to a container that the loop writes has the loop's index at the same position.
 class IndependentIterations {
 public:
   explicit IndependentIterations(mlir::ModuleOp module);
 
   /// Axes of a loop, one bit each.
   struct Axes {
-    uint32_t independent = 0; ///< along which the order of the iterations shows nowhere
-    uint32_t neighbors = 0;   ///< those of them along which neighbors mostly write neighboring elements
+    uint32_t independent = 0; ///< axes along which the order of the iterations does not change the result
+    uint32_t neighbors = 0;   ///< independent axes along which neighboring iterations mostly write neighboring elements
   };
-  /// Holds if the containers in `written` share memory with no other one. These are named by their offsets in the argument block.
+  /// The result holds if the containers in `written` are unaliased. The set gets their offsets in the argument block.
   Axes findAxes(ir::ForOp loop, llvm::DenseSet<uint64_t> &written) const;
 
 private:

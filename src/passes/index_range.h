@@ -1,4 +1,4 @@
-// index_range.h: what the loops around an index say about it
+// index_range.h: the range of an index, from the bounds of the loop that it belongs to
 #pragma once
 
 #include "ir/dialect.h"
@@ -15,8 +15,8 @@ struct IndexRange {
   unsigned axis = 0;
 };
 
-/// The range of a constant, or of a loop's variable plus or minus constants. Holds for the exact number: where that does not fit the type,
-/// the index is another one.
+/// The range of a constant, or of a loop's index plus or minus constants. It holds for the exact sum; an index that overflows its type is
+/// outside of it.
 std::optional<IndexRange> findIndexRange(mlir::Value index);
 
 } // namespace qd::passes

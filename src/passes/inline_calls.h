@@ -1,4 +1,4 @@
-// inline_calls.h: functions of a kernel in the place of their calls
+// inline_calls.h: inline functions that access given containers
 #pragma once
 
 #include "ir/dialect.h"
@@ -8,7 +8,8 @@
 
 namespace qd::passes {
 
-/// Does so with functions that touch one of the containers (offsets), or are handed an element of one. Those that call themselves stay.
+/// Inlines the calls of functions that access one of the containers (offsets), or that take an element of one as an argument. Recursive
+/// calls stay.
 void inlineCalls(mlir::ModuleOp module, ir::KernelOp kernel, const llvm::DenseSet<uint32_t> &containers);
 
 } // namespace qd::passes

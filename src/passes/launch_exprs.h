@@ -1,4 +1,4 @@
-// launch_exprs.h: numbers of the code that the host can read from the argument block before a launch
+// launch_exprs.h: launch expressions, numbers that the host computes from the argument block before a launch
 #pragma once
 
 #include "artifact/artifact.h"
@@ -6,14 +6,14 @@
 
 namespace qd::passes {
 
-/// The number that a value is before the launch. No steps where the host cannot tell.
+/// The launch expression of a value; it has no steps if the host cannot compute the value.
 artifact::LaunchExpr findLaunchExpr(mlir::Value value);
-/// The extent of a container.
+/// The launch expression of a container's extent.
 artifact::LaunchExpr findExtent(mlir::Value tensor, int64_t axis);
 artifact::LaunchExpr makeConstant(int64_t value);
-/// Unknown where one of them is, and where it gets long.
+/// Unknown if an operand is unknown, or if the expression gets too long.
 artifact::LaunchExpr combine(artifact::LaunchExpr::Step::Kind kind, artifact::LaunchExpr left, const artifact::LaunchExpr &right);
-/// More than the stack of the host holds counts as unknown.
+/// Unknown if the expression needs a deeper stack than the host's evaluator has.
 artifact::LaunchExpr limitDepth(artifact::LaunchExpr number);
 
 } // namespace qd::passes

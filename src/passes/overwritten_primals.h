@@ -1,32 +1,32 @@
-// overwritten_primals.h: what the gradient kernel of a kernel cannot read again
+// overwritten_primals.h: primal values that a kernel overwrites, so that its gradient cannot load them
 #pragma once
 
 #include "passes/activity.h"
 
 namespace qd::passes {
 
-/// Attribute of a load of what the same iteration may overwrite afterwards, depending on indices.
+/// Attribute of a load whose element the same iteration may overwrite afterwards, depending on indices.
 inline constexpr llvm::StringLiteral kMayBeOverwritten = "qd.may_be_overwritten";
 
-/// Marks loads of elements that the kernel overwrites afterwards (kOverwritten): derived kernels run when it is over.
+/// Marks loads of elements that the kernel overwrites afterwards (kOverwritten): a derived kernel runs after the kernel.
 void markOverwrittenLoads(ir::KernelOp kernel, const Activity &activity);
 
-/// Fails, with an error, where an iteration of a parallel loop reads what another one writes, told by indices: o[i] = o[i - 1].
+/// Fails, with an error, if indices show that an iteration of a parallel loop reads what another one writes, as in o[i] = o[i - 1].
 mlir::LogicalResult refuseRaces(ir::KernelOp kernel, const Activity &activity);
 
-/// What is said of such a load.
+/// The error message for a load of an element of `container` that is overwritten.
 std::string describeOverwritten(llvm::StringRef container);
-/// Marks one that is known to be one of them (kOverwritten), unless it is checked when it runs.
+/// Marks an access to an element that is overwritten (kOverwritten), unless the access is checked at run time.
 void markOverwritten(mlir::Operation *access, llvm::StringRef container);
 
-/// Before it is derived, of a kernel that replays a call of a tape: products and loads become what is known before the call or computed by
-/// it, where they can.
+/// Prepares a kernel whose gradient replays a call of a tape, before the derivative is taken: demotes sums and products that one iteration
+/// owns, and replaces loads by the values stored before, so that more loads read entry values.
 void prepareReplay(mlir::ModuleOp module, ir::KernelOp kernel);
-/// Of a derived kernel: where values are overwritten that containers held before the call, these containers are read as they were then
-/// (kReadsEntryValues), if nothing is needed that they held later.
+/// For a derived kernel: selects the containers whose entry values it reads (kReadsEntryValues), because the kernel overwrites values that
+/// it needs. A container of which it also needs later values is not selected.
 void useEntryValues(mlir::ModuleOp module);
 
-/// Tells of each marked operation that is still there. Fails when there is one.
+/// Fails, with an error, if an operation that is marked kOverwritten is left.
 mlir::LogicalResult refuseOverwrittenPrimals(mlir::ModuleOp module);
 
 } // namespace qd::passes

@@ -1,4 +1,4 @@
-// passes.td: the passes over qd IR, one record each. pipeline.cpp says in which order they run, and why.
+// passes.td: the passes over qd IR, one record each. pipeline.cpp defines their order and gives the reasons.
 #ifndef QD_PASSES_TD
 #define QD_PASSES_TD
 
@@ -9,15 +9,15 @@ class QdPass<string name> : Pass<name, "::mlir::ModuleOp">;
 def NormalizeExits : QdPass<"qd-normalize-exits"> {
   let summary = "for { … continue … break … } => for { … live = false … if (live) { … } … if (broken) break }. The same for return.";
   let description = [{
-    Afterwards functions return at their end, and the only break of a loop stands in an `if` at its end.
+    Afterwards functions return only at their end, and the only break of a loop is in an `if` at its end.
   }];
 }
 
 def DifferentiateReverse : QdPass<"qd-differentiate-reverse"> {
-  let summary = "y = f(x) => x.grad += f'(x) * y.grad, for the operations of a kernel marked `reverse` from the last to the first.";
+  let summary = "y = f(x) => x.grad += f'(x) * y.grad, for the operations of a kernel marked `reverse`, last to first.";
   let description = [{
-    An iteration of a parallel loop stays one. Values of an iteration are computed again; loops keep what their variables were at the start
-    of iterations in local arrays (adjoint_loops.cpp).
+    Parallel loops stay parallel. Values of an iteration are recomputed; serial loops store their variables at the start of iterations as
+    checkpoints in local arrays (adjoint_loops.cpp).
   }];
 }
 
@@ -27,22 +27,21 @@ def DifferentiateForward : QdPass<"qd-differentiate-forward"> {
 
 def StripAsserts : QdPass<"qd-strip-asserts"> {
   let summary = "qd.assert => nothing";
-  let description = "Outside debug mode an assertion of the user has no effect at all.";
+  let description = "Outside debug mode the user's assertions have no effect.";
 }
 
 def WidenSerialLoops : QdPass<"qd-widen-serial-loops"> {
-  let summary = "for => for parallel, on one thread, where every iteration has what is written for itself.";
+  let summary = "for => for parallel, on one thread, if the iterations are independent.";
   let description = [{
-    An element that is written has the index of an axis of the loop at one place among its own wherever the container is accessed, mostly the last
-    one. That axis goes outermost.
-    Loops with few iterations stay serial.
+    Iterations are independent along an axis if every access to a container that the loop writes has the index of that axis at the same
+    position, mostly the last one. That axis becomes the outermost. Loops with few iterations stay serial.
   }];
 }
 
 def CheckBounds : QdPass<"qd-check-bounds"> {
   let summary = "element(x, i) => assert(0 <= i < extent(x)); element(x, i). The same for components.";
   let description = [{
-    Indices that are constants within the extent, and those of loops that stay within it, are not checked.
+    Constants and loop indices that are within the extent are not checked.
   }];
 }
 
@@ -63,25 +62,25 @@ def CheckRaces : QdPass<"qd-check-races"> {
 def SplitTasks : QdPass<"qd-split-tasks"> {
   let summary = "A parallel qd.task for each outermost parallel loop, a serial one for the statements between two loops.";
   let description = [{
-    Values and locals that cross tasks get a slot of the scratch block. What is cheap and pure is computed again instead:
+    Values and locals that cross tasks get a slot of the scratch block. Cheap and pure operations are recomputed instead:
     constants, argument reads, extents, places, short integer arithmetic on these.
     A local that a parallel loop only reads is loaded once, before the loop.
   }];
 }
 
 def DemoteAtomics : QdPass<"qd-demote-atomics"> {
-  let summary = "atomic(place, value) => store(op(load(place), value), place) where one iteration alone updates the place.";
+  let summary = "atomic(place, value) => store(op(load(place), value), place) if only one iteration updates the place.";
   let description = [{
-    Serial tasks; locals of an iteration; elements whose indices contain all indices of the parallel loop, each on the same axis with the
-    same constant shift in all atomics on that container.
+    Applies to serial tasks, to locals of an iteration, and to elements whose indices contain all indices of the parallel loop, each on the
+    same axis with the same constant shift in all atomics on that container.
   }];
 }
 
 def PrivatizeReductions : QdPass<"qd-privatize-reductions"> {
   let summary = "atomic(place, value) => atomic(accumulator(place), value); atomic(x[i], value) => atomic(private_copy(x)[i], value).";
   let description = [{
-    Places and containers that the loop touches by atomics of one kind alone, whose old values nobody uses. `sub` becomes `add` of the
-    negative.
+    Applies to places and containers that the loop accesses only by atomics of one kind whose results are not used. `sub` becomes `add` of
+    the negative.
   }];
 }
 

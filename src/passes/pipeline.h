@@ -12,21 +12,21 @@ class ModuleOp;
 namespace qd::passes {
 
 struct PipelineOptions {
-  bool debug = false;          ///< user's assertions, division by zero, shift counts, conversions
-  bool checkOverflow = false;  ///< sums, differences, products, shifts left, negations, quotients of integers; needs debug
-  bool reportOverflow = false; ///< an overflow is printed, and the kernel goes on
-  bool checkNans = false;      ///< floating-point operations that make a NaN
-  bool checkRaces = false;     ///< elements that two iterations of a parallel loop write; not where tasks are grids
-  bool checkBounds = false;    ///< indices of containers and matrices
-  bool privatize = true;       ///< reductions and small containers of a loop get private stand-ins
-  bool widen = false;          ///< serial loops with independent iterations run several at once
-  bool verify = false;         ///< the verifier after each pass
+  bool debug = false;          ///< check the user's assertions, division by zero, shift counts and conversions
+  bool checkOverflow = false;  ///< check integer sums, differences, products, shifts left, negations and quotients; needs debug
+  bool reportOverflow = false; ///< print an overflow and continue
+  bool checkNans = false;      ///< check floating-point operations for new NaNs
+  bool checkRaces = false;     ///< check that no two iterations of a parallel loop write one element; not on targets with grids
+  bool checkBounds = false;    ///< check indices of containers and matrices
+  bool privatize = true;       ///< privatize reductions and small containers in parallel loops
+  bool widen = false;          ///< run several independent iterations of serial loops at once
+  bool verify = false;         ///< run the verifier after each pass
 };
 
 /// Runs all passes. Afterwards the kernel is a list of tasks.
 mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const PipelineOptions &options);
 
-/// Makes the passes known by name, for qd-opt.
+/// Registers the passes by name, for qd-opt.
 void registerPasses();
 
 } // namespace qd::passes

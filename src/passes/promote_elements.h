@@ -8,15 +8,15 @@
 
 namespace qd::passes {
 
-/// What may stand for elements that are accessed at many places of one iteration.
+/// What may replace the elements that one iteration accesses several times.
 enum class Promotion {
-  Variables, ///< a variable for each element that has one address in all of an iteration
-  Rows,      ///< or an array for all elements that the iteration can reach, where their number is known
-  Checked    ///< the same; loads that may find what was there before, and may be overwritten, are checked when they run
+  Variables, ///< a variable for each element whose address does not change within an iteration
+  Rows,      ///< also an array for all elements that the iteration can reach, if their number is known
+  Checked    ///< the same; loads of older values that may be overwritten are checked at run time
 };
 
-/// Rewrites a kernel that is to be differentiated so that what it overwrites in these containers (offsets) is kept as variables are kept.
-/// Loads that nothing was written before stay loads; they are overwritten (kOverwritten) where something is written afterwards.
+/// Rewrites a kernel that will be differentiated: elements of these containers (offsets) that it overwrites become variables, which the
+/// reverse mode restores. A load without an earlier store stays a load; it is marked kOverwritten if a store may follow.
 void promoteElements(mlir::ModuleOp module, ir::KernelOp kernel, const llvm::DenseSet<uint32_t> &containers, Promotion promotion);
 
 } // namespace qd::passes

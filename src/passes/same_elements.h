@@ -1,4 +1,4 @@
-// same_elements.h: whether two places of a container are the same element, told by their indices
+// same_elements.h: decide by indices whether two places of a container are the same element
 #pragma once
 
 #include "ir/dialect.h"
@@ -9,11 +9,11 @@
 
 namespace qd::passes {
 
-/// A base, null for none, and a constant distance from it.
+/// A base value (null for a constant index) plus a constant distance.
 struct Index {
   mlir::Value base;
   int64_t distance = 0;
-  unsigned instance = 0; ///< number of the call that the base is a value of; 0: of the kernel
+  unsigned instance = 0; ///< number of the call whose callee computes the base; 0: the kernel computes it
 };
 using Indices = llvm::SmallVector<Index, 3>;
 
@@ -22,10 +22,10 @@ Indices splitIndices(ir::ElementOp element);
 
 /// The element that a place is, or is a component of; null for other places.
 ir::ElementOp findElementOf(mlir::Value place);
-/// The container of an element, when it is an argument of the kernel.
+/// The container that the place is an element of, if it is an argument of the kernel; else null.
 ir::TensorArgumentOp findContainer(mlir::Value place);
 
-/// Whether `one` runs before `other` wherever both run, in one pass through what both stand in.
+/// Whether `one` runs before `other` if both run, in one pass through the innermost block around both.
 bool comesBefore(mlir::Operation *one, mlir::Operation *other);
 
 /// Compares values of one kernel or function.
@@ -33,13 +33,13 @@ class SameElements {
 public:
   explicit SameElements(mlir::ModuleOp module);
 
-  /// Whether two values are the same wherever both are known: the same operations on the same values.
+  /// Whether two values are equal: they are computed by the same operations from the same values.
   bool isSame(mlir::Value one, mlir::Value other) const;
   bool haveSameBase(const Index &one, const Index &other) const;
   bool isSameElement(llvm::ArrayRef<Index> one, llvm::ArrayRef<Index> other) const;
-  /// Told for sure; neither this nor `isSameElement`: it depends on values.
+  /// Whether the elements surely differ. If neither this nor `isSameElement` holds, it depends on run-time values.
   bool isAnotherElement(llvm::ArrayRef<Index> one, llvm::ArrayRef<Index> other) const;
-  /// Whether what is loaded stays in its place: in a container that the module never writes, in a variable that is not assigned any more.
+  /// Whether the loaded memory no longer changes: a container that the module never writes, or a variable with no later store.
   bool isSameConstant(ir::LoadOp load) const;
 
 private:

@@ -1,4 +1,4 @@
-// segment_accesses.h: what a stretch of statements that one thread runs does to the elements of a container
+// segment_accesses.h: how a segment, consecutive statements that one thread runs, accesses the elements of a container
 #pragma once
 
 #include "passes/accesses.h"
@@ -12,38 +12,39 @@ using Segment = llvm::SmallVector<mlir::Operation *>;
 struct Access {
   mlir::Operation *op; ///< a load or a store
   mutable ir::ElementOp element;
-  unsigned address;           ///< number
-  bool isKnown = false;       ///< of a load: what is read was written before, for sure
-  bool isBefore = false;      ///< of a load: nothing was written before, for sure
-  bool isOverwritten = false; ///< of a load: something may be written afterwards
-  bool isAfter = false;       ///< of a load: something may have been written when it runs for the first time
-  bool isSurelyLost = false;  ///< of a load: it is this address that is written afterwards
+  unsigned address; ///< index into SegmentAccesses::addresses
+  // For a load:
+  bool isKnown = false;       ///< the segment has surely written the element before
+  bool isBefore = false;      ///< the segment has surely not written the element before
+  bool isOverwritten = false; ///< the segment may write the element afterwards
+  bool isAfter = false;       ///< the segment may have written the element before the load runs for the first time
+  bool isSurelyLost = false;  ///< a store to the same address follows
 
   bool isStore() const { return llvm::isa<ir::StoreOp>(op); }
   mlir::Value getPlace() const { return op->getOperand(isStore() ? 1 : 0); }
-  /// The indices of the component; none: all of the element.
+  /// The indices of the component; empty if the access is to the whole element.
   mlir::ValueRange getComponent() const;
 };
 
-/// All accesses of a segment to one container. Those whose indices are the same have one address.
+/// All accesses of a segment to one container. Accesses with equal indices have the same address.
 class SegmentAccesses {
 public:
   SegmentAccesses(const Segment &segment, uint32_t container, const SameElements &elements, FunctionAccesses &functions);
 
-  /// Whether the index has one value in all of the segment.
+  /// Whether the index has one value throughout the segment.
   bool isInvariant(mlir::Value index) const;
   bool isInvariant(llvm::ArrayRef<Index> indices) const;
-  /// Whether the value is defined around the segment, or as one of its statements.
+  /// Whether the value is defined outside of the segment, or by one of its top-level statements.
   bool isAtHand(mlir::Value value) const { return isOutside(value) || value.getParentBlock() == block; }
-  /// Loops of the segment around an operation, from the innermost outwards.
+  /// The loops of the segment around an operation, innermost first.
   llvm::SmallVector<mlir::Operation *, 2> listLoops(mlir::Operation *op) const;
 
   const Segment &segment;
   mlir::Block *block;
   const SameElements &elements;
-  llvm::SmallVector<Access> all; ///< in the order of the program
+  llvm::SmallVector<Access> all; ///< in program order
   llvm::SmallVector<Indices> addresses;
-  bool hasOthers = false; ///< accesses that are no loads and stores
+  bool hasOthers = false; ///< there are accesses other than loads and stores
 
 private:
   static bool isOf(mlir::Value place, uint32_t container);
@@ -51,23 +52,23 @@ private:
   bool isOutside(mlir::Value value) const;
 };
 
-/// Which loads of a segment find what was written in it.
+/// Decides which loads of a segment read what the segment has written.
 class Coverage {
 public:
-  /// Fills in what accesses say about loads. `rowAxes`: those whose indices say which element of a row it is; none: there are no rows.
+  /// Fills in the flags of the loads. `rowAxes`: the axes whose indices select an element within a row; empty: there are no rows.
   Coverage(SegmentAccesses &accesses, llvm::ArrayRef<unsigned> rowAxes);
 
-  /// Whether every component of the element is written when the segment ends.
+  /// Whether every component of the element has been written at the end of the segment.
   bool isWritten(unsigned address) const { return isWritten(address, written); }
 
 private:
-  /// All elements that a loop has passed: those of an address inside of it.
+  /// The elements that a loop has written: those of an address inside it, for all its iterations.
   struct Passed {
     unsigned address;
     ir::ForOp loop;
   };
   struct Written {
-    llvm::DenseSet<std::pair<unsigned, int64_t>> components; ///< of an address
+    llvm::DenseSet<std::pair<unsigned, int64_t>> components; ///< pairs of address and component
     llvm::SmallVector<Passed> passed;
   };
 

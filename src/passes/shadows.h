@@ -1,4 +1,4 @@
-// shadows.h: the gradients or tangents of containers in a derived kernel
+// shadows.h: the shadows (gradients or tangents) of containers in a derived kernel
 #pragma once
 
 #include "ir/dialect.h"
@@ -7,17 +7,17 @@
 
 namespace qd::passes {
 
-/// Names each shadow once, at the start of a body. `suffix` is what its name adds to that of the container.
+/// Declares each shadow once, at the start of a body. Its name is that of the container followed by `suffix`.
 class Shadows {
 public:
   explicit Shadows(llvm::StringRef suffix) : suffix(suffix) {}
 
-  /// Null where the container has none.
+  /// The shadow of a container; null if it has none.
   mlir::Value get(mlir::OpBuilder &builder, mlir::Block &start, ir::TensorArgumentOp container);
 
 private:
   llvm::StringRef suffix;
-  llvm::DenseMap<uint32_t, mlir::Value> made; ///< by offset in the block of arguments
+  llvm::DenseMap<uint32_t, mlir::Value> made; ///< by offset in the argument block
 };
 
 } // namespace qd::passes

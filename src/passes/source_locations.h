@@ -1,4 +1,4 @@
-// source_locations.h: locations of the IR → places in the user's source
+// source_locations.h: convert locations of the IR to locations in the user's source
 #pragma once
 
 #include "artifact/artifact.h"
@@ -7,8 +7,8 @@
 
 namespace qd::passes {
 
-/// Appends the chain of places of a location, innermost last. A NameLoc names the function that its child stands in; a CallSiteLoc is a
-/// call whose body was expanded in place.
+/// Appends the call chain of a location, innermost last. A NameLoc names the function that contains its child; a CallSiteLoc is a call that
+/// was inlined.
 void collectLocations(mlir::Location loc, std::vector<artifact::SourceLocation> &places);
 
 } // namespace qd::passes

@@ -1,4 +1,4 @@
-// target_traits.h: what passes and code generation ask of a target, instead of its name
+// target_traits.h: the properties of a target that passes and code generation depend on
 #pragma once
 
 namespace qd::passes {
@@ -9,9 +9,9 @@ struct TargetTraits {
   bool hasGather = false;      ///< gathers are instructions
   bool hasScatter = false;     ///< scatters are instructions
   bool hasFma = false;
-  bool hasF16Arithmetic = false; ///< else f16 is computed in f32 and rounded after each operation
-  bool hasGrids = false;       ///< tasks are grids of threads that the host launches; else the code runs its own tasks through the runtime
-  bool hasEarlyLaunch = false; ///< grids: a task may be launched before the one ahead of it has ended, and wait for it
+  bool hasF16Arithmetic = false; ///< if not, f16 is computed in f32 and rounded after each operation
+  bool hasGrids = false;         ///< tasks are grids that the host launches; if not, the code runs its tasks through the runtime
+  bool hasEarlyLaunch = false;   ///< grids: a task may be launched before its predecessor has ended, and wait for it
   bool hasVectorAtomics = false; ///< grids: one instruction adds 2 or 4 neighboring f32
 };
 
