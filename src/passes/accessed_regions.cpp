@@ -1,7 +1,10 @@
-// accessed_regions.cpp: an interval of indices for each axis of each container, from the bounds of loops and the arguments
+// accessed_regions.cpp: find which elements of its containers a kernel reads and writes
 //
-// A tape keeps what a later call overwrites of what an earlier one has read. Without regions `x[t + 1, i] = f(x[t, i])`, called for each t,
-// would keep all of x each time. Whatever is not understood counts as any element: that costs memory and nothing else.
+// In:   a kernel after all passes.
+// Out:  for each container an interval of indices per axis, whose bounds are launch expressions. An index that is not understood may be any
+//       index; that costs only memory.
+// Here: an undo log saves what a later call overwrites of what an earlier one has read. Without regions `x[t + 1, i] = f(x[t, i])`, called
+//       for each t, would save all of x each time.
 #include "passes/accessed_regions.h"
 
 #include "ir/attributes.h"
@@ -67,7 +70,7 @@ private:
     return found == inputs.end() ? nullptr : &artifact.inputs[found->second];
   }
 
-  /// A function may do anything with a place, or a container, that it is handed.
+  /// A function may read and write any place or container that it gets as an argument.
   void noteHanded(Value operand) {
     if (isa<RefType>(operand.getType())) {
       note(operand, &artifact::Input::read);
@@ -93,7 +96,7 @@ private:
   Axis find(Value value, int depth) {
     constexpr int kMaxDepth = 12;
     if (depth > kMaxDepth || !isa<IntegerType>(value.getType())) return {};
-    // Not known while it is looked for: it depends on itself.
+    // The entry is unknown until it is computed: a value may depend on itself.
     auto [entry, isNew] = found.try_emplace(value);
     if (!isNew) return entry->second;
     Axis axis = compute(value, depth);
@@ -111,7 +114,7 @@ private:
     return {};
   }
 
-  /// Whether the number that the host computes is the one of the code: sizes of launches may be rounded otherwise.
+  /// Whether the host computes exactly the number of the code. Other launch expressions only size launches and may be rounded differently.
   static bool isExact(Value value) {
     Operation *op = value.getDefiningOp();
     if (auto cast = dyn_cast<CastOp>(op)) return isExact(cast.getOperand());
@@ -156,7 +159,7 @@ private:
     return all;
   }
 
-  /// Of a variable: all that is ever stored in it.
+  /// The range of a variable: the union of the ranges of all values that are stored in it.
   Axis findVariable(Value place, int depth) {
     if (!place.getDefiningOp<LocalOp>()) return {};
     std::optional<Axis> all;

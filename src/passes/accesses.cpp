@@ -1,3 +1,8 @@
+// accesses.cpp: find the memory that places belong to, and how loops and functions access it
+//
+// In:   places of the IR, parallel loops, functions.
+// Out:  the memory of a place (Root); the memory that a loop or function accesses, and by which kind of access.
+// Here: the passes that demote, privatize and check atomics share this analysis.
 #include "passes/accesses.h"
 
 #include "ir/attributes.h"
@@ -21,7 +26,7 @@ Root findRoot(Value place) {
     if (auto scratch = dyn_cast<ScratchOp>(definition)) return {Root::Kind::Scratch, scratch.getOffset()};
     if (isa<LocalOp>(definition)) return {Root::Kind::Local, uint64_t(reinterpret_cast<uintptr_t>(definition))};
     if (!isa<ComponentOp, ElementOp, AccumulatorOp, PrivateCopyOp>(definition)) break;
-    // All of these are part of their first operand.
+    // The result of each of these ops is part of its first operand.
     place = definition->getOperand(0);
   }
   return {};
@@ -53,7 +58,7 @@ const FunctionAccesses::Summary &FunctionAccesses::get(StringRef name) {
       summary.touched.insert(callee.touched.begin(), callee.touched.end());
       summary.atomics.insert(callee.atomics.begin(), callee.atomics.end());
       summary.isOfBlock |= callee.isOfBlock;
-      // What a callee does to containers and places that it is handed is not followed.
+      // Containers and places passed as arguments are not followed into the callee: assume atomics on them.
       for (Value operand : call.getArguments())
         if (isa<RefType, ir::TensorType>(operand.getType()))
           if (Root root = findRoot(operand); root.kind == Root::Kind::Tensor) summary.atomics.insert(root.id);

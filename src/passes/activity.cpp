@@ -1,3 +1,8 @@
+// activity.cpp: find the active values of a module (activity analysis)
+//
+// In:   a module whose containers name their gradients or tangents (kShadow).
+// Out:  the set of values, places and containers that may depend on a container with a shadow.
+// Here: both modes of differentiation emit derivatives of active values only.
 #include "passes/activity.h"
 
 #include "ir/attributes.h"

@@ -1,4 +1,8 @@
-// adjoint_builder.cpp: the forward part of adjoints, and the functions that are derived from others
+// adjoint_builder.cpp: the forward sweep of adjoints, and the derived functions
+//
+// In:   a kernel or function, and which of its values are active.
+// Out:  the derived kernel or function; here its frame and the forward sweep, which recomputes the values that the backward sweep uses.
+// Here: adjoint_ops.cpp has the backward sweep, adjoint_loops.cpp the loops of both.
 #include "passes/adjoint_builder.h"
 
 #include "ir/attributes.h"
@@ -170,7 +174,7 @@ bool AdjointBuilder::isVisible(Value value) {
   return false;
 }
 
-/// Addresses cannot be kept, and these cost nothing.
+/// Ops that are cloned instead of spilled: addresses cannot be stored in a local, and the others are cheap.
 static bool isRepeated(Operation *op) {
   return isa_and_nonnull<ConstantOp, ArgumentOp, TensorArgumentOp, ExtentOp, ElementOp, ComponentOp>(op);
 }
@@ -296,7 +300,7 @@ void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool takesCheckpoints)
     bool isElement = isOfContainer(operand) && isWritten(callee.getBody().getArgument(unsigned(operands.size() - 1)));
     Value state = code.load(operands.back());
     if (isElement) {
-      // What the function writes to the element must not get there.
+      // The function writes to a copy: the gradient kernel must not change the element.
       markOverwritten(state.getDefiningOp(), "an element that is passed by reference is not known any more when gradients are computed");
       operands.back() = code.local(state.getType());
       code.store(state, operands.back());

@@ -1,11 +1,12 @@
-// adjoint_loops.cpp: loops, forward with a checkpoints and backward along it
+// adjoint_loops.cpp: adjoints of loops, with checkpoints of their variables
 //
-// On its way back a loop needs its variables as they were at the start of each iteration, then computes the iteration again. The
-// checkpoints is a local array of states. A loop of few iterations, known while compiling, keeps them all. Any other loop keeps at most
-// kSlots: all while they fit, else those of every n-th iteration, n growing with the loop (a `while` thins out what it has kept). Going
-// back it starts from the last one kept, goes forward to where it wants to be, and keeps what it passes in the slots that are free
-// (Griewank and Walther, "Revolve", ACM TOMS 26, 2000, with an even spacing). So memory is bounded whatever the loop does, and is known
-// while compiling: nothing is allocated or sized. Up to kSlots iterations each is computed twice at most; up to (kSlots / 2)² three times.
+// The backward sweep of a loop restores the variables to their values at the start of each iteration, then recomputes the iteration. A
+// checkpoint is the state of these variables; checkpoints are stored in local arrays. A loop with few iterations, known at compile time,
+// stores a checkpoint of each. Any other loop has at most kSlots: one for each iteration while they fit, otherwise one for every n-th,
+// where n grows with the loop (a `while` thins out its checkpoints as it runs). The backward sweep starts from the last checkpoint,
+// recomputes up to the iteration it needs, and stores further checkpoints in the free slots (Griewank and Walther, "Revolve", ACM TOMS 26,
+// 2000, with even spacing). So memory is bounded and its size is known at compile time: nothing is allocated at run time. Up to kSlots
+// iterations, each is computed at most twice; up to (kSlots / 2)² iterations, three times.
 #include "passes/adjoint_builder.h"
 
 #include "ir/attributes.h"
@@ -15,16 +16,16 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-/// States of a loop whose number of iterations is not known; a multiple of 8. States that take much memory get fewer.
+/// Slots of a loop whose number of iterations is unknown; a multiple of 8. Loops with large states get fewer.
 constexpr int64_t kSlots = 64, kFewestSlots = 16;
-/// Bytes that all states of a loop may take.
+/// Bytes that all checkpoints of a loop may take.
 constexpr int64_t kCheckpointBytes = 8192;
 
-//--- What iterations hand on ---
+//--- Variables of a loop ---
 
 namespace {
 
-/// The places around a loop that its iterations touch, read before they write, and write.
+/// The places from before a loop that its iterations access (touched), may read before they write (exposed), and may write (modified).
 struct Traffic {
   explicit Traffic(Operation *loop) : loop(loop) {
     for (Region &region : loop->getRegions()) collect(region.front(), assigned);
@@ -48,12 +49,12 @@ private:
     if (Value origin = findOuter(place)) modified.insert(origin);
   }
 
-  /// `known`: what is written on every path so far.
+  /// `known`: places that every path so far has written.
   void collect(Block &block, DenseSet<Value> &known) {
     for (Operation &op : block) {
       if (auto load = dyn_cast<LoadOp>(op)) read(load.getRef(), known);
       if (auto store = dyn_cast<StoreOp>(op)) {
-        // The other components stay what they were.
+        // A store to one component leaves the others as they were: it counts as a read, too.
         if (store.getRef().getDefiningOp<ComponentOp>()) read(store.getRef(), known);
         write(store.getRef());
         if (Value origin = findOuter(store.getRef())) known.insert(origin);
@@ -101,7 +102,7 @@ std::optional<int64_t> findCount(ForOp op) {
 
 int64_t getBytes(Type type) { return getComponentCount(type) * int64_t(support::getByteSize(getScalarType(getScalar(type)))); }
 
-/// An array of values: a vector or, of vectors, a matrix.
+/// An array of scalars is a vector, an array of vectors a matrix.
 Type getArrayType(Type element, int64_t count) {
   if (!isa<VectorType>(element)) return VectorType::get({count}, element);
   return VectorType::get({count, getComponentCount(element)}, getScalar(element));
@@ -175,7 +176,7 @@ void AdjointBuilder::keepState(Code code, const LoopCheckpoints &checkpoints, Ar
   for (auto [place, value] : llvm::zip(checkpoints.carried, state)) storeSlot(code, checkpoints.slots.lookup(place), slot, value);
 }
 
-/// Keeps a state whose turn it is.
+/// Stores a checkpoint if iteration `number` is the next one that gets one.
 void AdjointBuilder::keepSometimes(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value number, Value next,
                                    Value stride, bool thins) {
   code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
@@ -188,7 +189,7 @@ void AdjointBuilder::keepSometimes(Code code, const LoopCheckpoints &checkpoints
   });
 }
 
-/// When the slots are full, and later when half of them are: keeps one state in four. The other half is for the way back.
+/// Keeps one checkpoint in four, first when all slots are full, later when half of them are. The other half is for the backward sweep.
 void AdjointBuilder::thinOut(Code code, const LoopCheckpoints &checkpoints, Value stride) {
   Value isFirst = code.binary(BinaryKind::eq, code.load(stride), code.integer(1));
   Value limit = code.select(isFirst, code.integer(checkpoints.slotCount), code.integer(checkpoints.slotCount / 2));
@@ -262,7 +263,7 @@ void AdjointBuilder::setIndices(ForOp op, Value number, Run &run) {
   }
 }
 
-/// One iteration forward, which is known to run; its exit is left out.
+/// Emits one iteration that is known to run, forward, without its loop exit.
 void AdjointBuilder::emitIteration(Operation *op, Value number, Run &run, bool takesCheckpoints) {
   if (auto loop = dyn_cast<ForOp>(op)) setIndices(loop, number, run);
   for (Region &region : op->getRegions())
@@ -336,7 +337,7 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
 
 //--- Backward ---
 
-/// The iteration gets variables of its own in place of those around the loop.
+/// Gives the iteration variables of its own, which replace the live-ins of the loop.
 void AdjointBuilder::enterIteration(Operation *op, const LoopCheckpoints &checkpoints, Run &inner) {
   Code code = at(op);
   for (Value place : checkpoints.liveIn) {
@@ -351,7 +352,7 @@ void AdjointBuilder::restore(Code code, const LoopCheckpoints &checkpoints, Valu
     code.store(loadSlot(code, checkpoints.slots.lookup(place), slot, getPointee(place)), use(place, inner));
 }
 
-/// Puts the variables back to what they were at the start of iteration `number`.
+/// Restores the variables to their values at the start of iteration `number`.
 void AdjointBuilder::returnTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   if (checkpoints.carried.empty()) return;
   Code code = at(op);
@@ -361,7 +362,7 @@ void AdjointBuilder::returnTo(Operation *op, const LoopCheckpoints &checkpoints,
   checkpoints.keepsAll ? code.when(code.load(checkpoints.keepsAll), restoreOwn, goForward) : goForward();
 }
 
-/// Starts from the last state that was kept.
+/// Restores the last checkpoint and recomputes the iterations up to `number`.
 void AdjointBuilder::goForwardTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   Code code = at(op);
   Value one = code.integer(1), slot = code.sub(code.load(checkpoints.used), one),

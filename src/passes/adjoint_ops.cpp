@@ -1,4 +1,8 @@
-// adjoint_ops.cpp: the backward part of adjoints, operation by operation
+// adjoint_ops.cpp: the backward sweep of adjoints, operation by operation
+//
+// In:   operations of the original in reverse order, and the values of the forward sweep.
+// Out:  for each operation on active values, code that adds to the adjoints of its operands.
+// Here: one function per kind of operation; loops are in adjoint_loops.cpp.
 #include "passes/adjoint_builder.h"
 
 #include "ir/attributes.h"
@@ -13,7 +17,7 @@ namespace qd::passes {
 
 //--- Adjoints of values and places ---
 
-/// Inner blocks, and operations on single components, add to a local.
+/// Whether the adjoint of a value is a local: inner blocks, or operations on single components, add to it.
 static bool needsPlace(Value value) {
   Block *home = value.getParentBlock();
   return llvm::any_of(value.getUsers(), [&](Operation *user) { return user->getBlock() != home || isa<ExtractOp, ExtractAtOp>(user); });
@@ -50,7 +54,7 @@ Value AdjointBuilder::getShadow(Value place, Run &run) {
   return shadows.lookup(place).place;
 }
 
-/// Whether other iterations may add to the adjoint of the place at the same time.
+/// Whether other iterations may add to the adjoint of the place concurrently.
 bool AdjointBuilder::isShared(Value place, Run &run) {
   Value origin = findOrigin(place);
   return !origin.getDefiningOp<LocalOp>() || shadows.lookup(origin).parallelDepth < run.parallelDepth;
@@ -87,7 +91,7 @@ void AdjointBuilder::refuse(Operation *op, const Twine &why) {
   op->emitError(why);
 }
 
-//--- The walk ---
+//--- The sweep ---
 
 bool AdjointBuilder::isConcerned(Operation *op) {
   return op
@@ -147,7 +151,7 @@ void AdjointBuilder::emitBackwardStore(StoreOp op, Run &run) {
   Type type = op.getValue().getType();
   Value zero = makeZero(builder, code.loc, type);
   if (!activity.isActive(op.getValue())) return code.store(zero, shadow);
-  // Of the iterations that write one element one gets its adjoint.
+  // If several iterations write an element, exactly one of them gets its adjoint.
   if (isShared(op.getRef(), run))
     return accumulate(op.getValue(), AtomicOp::create(builder, code.loc, type, AtomicKind::exchange, shadow, zero), run);
   Value adjoint = code.load(shadow);
@@ -185,7 +189,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
   }
 }
 
-/// The iteration whose value was kept gets the adjoint; what no iteration takes belongs to the value before.
+/// An iteration whose value became the extremum takes the adjoint. If no iteration takes it, it belongs to the older value.
 void AdjointBuilder::emitBackwardExtremum(AtomicOp op, Value shadow, Run &run) {
   Code code = at(op);
   Type type = op.getType(), scalar = getScalar(type);
@@ -284,7 +288,7 @@ void AdjointBuilder::emitBackwardValue(Operation *op, Value adjoint, Run &run) {
       });
 }
 
-/// Component by component, as the reduction goes.
+/// Component by component, in the order of the reduction.
 void AdjointBuilder::emitBackwardReduce(ReduceOp op, Value adjoint, Run &run) {
   Code code = at(op);
   Type type = op.getOperand().getType();
@@ -305,13 +309,13 @@ void AdjointBuilder::emitBackwardReduce(ReduceOp op, Value adjoint, Run &run) {
   accumulate(op.getOperand(), makeVector(builder, code.loc, type, amounts), run);
 }
 
-/// C = A B: the adjoints of A and B are C' Bᵀ and Aᵀ C', written out; a vector on the left is a row, on the right a column.
+/// C = A B: the adjoints of A and B are C' Bᵀ and Aᵀ C', component by component. A vector on the left is a row, on the right a column.
 void AdjointBuilder::emitBackwardMatmul(MatmulOp op, Value adjoint, Run &run) {
   Code code = at(op);
   auto left = cast<VectorType>(op.getLhs().getType()), right = cast<VectorType>(op.getRhs().getType());
   int64_t rows = left.getRank() == 2 ? left.getDimSize(0) : 1, inner = left.getDimSize(left.getRank() - 1);
   int64_t columns = right.getRank() == 2 ? right.getDimSize(1) : 1;
-  // A column times a row of one: an outer product.
+  // A column times a matrix with one row: an outer product.
   if (left.getRank() == 1 && right.getRank() == 2 && right.getDimSize(0) != inner) std::swap(rows, inner);
   auto product = [&](VectorType type, int64_t n, int64_t m, int64_t count, auto first, auto second) {
     SmallVector<Value> components;

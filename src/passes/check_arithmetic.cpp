@@ -1,10 +1,9 @@
-// check_arithmetic.cpp: assertions ahead of integer arithmetic that would leave the range of its type
+// check_arithmetic.cpp: assertions before integer arithmetic that may overflow
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert ahead of each sum, difference, product, power, negation, absolute value, quotient and shift of integers, and of each
-// conversion
-//       of a float to an integer. Lanes are checked side by side; the first that fails is told of.
-// Here: first, while the arithmetic is the user's: addresses and loops bring their own later.
+// Out:  a qd.assert before each sum, difference, product, power, negation, absolute value, quotient and shift of integers, and before each
+//       conversion of a float to an integer. All lanes are checked together; the first failing lane is reported.
+// Here: first, while all arithmetic is the user's: later passes add arithmetic for addresses and loops.
 #include "passes/assert_text.h"
 #include "passes/index_range.h"
 #include "passes/source_locations.h"
@@ -25,7 +24,7 @@ namespace qd::passes {
 
 namespace {
 
-/// What a row is called in messages, between its operands and by name. Empty: nothing can go wrong.
+/// How messages call an operation: its sign between the operands, and its name. Empty: it cannot fail.
 std::pair<StringRef, StringRef> getWords(BinaryKind kind) {
   switch (kind) {
   case BinaryKind::add: return {"+", "Addition"};
@@ -78,7 +77,7 @@ private:
   }
   Value compare(Location loc, BinaryKind kind, Value lhs, Value rhs) { return BinaryOp::create(builder, loc, kind, lhs, rhs); }
 
-  /// All components are good.
+  /// Whether all components are good.
   Value all(Location loc, Value isGood) {
     return isa<VectorType>(isGood.getType()) ? ReduceOp::create(builder, loc, builder.getI1Type(), BinaryKind::bit_and, isGood) : isGood;
   }
@@ -107,7 +106,7 @@ private:
         text.addAssert(builder, loc, isGood, Kind::DivisionByZero);
       }
       if (sign == "%" || !type.isSigned() || (divisor && *divisor != -1)) return;
-      // The smallest number has no counterpart.
+      // The negative of the smallest number does not fit the type.
       Value isSmallest = compare(loc, BinaryKind::eq, lhs, makeInteger(loc, lhs.getType(), APInt::getSignedMinValue(bits)));
       Value isMinusOne = compare(loc, BinaryKind::eq, rhs, makeInteger(loc, rhs.getType(), APInt::getAllOnes(bits)));
       addOverflow(loc, name, none(loc, compare(loc, BinaryKind::bit_and, isSmallest, isMinusOne)), lhs, sign, rhs);
@@ -128,7 +127,7 @@ private:
       text << "Negative exponent in pow(int, int) is not allowed: " << base << " ** " << exponent;
       text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::ge, exponent, makeOfExponent(0))), Kind::Assert);
     }
-    // No power of integers is as close to a power of two as f64 rounds, and powers of two are exact.
+    // f64 suffices: powers of two are exact, and no other power of integers is within its rounding error of one.
     Type real = withScalar(base.getType(), builder.getF64Type());
     auto toReal = [&](Value value) { return CastOp::create(builder, loc, real, value).getResult(); };
     auto limit = [&](double value) { return makeConstant(loc, real, builder.getF64FloatAttr(value)); };
@@ -145,7 +144,7 @@ private:
     addOverflow(loc, "Power", all(loc, isGood), base, "**", exponent);
   }
 
-  /// Whether the loop that an index belongs to keeps the sum within its type. Extents are 32-bit numbers.
+  /// Whether the bounds of the index's loop keep the sum within its type. Extents are 32-bit numbers.
   static bool staysWithin(Value sum) {
     std::optional<IndexRange> range = findIndexRange(sum);
     if (!range || range->lower < INT32_MIN) return false;
@@ -176,7 +175,7 @@ private:
     text.addAssert(builder, loc, all(loc, isGood), Kind::Overflow);
   }
 
-  /// A number that truncates to one of the range; not a NaN.
+  /// Checks that the operand truncates to a number of the range, and is no NaN.
   void checkCast(CastOp op) {
     Value operand = op.getOperand();
     auto from = dyn_cast<FloatType>(getScalar(operand.getType()));
@@ -192,8 +191,8 @@ private:
       return makeConstant(loc, operand.getType(), FloatAttr::get(from, number));
     };
     double end = std::ldexp(1.0, int(isSigned ? bits - 1 : bits)), first = isSigned ? -end : 0;
-    // Where the format has no room for `first - 1`, `first` itself is the last number that is good; beyond the largest half is infinity
-    // only.
+    // If the format cannot represent `first - 1`, `first` itself is the smallest good number. Beyond the largest f16 there is only
+    // infinity.
     bool isRoomy = !isSigned || bits <= from.getFPMantissaWidth(), isFinite = !from.isF16() || end <= 65504;
     Value isAbove = compare(loc, isRoomy ? BinaryKind::gt : BinaryKind::ge, operand, getFloat(isRoomy ? first - 1 : first));
     Value isBelow = compare(loc, isFinite ? BinaryKind::lt : BinaryKind::le, operand, getFloat(end));
@@ -202,7 +201,7 @@ private:
     text.addAssert(builder, loc, all(loc, compare(loc, BinaryKind::bit_and, isAbove, isBelow)), Kind::Overflow);
   }
 
-  /// `name` is what happens, to `lhs` alone where there is no `rhs`.
+  /// `name` is the operation; a unary one has no `rhs`.
   void addOverflow(Location loc, StringRef name, Value isGood, Value lhs, StringRef sign, Value rhs) {
     if (!checksOverflow) return;
     AssertText text(builder.getContext());
@@ -213,7 +212,7 @@ private:
     text.addAssert(builder, loc, isGood, Kind::Overflow, reports);
   }
 
-  /// `File "k.py", line 7, in k`, the innermost place first.
+  /// `File "k.py", line 7, in k`, the innermost location first.
   static std::string describeLocations(Location loc) {
     std::vector<artifact::SourceLocation> places;
     collectLocations(loc, places);

@@ -1,10 +1,9 @@
-// check_bounds.cpp: assertions ahead of what may go wrong at run time
+// check_bounds.cpp: assertions before accesses that may be out of bounds
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert ahead of each element and run-time component whose indices are not known to be good.
-// Here: first, while loops and their bounds are as the user wrote them: an index that its loop keeps within the container, also with a
-// constant
-//       added, needs no check.
+// Out:  a qd.assert before each element and run-time component whose indices are not known to be within bounds.
+// Here: first, while loops and their bounds are as the user wrote them: an index needs no check if the bounds of its loop keep it, or its
+//       sum with a constant, within the container.
 #include "passes/assert_text.h"
 #include "passes/index_range.h"
 
@@ -44,7 +43,7 @@ public:
   }
 
 private:
-  /// Whether a constant, or the loop that the index belongs to, keeps it within the axis.
+  /// Whether the index is within the axis: a good constant, or limited by the bounds of its loop.
   static bool isWithin(Value index, int64_t first, int64_t extent, Value tensor, unsigned axis) {
     std::optional<IndexRange> range = findIndexRange(index);
     if (!range || range->lower < first) return false;
@@ -62,13 +61,13 @@ private:
                    type);
   }
 
-  /// `first <= index < first + extent` on each axis where it is not known, as one comparison of unsigned numbers. Null when all is known.
+  /// `first <= index < first + extent` on each axis where that is unknown, as one unsigned comparison. Null if all axes are known.
   Value checkIndices(Location loc, ValueRange indices, ArrayRef<int64_t> origin, ArrayRef<int64_t> extents, Value tensor) {
     Value isGood;
     for (auto [axis, index] : llvm::enumerate(indices)) {
       int64_t first = origin.empty() ? 0 : origin[axis], extent = extents[axis];
       if (isWithin(index, first, extent, tensor, unsigned(axis))) continue;
-      // A large unsigned number is no negative one.
+      // Subtracting the origin from an unsigned index may wrap around: 64 bits are needed.
       bool wraps = first != 0 && index.getType().isUnsignedInteger();
       bool isNarrow = index.getType().getIntOrFloatBitWidth() <= 32 && !wraps && extent != layout::kDynamic && extent <= INT32_MAX;
       auto type = IntegerType::get(builder.getContext(), isNarrow ? 32 : 64, IntegerType::Unsigned);

@@ -1,8 +1,8 @@
-// check_nans.cpp: assertions behind floating-point operations that make a NaN
+// check_nans.cpp: assertions after floating-point operations that may create a NaN
 //
 // In:   the frontend's IR.
-// Out:  a qd.assert behind each operation with a floating-point result: it is no NaN unless an operand was one.
-// Here: first, while every operation is one of the user's source.
+// Out:  a qd.assert after each operation with a floating-point result: the result is no NaN unless an operand is one.
+// Here: first, while every operation comes from the user's source.
 #include "passes/assert_text.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -60,7 +60,7 @@ struct CheckNansPass : impl::CheckNansBase<CheckNansPass> {
     for (Operation *op : found) {
       builder.setInsertionPointAfter(op);
       Location loc = op->getLoc();
-      // The first NaN is told of, not what is computed with it.
+      // Report the first NaN, not the results that are computed from it.
       Value isGood = UnaryOp::create(builder, loc, UnaryKind::logical_not, hasNan(builder, loc, op->getResult(0)));
       for (Value operand : op->getOperands())
         if (isFloatScalar(getScalar(operand.getType())))

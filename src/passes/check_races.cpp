@@ -1,9 +1,9 @@
-// check_races.cpp: elements and outer variables that two iterations of a parallel loop write
+// check_races.cpp: detect elements and outer variables that two iterations of a parallel loop write
 //
 // In:   tasks.
-// Out:  a qd.claim ahead of each plain store to an element, to a component of one, or to a variable from outside of the parallel loop;
-//       where the loop stores to a container or variable plainly, ahead of its atomic updates, too.
-// Here: after tasks are known, before atomics become plain stores. Stores of real functions are out of sight.
+// Out:  a qd.claim before each plain store to an element, to a component of one, or to a variable from outside of the parallel loop. If the
+//       loop has plain stores to a container or variable, also before its atomic updates.
+// Here: after tasks are known, before atomics become plain stores. Stores in functions that are not inlined are not checked.
 #include "passes/accesses.h"
 #include "passes/assert_text.h"
 
@@ -20,7 +20,7 @@ namespace qd::passes {
 
 namespace {
 
-/// The places of all scalars that a place consists of.
+/// The places of all scalars of a place.
 SmallVector<Value> listComponents(OpBuilder &builder, Location loc, Value place) {
   auto vector = dyn_cast<VectorType>(cast<RefType>(place.getType()).getPointee());
   if (!vector) return {place};
@@ -59,9 +59,9 @@ struct CheckRacesPass : impl::CheckRacesBase<CheckRacesPass> {
     });
   }
 
-  /// Whether other iterations have the place, too.
+  /// Whether other iterations can access the place, too.
   static bool isOfMany(Value place, ForOp loop) {
-    // Threads that share an array wait for each other between their accesses.
+    // Accesses to block memory are not checked: the threads synchronize between them.
     if (ElementOp element = findElement(place)) return !element.getTensor().getDefiningOp<SharedOp>();
     Root root = findRoot(place);
     return root.kind == Root::Kind::Scratch ||

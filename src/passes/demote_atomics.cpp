@@ -1,8 +1,8 @@
-// demote_atomics.cpp: atomics that nothing else can interrupt become plain loads and stores
+// demote_atomics.cpp: atomics without concurrent accesses become plain loads and stores
 //
 // In:   tasks.
 // Out:  no atomics in serial tasks, on locals of an iteration, or on elements that only one iteration updates.
-// Here: before the reductions, which look for what is left; and plain accesses of neighboring elements are what vectorizes.
+// Here: before reductions are privatized: that pass handles the remaining atomics. Plain accesses to neighboring elements vectorize.
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
@@ -45,7 +45,7 @@ void demoteOwnAtomics(ModuleOp module) {
 
 namespace {
 
-/// `loop index + constant`, however it was widened on the way.
+/// `loop index + constant`, possibly widened in between.
 struct ShiftedIndex {
   BlockArgument index;
   int64_t shift = 0;
@@ -74,8 +74,8 @@ std::optional<ShiftedIndex> matchShiftedIndex(Value value, Block *body) {
   }
 }
 
-/// Where each loop index stands among the indices of an element: axis and shift, in the order of the loop's indices. Elements with one
-/// pattern belong to one iteration. Empty when an index is missing.
+/// For each loop index, the axis of the element that it selects and its shift. Equal elements with equal patterns belong to one iteration.
+/// Empty if an index of the loop is missing.
 using Pattern = SmallVector<std::pair<unsigned, int64_t>, 4>;
 
 Pattern findPattern(ElementOp element, Block *body) {

@@ -1,5 +1,9 @@
-// derivatives.cpp: partial derivatives of the rows of builtins.def. The switches name every row: a new one says here what its derivative
-// is.
+// derivatives.cpp: partial derivatives of the operations of builtins.def
+//
+// In:   an element-wise operation and its values.
+// Out:  code for its partial derivatives.
+// Here: both modes of differentiation use this table. The switches name every operation, so that a new one does not compile without an
+//       entry here.
 #include "passes/derivatives.h"
 
 #include <cmath>
@@ -51,11 +55,11 @@ private:
 };
 
 Partial bounded(Value value) { return {Partial::Kind::Factor, value, false}; }
-/// Where the formula has a pole: a change of zero stays zero there.
+/// For a formula with a pole: a change of zero stays zero there.
 Partial unbounded(Value value) { return {Partial::Kind::Factor, value, true}; }
 Partial when(Value condition) { return {Partial::Kind::When, condition, false}; }
 
-/// dy/dx of y = row(x).
+/// dy/dx of y = op(x).
 Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
   switch (kind) {
   case UnaryKind::neg: return {Partial::Kind::MinusOne, {}, false};
@@ -89,7 +93,7 @@ Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
     Value scaled = f.div(y, x);
     return bounded(f.select(f.isZero(x), f.constant(1), scaled));
   }
-  // Constant between jumps.
+  // Piecewise constant.
   case UnaryKind::floor:
   case UnaryKind::ceil:
   case UnaryKind::round:
@@ -107,19 +111,19 @@ Partial deriveUnary(UnaryKind kind, Formula f, Value x, Value y) {
   return {};
 }
 
-/// The partials of z = x ** y. The exponent may be an integer, which has none.
+/// The partials of z = x ** y. An integer exponent has none.
 SmallVector<Partial, 2> derivePower(OpBuilder &builder, Location loc, Formula f, Value x, Value y, Value z) {
   bool isReal = isFloatScalar(getScalar(y.getType()));
   Value exponent = isReal ? y : Value(CastOp::create(builder, loc, x.getType(), y));
   Value one = isReal ? f.constant(1) : makeInteger(builder, loc, y.getType(), 1);
   Value below = f.binary(BinaryKind::pow, x, f.binary(BinaryKind::sub, y, one));
   SmallVector<Partial, 2> partials{unbounded(f.select(f.isZero(exponent), f.constant(0), f.mul(exponent, below))), {}};
-  // 0 ** y is constant where y is positive, though log(0) is none.
+  // 0 ** y is constant for positive y, although log(0) is not finite.
   if (isReal) partials[1] = unbounded(f.select(f.isZero(z), f.constant(0), f.mul(z, f.unary(UnaryKind::log, x))));
   return partials;
 }
 
-/// dz/dx and dz/dy of z = row(x, y).
+/// dz/dx and dz/dy of z = op(x, y).
 SmallVector<Partial, 2> deriveBinary(OpBuilder &builder, BinaryOp op, Formula f, Value x, Value y, Value z) {
   Partial one{Partial::Kind::One, {}, false}, minusOne{Partial::Kind::MinusOne, {}, false};
   switch (op.getBinaryKind()) {
@@ -146,7 +150,7 @@ SmallVector<Partial, 2> deriveBinary(OpBuilder &builder, BinaryOp op, Formula f,
     Value isLeft = f.binary(BinaryKind::bit_or, f.binary(compare, x, y), f.unary(UnaryKind::isnan, y));
     return {when(isLeft), when(f.unary(UnaryKind::logical_not, isLeft))};
   }
-  // Constant between jumps.
+  // Piecewise constant.
   case BinaryKind::floor_div:
   // Integers or truth values.
   case BinaryKind::bit_and:

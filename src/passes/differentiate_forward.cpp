@@ -1,9 +1,9 @@
-// differentiate_forward.cpp: a kernel also computes tangents
+// differentiate_forward.cpp: forward mode: a kernel also computes tangents
 //
 // In:   a kernel marked `forward` whose containers name their tangents (kShadow).
-// Out:  the same kernel, in which behind each operation on something active stands the one on its tangent. Functions take and give the
-//       tangents of active parameters and results behind these.
-// Here: before the tasks are split: what is added is code like any other.
+// Out:  the same kernel, with the operation on the tangent after each operation on an active value. Functions take the tangents of active
+//       parameters after their parameters, and return the tangents of active results after their results.
+// Here: before tasks are split: the added code is then compiled like any other.
 #include "ir/attributes.h"
 #include "passes/accesses.h"
 #include "passes/adjoint_builder.h"
@@ -52,7 +52,7 @@ private:
   SmallVector<size_t> findActiveResults(FuncOp function) {
     std::set<size_t> active;
     function.walk([&](ReturnOp op) {
-      // What was added behind the original values has no activity of its own.
+      // The tangents that were appended to the values are not active themselves.
       for (auto [position, value] : llvm::enumerate(op.getValues()))
         if (activity.isActive(value)) active.insert(position);
     });
@@ -126,7 +126,7 @@ private:
       tangents[op] = AtomicOp::create(builder, code.loc, op.getType(), kind, place, change);
       return;
     }
-    // Value and tangent are two places, which change together because loops around this one are serial (serializeLoops).
+    // Value and tangent are two places. They change together because the loops around are serial (LoopsInTurns).
     Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getOpInfo(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
@@ -139,7 +139,7 @@ private:
     for (auto [partial, change] : llvm::zip(partials, changes)) {
       Value part = change ? scale(builder, code.loc, partial, change) : Value();
       if (part && partial.kind == Partial::Kind::Factor) {
-        // What a factor of zero hides may be infinite.
+        // The change may be infinite: 0 * inf must stay 0.
         Value isZero = code.binary(BinaryKind::eq, partial.value, makeFloat(builder, code.loc, part.getType(), 0));
         part = code.select(isZero, makeZero(builder, code.loc, part.getType()), part);
       }
@@ -166,7 +166,7 @@ private:
           return code.add(left, MatmulOp::create(builder, loc, type, product.getLhs(), get(product.getRhs())));
         })
         .Default([&](Operation *) -> Value {
-          // Linear ones: the same of the tangents.
+          // Linear operations: apply the same operation to the tangents.
           Operation *copy = op->clone();
           for (OpOperand &operand : copy->getOpOperands())
             if (isFloatScalar(getScalar(operand.get().getType()))) operand.set(get(operand.get()));
@@ -197,7 +197,7 @@ private:
       if (!activity.isActive(parameter)) continue;
       Value tangent = tangents.lookup(operand);
       if (auto ref = dyn_cast<RefType>(operand.getType()); ref && !tangent) {
-        // A place without tangents: what the function stores there is dropped.
+        // A place without a tangent: the tangent that the function stores is dropped.
         tangent = code.local(ref.getPointee());
         code.store(makeZero(builder, code.loc, ref.getPointee()), tangent);
       }
@@ -226,7 +226,7 @@ private:
   }
 
 public:
-  /// Calls have become others; activity is known by the values of the old ones, so that these go last of all.
+  /// Erases the original calls. They are erased last because activity is known for their values only.
   void finish() {
     for (auto [from, to] : replaced) from.replaceAllUsesWith(to);
     for (CallOp call : calls) call.erase();
@@ -244,8 +244,8 @@ private:
   bool hasFailed = false;
 };
 
-/// Loops in which an atomic operation changes something active, other than by addition or exchange: its value and its tangent are two
-/// places, so that iterations have to take turns.
+/// Finds loops with an atomic operation on an active place other than addition or exchange. Its value and its tangent are two places, which
+/// cannot be updated in one atomic step, so these loops become serial.
 class LoopsInTurns {
 public:
   LoopsInTurns(ModuleOp module, const Activity &activity) : activity(activity) {

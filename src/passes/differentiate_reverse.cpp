@@ -1,8 +1,9 @@
-// differentiate_reverse.cpp: a kernel becomes the kernel of its adjoints
+// differentiate_reverse.cpp: reverse mode: a kernel becomes the kernel of its adjoints
 //
-// In:   a kernel marked `reverse`, `replay` or `fused` whose containers name their gradients (kShadow); exits are flags
-// (normalize_exits.cpp). Out:  a kernel that reads what the original reads, writes gradients only, and returns nothing; functions of its
-// own. Here: before the tasks are split: an adjoint of a parallel loop is a parallel loop.
+// In:   a kernel marked `reverse`, `replay` or `fused` whose containers name their gradients (kShadow), after normalize_exits.cpp.
+// Out:  a kernel that reads what the original reads, writes only gradients and returns nothing, with derived functions of its own. A fused
+//       kernel also performs the original's additions.
+// Here: before tasks are split: the adjoint of a parallel loop is a parallel loop.
 #include "ir/attributes.h"
 #include "passes/adjoint_builder.h"
 #include "passes/fused_gradient.h"
@@ -35,11 +36,11 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     if (!isGood || failed(refuseOverwrittenPrimals(module))) return signalPassFailure();
   }
 
-  /// What came of taking the derivative.
+  /// The result of one attempt to take the derivative.
   struct Attempt {
     bool isDerived = false;
-    SmallVector<uint32_t> overwritten; ///< containers whose elements it needs, or may need, as they were before they were overwritten
-    std::vector<Diagnostic> problems;  ///< of one that could not be taken
+    SmallVector<uint32_t> overwritten; ///< offsets of containers of which it needs, or may need, overwritten primals
+    std::vector<Diagnostic> problems;  ///< errors, if it could not be taken
   };
 
   static bool isReverse(KernelOp kernel) {
@@ -47,7 +48,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return mode && llvm::is_contained({"reverse", "replay", "fused"}, mode.getValue());
   }
 
-  /// Whether the kernel may need what elements were before it changed them.
+  /// Whether the derivative may need overwritten primals.
   static bool updatesElements(ModuleOp module) {
     Activity activity(module);
     bool found = false;
@@ -66,8 +67,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   static bool isSum(AtomicOp atomic) { return llvm::is_contained({AtomicKind::add, AtomicKind::sub}, atomic.getAtomicKind()); }
 
-  /// Keeps what is overwritten as variables are kept, if that gives the derivative all that it needs; first of few elements, then of more,
-  /// then with checks, which a kernel that runs forward, too, does not get.
+  /// Promotes elements of the overwritten containers to variables, if the derivative then has all values that it needs. Tries the kinds of
+  /// promotion in their order; a fused kernel gets no checks, because it also runs forward.
   static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> overwritten) {
     DenseSet<uint32_t> promoted;
     auto add = [&](ArrayRef<uint32_t> more) {
@@ -83,7 +84,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
         OwningOpRef<ModuleOp> copy = original.clone();
         for (KernelOp kernel : copy->getOps<KernelOp>())
           if (isReverse(kernel)) promoteElements(*copy, kernel, promoted, promotion);
-        // What nobody uses has an adjoint of zero, and would be read for that.
+        // An unused value has an adjoint of zero, and would be loaded for it.
         removeDead(*copy);
         Attempt attempt = derive(*copy);
         if (attempt.isDerived && !hasOverwritten(*copy)) {
@@ -151,7 +152,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return failure(walked.wasInterrupted());
   }
 
-  /// Offsets: of a gradient → of what it is the gradient of.
+  /// Offset of each gradient → offset of its primal.
   static DenseMap<uint32_t, uint32_t> listGradients(KernelOp kernel) {
     DenseMap<uint32_t, uint32_t> primals;
     kernel.walk([&](TensorArgumentOp argument) {
@@ -161,7 +162,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return primals;
   }
 
-  /// `updated`: containers whose updates have no derivative.
+  /// `updated`: gets the offsets of containers with an update that has no derivative.
   static FailureOr<KernelOp> differentiate(ModuleOp module, KernelOp kernel, bool isFused, SmallVector<uint32_t> &updated) {
     if (failed(refuseUnknownOrder(module))) return failure();
     Activity activity(module);
@@ -180,7 +181,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     return target;
   }
 
-  /// The originals, in so far as nothing calls them any more.
+  /// Erases functions that are no longer called, such as the originals of derived ones.
   static void removeUncalled(ModuleOp module) {
     llvm::StringMap<FuncOp> functions;
     for (FuncOp function : module.getOps<FuncOp>()) functions[function.getSymName()] = function;

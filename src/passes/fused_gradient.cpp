@@ -1,4 +1,8 @@
-// fused_gradient.cpp: what a kernel may do that runs together with its gradient, and gradients that need not be cleared for it
+// fused_gradient.cpp: check that a kernel can be fused with its gradient, and avoid clearing gradients for it
+//
+// In:   a kernel marked `fused`, before and after the derivative is taken.
+// Out:  an error unless its only effects are additions to one number; then first additions to a gradient become stores where possible.
+// Here: the last call of a tape runs forward and backward in one pass.
 #include "passes/fused_gradient.h"
 
 #include "ir/attributes.h"
@@ -10,7 +14,8 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-/// Statements of the kernel or of a parallel loop in it, and what `if`s among them hold, run once where the gradient runs.
+/// Whether the operation runs at most once in an iteration: it is a statement of the kernel or of one of its parallel loops, possibly
+/// within `if`s.
 static bool runsOnce(Operation *op) {
   Operation *around = op->getParentOp();
   while (isa<IfOp>(around)) around = around->getParentOp();
@@ -59,14 +64,14 @@ LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
 
 namespace {
 
-/// All that a kernel does with one gradient.
+/// How a kernel uses one gradient.
 struct Uses {
-  SmallVector<AtomicOp> additions; ///< in the order of the program
-  bool isElse = false;             ///< something else is done with it
+  SmallVector<AtomicOp> additions; ///< in program order
+  bool isElse = false;             ///< there are other uses than additions
 };
 
-/// The loop that the addition is a statement of, if each of its iterations has the element of its own indices, and every element is some
-/// iteration's.
+/// The loop that the addition is a statement of, if the loop's indices are those of the element and the loop covers all elements; else
+/// null.
 ForOp findCoveringLoop(AtomicOp first, uint32_t gradient, uint32_t primal) {
   auto loop = dyn_cast<ForOp>(first->getParentOp());
   auto element = first.getRef().getDefiningOp<ElementOp>();

@@ -1,3 +1,9 @@
+// independent_iterations.cpp: find axes of a serial loop along which its iterations are independent
+//
+// In:   a loop, and the functions that it calls.
+// Out:  the axes whose index has the same position in all accesses to each container that the loop writes, in callees as well; the offsets
+//       of these containers. The caller checks that they are unaliased.
+// Here: widen_serial_loops.cpp runs such loops on several lanes.
 #include "passes/independent_iterations.h"
 
 #include "ir/attributes.h"
@@ -13,12 +19,12 @@ namespace qd::passes {
 
 namespace {
 
-/// Among the indices of an element: for each index of the loop, the positions at which it stands. Bit n is position n.
+/// For each index of the loop, its positions among the indices of an element. Bit n is position n.
 using Positions = SmallVector<uint32_t, 4>;
 
-/// What a function is given: for each parameter the loop's index that it is, or -1, and the memory that it is a place of.
+/// The arguments of a call: for each parameter the number of the loop's index that it is, or -1, and the memory that it is a place of.
 struct Frame {
-  Block *body = nullptr; ///< of the function; null: the loop's own
+  Block *body = nullptr; ///< body of the function; null: of the loop itself
   std::vector<int> indices;
   std::vector<std::pair<uint32_t, uint64_t>> roots;
   unsigned depth = 0; ///< loops around the call
@@ -26,7 +32,7 @@ struct Frame {
   auto getKey() const { return std::tuple(body, indices, roots); }
 };
 
-/// One loop and what it calls.
+/// Scans one loop and the functions that it calls.
 class LoopScan {
 public:
   LoopScan(ForOp loop, const DenseMap<StringAttr, FuncOp> &functions) : loop(loop), functions(functions) {}
@@ -52,7 +58,7 @@ public:
   }
 
 private:
-  /// Whether the axis counts up from a constant that is not negative, so that no index stands for another one.
+  /// Whether the axis counts up from a non-negative constant: then no two indices select the same element (negative ones wrap).
   bool countsUp(unsigned axis) {
     std::optional<int64_t> lower = findInteger(loop.getLower()[axis]);
     return loop.getStep().empty() && lower && *lower >= 0;
@@ -71,7 +77,7 @@ private:
     if (auto call = dyn_cast<CallOp>(op)) return enter(call, frame);
     if (isa<BreakOp>(op)) return findLoopAround(op) != loop;
     if (isa<ReturnOp>(op)) return frame.body != nullptr;
-    // Checks are stripped where they do not count, and where they do nobody asks for independent iterations.
+    // Assertions do not matter: they are stripped outside debug mode, and in debug mode this analysis is not used.
     return isa<LocalOp, IfOp, ForOp, WhileOp, YieldOp, ContinueOp, ConditionOp, AssertOp>(op) || isPure(op);
   }
 
@@ -81,7 +87,7 @@ private:
     return op;
   }
 
-  /// The memory of a place, in the terms of the loop.
+  /// The memory of a place; parameters of a callee are resolved to the memory of the loop's operands.
   static Root findMemory(Value place, const Frame &frame) {
     while (Operation *definition = place.getDefiningOp()) {
       if (!isa<ComponentOp, ElementOp>(definition)) return findRoot(place);
@@ -116,7 +122,7 @@ private:
     }
   }
 
-  /// What a variable is assigned in one place only, where nothing else is done with it than to read it.
+  /// The value of a variable that has exactly one store and otherwise only loads; else null.
   static Value findOnlyValue(LocalOp local) {
     Value only;
     if (!local) return only;
@@ -142,7 +148,7 @@ private:
     return true;
   }
 
-  /// Loops around an operation, up to the one that is looked at or the function.
+  /// Number of loops around an operation, up to the scanned loop or the function.
   unsigned countLoops(Operation *op) {
     unsigned count = 0;
     for (op = op->getParentOp(); op != loop && !isa<FuncOp>(op); op = op->getParentOp()) count += isa<ForOp, WhileOp>(op);
@@ -177,7 +183,7 @@ private:
   const DenseMap<StringAttr, FuncOp> &functions;
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
-  DenseMap<Root, uint64_t> written; ///< with how often, roughly: eight times as often in each loop
+  DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes, times eight for each loop around
   std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
 };
 

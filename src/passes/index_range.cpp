@@ -1,3 +1,8 @@
+// index_range.cpp: find the range of an index from constants and loop bounds
+//
+// In:   an index of an element or component, or a sum.
+// Out:  its range, if it is a constant or a loop index plus or minus constants.
+// Here: the bounds and overflow checks omit what the range proves.
 #include "passes/index_range.h"
 
 using namespace mlir;
@@ -5,7 +10,7 @@ using namespace qd::ir;
 
 namespace qd::passes {
 
-/// `value` without the constants that are added to it, and their sum. Only signed integers: negative results of others are large numbers.
+/// `value` without the constants that are added to it, and their sum. Only for signed integers: a negative unsigned sum would wrap.
 static std::pair<Value, int64_t> splitSum(Value value) {
   int64_t sum = 0;
   while (auto op = value.getDefiningOp<BinaryOp>()) {

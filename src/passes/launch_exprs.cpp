@@ -1,4 +1,8 @@
-// launch_exprs.cpp: numbers of the code that the host can read from the argument block before a launch
+// launch_exprs.cpp: build launch expressions from values of the IR
+//
+// In:   a value, or an axis of a container.
+// Out:  steps of a stack machine that compute it from constants and the argument block; no steps if the value is known to the device only.
+// Here: the host needs sizes of launches, and the regions that a kernel accesses, before it launches the kernel.
 #include "passes/launch_exprs.h"
 
 using namespace mlir;
@@ -9,7 +13,7 @@ namespace qd::passes {
 using artifact::LaunchExpr;
 using Kind = LaunchExpr::Step::Kind;
 
-/// Sizes of loops are short expressions; longer ones are not worth the host's time.
+/// Sizes of loops are short expressions; longer ones would take the host too long.
 constexpr size_t kMaxSteps = 64;
 
 static LaunchExpr makeLeaf(Kind kind, support::ScalarType type, int64_t value) {
@@ -42,7 +46,7 @@ LaunchExpr findExtent(Value tensor, int64_t axis) {
   if (extent != layout::kDynamic) return makeConstant(extent);
   auto argument = tensor.getDefiningOp<TensorArgumentOp>();
   if (!argument) return {};
-  // Behind the address, one after the other (QdTensorArgument).
+  // Dynamic extents follow the address (QdTensorArgument).
   int64_t position = 1 + llvm::count(type.getExtents().take_front(size_t(axis)), layout::kDynamic);
   return makeLeaf(Kind::Argument, support::ScalarType::I64, int64_t(argument.getOffset()) + 8 * position);
 }

@@ -1,11 +1,10 @@
 // normalize_exits.cpp: break, continue and early return become flags
 //
 // In:   structured control flow whose regions may end in break, continue or return.
-// Out:  only `if`, `for` and `while` are left, and functions that return at their end. What an exit skips stands under an `if` on a flag:
-//       `live` of the iteration, `returned` of the function. A loop that may be left ends with `if (broken) break`, marked kLoopExit: its
-//       only break.
-// Here: an adjoint runs the operations backward, which wants to know for each whether it ran. Only kernels that are to be differentiated
-//       come through here.
+// Out:  only `if`, `for` and `while`, and functions that return at their end. The code that an exit skips is moved into an `if` on a flag:
+//       `live` of the iteration, `returned` of the function. A loop with an early exit ends with `if (broken) break`, marked kLoopExit,
+//       which is its only break.
+// Here: before the reverse mode: the backward sweep must be able to decide for each operation whether it ran. Other kernels skip this pass.
 #include "ir/attributes.h"
 #include "ir/dialect.h"
 #include "passes/accesses.h"
@@ -24,11 +23,11 @@ namespace qd::passes {
 
 namespace {
 
-/// The flags of what an operation stands in. Null: nothing leaves it early.
+/// The flags of the iteration, loop and function around an operation. Null: it has no early exit.
 struct Surroundings {
-  Value live;     ///< of the iteration: it has not been left
-  Value broken;   ///< of the loop: no further iteration
-  Value returned; ///< of the function
+  Value live;     ///< the iteration has not been left
+  Value broken;   ///< the loop runs no further iteration
+  Value returned; ///< the function has returned
   SmallVector<Value> results;
 };
 
@@ -68,7 +67,7 @@ private:
   }
   Value load(Value place) { return LoadOp::create(builder, loc, cast<RefType>(place.getType()).getPointee(), place); }
 
-  /// An `if` whose branch is open for more.
+  /// Creates an `if` and moves the insertion point into its branch.
   IfOp makeIf(Value condition) {
     auto op = IfOp::create(builder, loc, condition);
     op.getThenRegion().emplaceBlock();
@@ -90,7 +89,7 @@ private:
     exit->erase();
   }
 
-  /// Whether some path through the block leaves what it stands in.
+  /// Lowers a block; returns whether some path through it leaves the loop or function early.
   bool lower(Block &block, const Surroundings &around) {
     bool isLeft = false;
     for (Operation *op = block.empty() ? nullptr : &block.front(); op;) {
@@ -105,7 +104,7 @@ private:
         if (!branch.getElseRegion().empty()) mayLeave |= lower(branch.getElseRegion().front(), around);
       } else if (isa<ForOp, WhileOp>(op)) {
         mayLeave = lowerLoop(op, around);
-        next = op->getNextNode(); // it may have got a test behind it
+        next = op->getNextNode(); // a test may have been inserted after the loop
       }
       isLeft |= mayLeave;
       if (mayLeave && next && !isa<YieldOp>(next)) {
@@ -117,7 +116,7 @@ private:
     return isLeft;
   }
 
-  /// What follows in the block runs only if nothing was left before.
+  /// Moves the rest of the block into an `if`: it runs only if no exit was taken before.
   void guardRest(Operation *first, const Surroundings &around) {
     Block *block = first->getBlock();
     loc = first->getLoc();
@@ -173,7 +172,7 @@ private:
     if (!returns) return false;
     builder.setInsertionPointAfter(op);
     if (around.live) {
-      // A return inside leaves the loop around, too.
+      // A return in the inner loop leaves the outer loop, too.
       makeIf(load(around.returned));
       set(around.live, false);
       set(around.broken, true);

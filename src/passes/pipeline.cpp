@@ -1,4 +1,8 @@
 // pipeline.cpp: the passes in their order
+//
+// In:   the frontend's module, the traits of the target and the options of the kernel.
+// Out:  the module that code generation takes: a kernel of tasks.
+// Here: the order has reasons, which are given at each pass.
 #include "passes/pipeline.h"
 
 #include "ir/attributes.h"
@@ -14,7 +18,7 @@ namespace qd::passes {
 #define GEN_PASS_REGISTRATION
 #include "passes/passes.h.inc"
 
-/// "forward", "reverse", "replay" or "fused" of a kernel that is to be differentiated, else nothing.
+/// The mode of a kernel that will be differentiated ("forward", "reverse", "replay" or "fused"), or an empty string.
 static llvm::StringRef findDerivative(mlir::ModuleOp module) {
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>())
     if (auto mode = kernel->getAttrOfType<mlir::StringAttr>(ir::kDerivative)) return mode.getValue();
@@ -31,25 +35,25 @@ mlir::LogicalResult run(mlir::ModuleOp module, const TargetTraits &traits, const
   if (derivative == "forward") pipeline.addPass(createDifferentiateForward());
   if (!derivative.empty() && derivative != "forward") {
     pipeline.addPass(createNormalizeExits());
-    // From here on `if`, `for` and `while` say alone which operations run.
+    // From here on only `if`, `for` and `while` decide which operations run.
     pipeline.addPass(createDifferentiateReverse());
   }
 
-  // Before tasks: what an assertion computes for its text alone would otherwise cross tasks.
+  // Before tasks: values that only the text of an assertion uses would otherwise cross tasks.
   if (!options.debug) pipeline.addPass(createStripAsserts());
   if (options.widen && !traits.hasGrids) pipeline.addPass(createWidenSerialLoops());
-  // After the user's assertions are gone, before loops and bounds come apart.
+  // After the user's assertions are stripped, before tasks separate loops from their bounds.
   if (options.debug) pipeline.addPass(createCheckArithmetic({options.checkOverflow, options.reportOverflow}));
   if (options.checkNans) pipeline.addPass(createCheckNans());
   if (options.checkBounds) pipeline.addPass(createCheckBounds());
 
   pipeline.addPass(createSplitTasks());
-  // From here on the kernel's body holds tasks only, and no value crosses them but through the scratch block.
+  // From here on the kernel's body contains only tasks, and values cross tasks only through the scratch block.
 
   // While an atomic update still differs from a store.
   if (options.checkRaces) pipeline.addPass(createCheckRaces());
 
-  // Before the reductions: what needs no atomics needs no private stand-in either.
+  // Before reductions: updates that need no atomics need no privatization either.
   pipeline.addPass(createDemoteAtomics());
   if (options.privatize) pipeline.addPass(createPrivatizeReductions());
 

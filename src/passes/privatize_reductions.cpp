@@ -1,10 +1,10 @@
-// privatize_reductions.cpp: what all iterations of a loop combine into gets a private stand-in
+// privatize_reductions.cpp: privatize the places that all iterations of a loop update
 //
-// In:   tasks; the atomics left in parallel loops are those that several iterations may do on one place.
-// Out:  combine(place, value) in the loop => combine(accumulator of place, value), for a place that the loop does not choose anew;
+// In:   tasks; the atomics left in parallel loops are updates that several iterations may do on one place.
+// Out:  combine(place, value) => combine(accumulator of place, value), for a place that is invariant in the loop;
 //       combine(container[i], value) => combine(private copy of container [i], value).
-//       Only where the loop touches that memory in no other way and nobody looks at the old value.
-// Here: last: it says nothing about what the loop computes, only where it keeps it.
+//       Only if the loop accesses that memory in no other way and the old values are not used.
+// Here: last: it does not change what the loop computes, only where it stores it.
 #include "passes/accesses.h"
 
 #include "mlir/IR/Builders.h"
@@ -23,10 +23,10 @@ namespace qd::passes {
 
 namespace {
 
-/// Index computations longer than this are not looked through.
+/// Deeper index computations do not count as invariant.
 constexpr unsigned kDeepestIndex = 16;
 
-/// Subtracting is adding the negative: one kind of stand-in serves both.
+/// Subtracting is adding the negative: both use the same accumulator.
 AtomicKind getCombination(AtomicOp atomic) { return atomic.getAtomicKind() == AtomicKind::sub ? AtomicKind::add : atomic.getAtomicKind(); }
 
 class Privatizer {
@@ -53,7 +53,7 @@ private:
     });
   }
 
-  /// Whether the value is the same in all iterations and can be computed ahead of the loop.
+  /// Whether the value is invariant and can be hoisted out of the loop.
   bool isInvariant(Value value, unsigned depth) {
     if (value.getParentRegion()->isProperAncestor(&loop.getBody())) return true;
     Operation *definition = value.getDefiningOp();
@@ -73,7 +73,7 @@ private:
     return result;
   }
 
-  /// What tells two invariant places of one memory apart: indices, by value where they are constants.
+  /// A key that distinguishes invariant places of one memory: the indices; constants by their value.
   static SmallVector<const void *, 8> getPlaceKey(Value place) {
     SmallVector<const void *, 8> key;
     auto addIndices = [&](ValueRange indices) {
@@ -113,7 +113,7 @@ private:
         builder.setInsertionPoint(loop);
         copy = PrivateCopyOp::create(builder, atomic.getLoc(), target.getType(), getCombination(atomic), target);
       }
-      // Nothing else uses the element: the loop touches this memory by these atomics only.
+      // Nothing else uses the element: the loop accesses this memory by these atomics only.
       element.getTensorMutable().assign(copy);
       replace(atomic, atomic.getRef());
     }
@@ -137,7 +137,7 @@ struct PrivatizeReductionsPass : impl::PrivatizeReductionsBase<PrivatizeReductio
   void runOnOperation() override {
     FunctionAccesses functions(getOperation());
     forEachParallelLoop(getOperation(), [&](ForOp loop) {
-      // Threads that work together combine as the program says.
+      // Loops with block operations do their own reductions.
       if (!LoopAccesses(loop, functions).isOfBlock) Privatizer(loop, functions).run();
     });
   }
