@@ -58,7 +58,7 @@ public:
   }
 
 private:
-  /// Whether the axis counts up from a non-negative constant: then no two indices select the same element (negative ones wrap).
+  /// Whether the axis counts up from a non-negative constant, so that different loop indices select different elements.
   bool countsUp(unsigned axis) {
     std::optional<int64_t> lower = findInteger(loop.getLower()[axis]);
     return loop.getStep().empty() && lower && *lower >= 0;

@@ -1,12 +1,18 @@
-// overwritten_primals.cpp: reads of elements that are overwritten later in the same kernel
+// overwritten_primals.cpp: find loads of elements that the same kernel overwrites later
 //
-// Told for sure, by indices: a write after the read in the same iteration, to the same element; in a serial loop any write to it, where no
-// index depends on the loop. Between two loops of a kernel: any write to the container, unless constant distances between the indices say
-// that it is to another element. Otherwise iterations are not compared: that they touch each other's elements in an order that matters is
-// the program's own affair.
+// In:   a kernel to be differentiated, and which of its values are active.
+// Out:  attributes of its loads: kOverwritten (the element is surely overwritten), kMayBeOverwritten (it depends on indices), and in the
+// mode
+//       `replay` kIsEntryValue (no write comes before the load).
+// Here: before the derivative is taken: the gradient kernel runs after the kernel and cannot load overwritten primals.
 //
-// A tape keeps what a call overwrites, so its gradient may run on containers as they were before the call: on a whole container, or not.
-// Loads that no write of the kernel comes before are known then; here what cannot be told counts as a write before.
+// A load is surely overwritten if indices show a later write to the same element in the same iteration, or, in a serial loop, any write to
+// the element if no index depends on the loop. Between two loops of a kernel any write to the container counts, unless constant distances
+// between the indices show that it is to another element. Otherwise iterations are not compared: a kernel whose parallel iterations access
+// each other's elements in an order that matters is the user's responsibility.
+//
+// A tape saves what a call overwrites. So the gradient may read the entry values of a container, but only of a whole container. A load
+// reads an entry value if no write of the kernel comes before it; a write whose order is unknown counts as coming before.
 #include "passes/overwritten_primals.h"
 
 #include "ir/attributes.h"
@@ -22,7 +28,7 @@ namespace qd::passes {
 
 namespace {
 
-/// A call on the way from the kernel to an access.
+/// A call on the path from the kernel to an access.
 struct Call {
   CallOp op;
   FuncOp callee;
@@ -30,7 +36,7 @@ struct Call {
   unsigned instance;
 };
 
-/// An index as the kernel sees it, as far as parameters of functions are its values.
+/// An index in terms of the kernel's values: parameters of functions are replaced by the arguments of the calls, as far as possible.
 Index resolve(Value value, const Call *call) {
   Index index = splitIndex(value);
   while (call) {
@@ -45,10 +51,10 @@ Index resolve(Value value, const Call *call) {
   return index;
 }
 
-/// An operation around an access, and which of its regions it is in.
+/// An operation around an access, and the number of its region that contains the access.
 using Around = std::pair<Operation *, unsigned>;
 
-/// An access to a container: `step` is the statement of the kernel that it is part of, `order` counts operations of the kernel.
+/// An access to a container. `step` is the number of the kernel's statement that contains it; `order` counts the operations of the kernel.
 struct Access {
   Indices indices;
   SmallVector<Around, 4> around; ///< from the kernel's statement inwards, through calls
@@ -56,7 +62,7 @@ struct Access {
   Operation *op;
 };
 
-/// Whether elements with these indices are different ones in each iteration of a serial loop.
+/// Whether each iteration of a serial loop surely has another element with these indices.
 bool movesWith(ArrayRef<Index> indices, Operation *loop) {
   auto counted = dyn_cast<ForOp>(loop);
   return counted && llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
@@ -64,12 +70,12 @@ bool movesWith(ArrayRef<Index> indices, Operation *loop) {
          });
 }
 
-/// Values that an iteration of a serial loop may have for itself, because they follow from one of its indices.
+/// Values that may differ in each iteration of a serial loop, because they depend on one of its indices.
 class FollowingValues {
 public:
   explicit FollowingValues(const Activity &activity) : activity(activity) {}
 
-  /// Whether every iteration has other elements, as far as it can be told: each index of the loop decides about one of these.
+  /// Whether each iteration may have another element: each index of the loop influences an index of the element.
   bool mayMoveWith(ArrayRef<Index> indices, Operation *loop) {
     auto counted = dyn_cast<ForOp>(loop);
     if (!counted) return llvm::any_of(indices, [&](const Index &index) { return index.base && find(loop, {}).contains(index.base); });
@@ -81,7 +87,7 @@ public:
 private:
   using Values = DenseSet<Value>;
 
-  /// What follows from an index of a counted loop, or from the variables that a `while` assigns.
+  /// The values that depend on an index of a counted loop, or on the variables that a `while` assigns.
   const Values &find(Operation *loop, Value argument) {
     auto [entry, isNew] = known.try_emplace({loop, argument});
     if (!isNew) return entry->second;
@@ -122,7 +128,7 @@ private:
   DenseMap<std::pair<Operation *, Value>, Values> known;
 };
 
-/// How two accesses of one statement of the kernel stand to each other.
+/// The relation of two accesses in one statement of the kernel.
 struct Relation {
   Relation(const Access &one, const Access &other, const SameElements &elements) {
     for (auto [a, b] : llvm::zip(one.around, other.around)) {
@@ -138,12 +144,12 @@ struct Relation {
     isCarried = !loops.empty() && !llvm::all_of(loops, [&](Operation *loop) { return isSame && movesWith(one.indices, loop); });
   }
   SmallVector<Operation *, 2> loops; ///< serial ones around both
-  bool isExclusive = false;          ///< only one of them runs in an iteration
-  bool isSame, isAnother;            ///< the same element in an iteration, or another one, for sure
-  bool isCarried;                    ///< an iteration of a serial loop may meet the element of another one
+  bool isExclusive = false;          ///< at most one of them runs in an iteration
+  bool isSame, isAnother;            ///< surely the same element within an iteration; surely another one
+  bool isCarried;                    ///< an iteration of a serial loop may access the element of another iteration
 };
 
-/// Whether a write may have changed what a load finds, told from what the container held when the kernel began.
+/// Whether a write may come before a load, so that the load may not read the entry value.
 bool mayComeBefore(const Access &load, const Access &write, const SameElements &elements) {
   if (write.step > load.step) return false;
   Relation relation(load, write, elements);
@@ -190,7 +196,7 @@ public:
   }
 
 private:
-  /// Both always run, and their elements are those of the same loop, some steps apart.
+  /// Whether both always run, and their indices are those of the same loop at a constant distance other than zero.
   bool isRace(const Access &load, const Access &write) {
     auto isConditional = [](const Around &around) { return isa<IfOp, WhileOp>(around.first); };
     if (load.step != write.step || llvm::any_of(load.around, isConditional) || llvm::any_of(write.around, isConditional)) return false;
@@ -217,7 +223,7 @@ private:
       ++order;
       if (auto load = dyn_cast<LoadOp>(op)) note(reads, load.getRef(), call, op);
       if (auto store = dyn_cast<StoreOp>(op)) note(writes, store.getRef(), call, op);
-      // Whether its value was the one that was kept is seen afterwards.
+      // The adjoint compares the result with the values: the extremum is read afterwards.
       auto atomic = dyn_cast<AtomicOp>(op);
       if (atomic && (atomic.getAtomicKind() == AtomicKind::min || atomic.getAtomicKind() == AtomicKind::max))
         note(reads, atomic.getRef(), call, op);
@@ -274,7 +280,7 @@ private:
     return earlier.order < later.order && !relation.isAnother && !relation.isExclusive;
   }
 
-  /// After how many rounds of the loop `later` meets the elements of `earlier`; nothing: that cannot be told.
+  /// The dependence distance: after how many iterations `later` accesses the element of `earlier`; nothing if unknown.
   std::optional<int64_t> findDistance(const Access &earlier, const Access &later, Operation *op) {
     auto loop = dyn_cast<ForOp>(op);
     if (!loop || loop.getRank() != 1) return std::nullopt;
@@ -285,7 +291,7 @@ private:
     return std::nullopt;
   }
 
-  /// Whether an iteration may overwrite what the load finds: something that it has stored, or, outside of serial loops, anything.
+  /// Whether an iteration may overwrite the loaded element: one that it has stored before, or, outside of serial loops, any.
   bool mayBeOverwritten(const Access &load, ArrayRef<Access> stores) {
     if (!isa<LoadOp>(load.op)) return false;
     bool isStored = llvm::any_of(stores, [&](const Access &store) { return mayFollow(store, load); });
@@ -293,7 +299,7 @@ private:
         stores, [&](const Access &store) { return mayFollow(load, store) && (isStored || Relation(load, store, elements).loops.empty()); });
   }
 
-  /// Whether a load and a later write, in loops of their own, meet for sure: each index is the same, or both pass the same numbers.
+  /// Whether a load and a later write, in different loops, surely access the same elements: each index is equal or has the same range.
   bool passSame(const Access &load, const Access &write) {
     return llvm::all_of(llvm::zip(load.indices, write.indices), [&](auto pair) {
       auto [one, other] = pair;
@@ -350,7 +356,7 @@ void markOverwrittenLoads(KernelOp kernel, const Activity &activity) { Finder(ke
 
 namespace {
 
-/// Loads of an element that was stored just before are what was stored.
+/// Replaces loads of an element that was stored before by the stored value (store-to-load forwarding).
 class Forwarder {
 public:
   explicit Forwarder(ModuleOp module) : elements(module) {
@@ -373,7 +379,7 @@ public:
       auto store = dyn_cast<StoreOp>(op);
       ElementOp element = store ? findElementOf(store.getRef()) : ElementOp();
       if (!element) continue;
-      // Another name may be another container or the same one.
+      // A container with another name may alias this one.
       llvm::erase_if(known, [&](auto &entry) {
         return entry.first.getTensor() != element.getTensor() ||
                !elements.isAnotherElement(splitIndices(entry.first), splitIndices(element));
@@ -391,7 +397,7 @@ private:
     return {};
   }
 
-  /// What has no gradient is a constant to those who read it.
+  /// Whether the value may be forwarded: loads of floats from a container without a gradient are constants and must stay loads.
   bool isPassedOn(ElementOp element, Value value) {
     auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
     return container && (hasShadow.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));

@@ -1,20 +1,19 @@
 // promote_elements.cpp: elements that an iteration overwrites become variables of the iteration
 //
-// In:   a kernel to be differentiated, and containers of which its gradient needs values that were overwritten later.
-// Out:  y[i] = f; … y[i] …; y[i] = g  =>  v = f; … v …; v = g; y[i] = v. So elements are read before the first write and written at the
-// end,
-//       and everything between is kept like any variable: while an iteration is computed again, and as a state of the loops around.
-// Here: before the derivative is taken, and only where it would be refused without.
+// In:   a kernel to be differentiated, and containers of which its gradient needs overwritten primals.
+// Out:  y[i] = f; … y[i] …; y[i] = g  =>  v = f; … v …; v = g; y[i] = v. Elements are loaded before the first write and stored at the end.
+//       The values in between are restored like those of any variable: recomputed with the iteration, or from checkpoints of loops.
+// Here: before the derivative is taken, and only if the derivative fails without promotion.
 //
-// A segment is a stretch of statements that one thread runs: an iteration of a parallel loop, what stands between two of these, or the
-// inside of an inner loop. Accesses of one segment that may meet make a group; a group gets a variable if it has one address, and otherwise
-// an array, whose slots are found by comparing addresses (a few of them) or by index (a row: the axes whose index differs, if their extents
-// are known and small). A flag for each slot says whether it was written: only then it is what a load finds, and goes back to the
-// container.
+// A segment is a sequence of statements that one thread runs: the body of a parallel loop, the statements between two parallel loops, or
+// the body of an inner loop. Accesses of one segment that may be to the same element form a group. A group with one address gets a
+// variable. Any other group gets an array; a slot is found by comparing addresses (a few of them), or by index (a row: the axes on which
+// the indices differ, if their extents are known and small). A flag for each slot says whether it was written: only then loads read the
+// slot, and only then it is stored to the container at the end.
 //
-// Where all else fails, a load that may find what was there before the segment, and that may be overwritten, is noted when it runs, and
-// later stores look whether they are to that element. An assertion tells at the end. All of this stays for those loads that turn out to be
-// needed (remove_dead.cpp).
+// In the last resort a check runs with the kernel: a load of a value from before the segment that may be overwritten records its address,
+// later stores compare theirs, and an assertion at the end fails if they were equal. remove_dead.cpp removes the checks of loads that the
+// derivative does not need.
 #include "passes/promote_elements.h"
 
 #include "ir/attributes.h"
@@ -35,14 +34,14 @@ namespace qd::passes {
 
 namespace {
 
-/// Addresses that are compared at run time, and bytes that a row may take.
+/// Limits: addresses that are compared at run time, and bytes of a row.
 constexpr size_t kMaxAddresses = 16;
 constexpr int64_t kRowBytes = 4096;
 
-/// What stands for the elements of a group.
+/// The variable or array that replaces the elements of a group.
 class Storage {
 public:
-  /// `checkCount`: how many checks the module has; null where loads that may be overwritten are not checked but refused.
+  /// `checkCount`: number of checks in the module; null if loads that may be overwritten are errors instead of checked.
   Storage(SegmentAccesses &accesses, const Coverage &coverage, ArrayRef<unsigned> group, ArrayRef<unsigned> rowAxes, int64_t *checkCount)
       : accesses(accesses), coverage(coverage), group(group), rowAxes(rowAxes), checkCount(checkCount),
         builder(accesses.all.front().op->getContext()) {
@@ -53,7 +52,7 @@ public:
     type = container.getElement();
   }
 
-  /// Something is written, and something read that was not there before.
+  /// Whether promotion helps: there is a store, and a load of an element that may be overwritten.
   bool isWorthIt() const {
     return llvm::any_of(members, [](const Access *access) { return access->isStore(); }) &&
            llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isOverwritten; });
@@ -112,7 +111,7 @@ private:
   void declare() {
     builder.setInsertionPoint(findStatement(members.front()->op));
     Code code(builder, members.front()->op->getLoc());
-    // As many flags as there are parts that are written alone.
+    // One flag for each component if components are written separately, otherwise one for the element.
     hasParts = isArray() ? isa<VectorType>(type)
                          : llvm::any_of(members, [](const Access *access) { return access->isStore() && !access->getComponent().empty(); });
     values = makeLocal(code, getStorageType(type));
@@ -138,7 +137,7 @@ private:
 
   //--- Slots
 
-  /// The slot that holds the element, or the one that it would get.
+  /// The slot that holds the element, or the slot of the access's own address if none does.
   Value findSlot(Code code, const Access &access) {
     if (!isArray()) return {};
     ValueRange given = access.element.getIndices();
@@ -165,7 +164,7 @@ private:
     return slot;
   }
 
-  /// A part of the values or of the flags. `component`: of an element; none: the element is no vector.
+  /// The place of a scalar in the values or in the flags. `component`: indices of the component; empty: the element is a scalar.
   Value getCell(Code code, Value storage, Value slot, ValueRange component) {
     if (!isArray()) return component.empty() ? storage : code.component(storage, component);
     SmallVector<Value> at{slot};
@@ -191,7 +190,7 @@ private:
     return list;
   }
 
-  /// Whether elements are moved and flagged as a whole.
+  /// Whether the access is to a whole element with a single flag.
   bool isWhole(const Access &access) const { return !isArray() && !hasParts && access.getComponent().empty(); }
 
   Value makeTrue(Code code, Type like) {
@@ -240,7 +239,7 @@ private:
       if (access.isKnown) return code.load(cell);
       Value into = cell;
       if (access.isOverwritten) {
-        // Not into the cell: whether what is overwritten is needed is told by this load alone.
+        // Into a copy, not into the cell: only uses of this load must decide whether the overwritten value is needed.
         into = code.local(cast<RefType>(cell.getType()).getPointee());
         code.store(code.load(cell), into);
       }
@@ -267,8 +266,8 @@ private:
 
   //--- Checks
 
-  /// Whether a load, which may be overwritten, is checked: it need not be that it runs, finds what was there before and is overwritten.
-  /// Indices and bounds that are overwritten would be used before the check.
+  /// Whether a load that may be overwritten is checked at run time: it is not certain that it runs, reads an older value and is
+  /// overwritten. Integers are not checked: indices and bounds would be used before the check.
   bool isChecked(const Access &load) const {
     if (!checkCount || load.isStore() || !load.isOverwritten || !isFloatScalar(getScalar(type))) return false;
     bool isConditional = false;
@@ -289,7 +288,7 @@ private:
     *checkCount += int64_t(checked.size());
   }
 
-  /// Notes that the load finds what was there before.
+  /// Records at run time that the load has read a value from before the segment.
   void noteRead(Code code, const Access &access, Operation *load, Value slot) {
     if (!access.isOverwritten) return;
     if (!isChecked(access)) return markOverwritten(load, getName());
@@ -301,7 +300,7 @@ private:
     if (taken) keepIndices(code, access);
   }
 
-  /// Notes which load has found what the store overwrites.
+  /// Records at run time which load has read the value that the store overwrites.
   void noteOverwritten(Code code, const Access &store, Value slot) {
     for (auto &[address, place] : lastRead) {
       Value number = code.load(isRow() ? code.component(place, slot) : place);
@@ -375,9 +374,10 @@ private:
   ArrayRef<unsigned> group, rowAxes;
   int64_t *checkCount;
   SmallVector<const Access *> checked;
-  llvm::MapVector<unsigned, Value> lastRead; ///< by address, or of the row: which of `checked`, from 1, has found what was there before
-  Value lastLost;                            ///< which of them has found what was overwritten then
-  int64_t firstCheck = 0;                    ///< number of the first of them in the module
+  llvm::MapVector<unsigned, Value>
+      lastRead;           ///< per address, or for the row: number in `checked`, from 1, of the load that read an older value
+  Value lastLost;         ///< number of a load whose value was overwritten afterwards
+  int64_t firstCheck = 0; ///< number of the first check in the module
   OpBuilder builder;
   SmallVector<Access *> members;
   ElementOp element;
@@ -385,7 +385,7 @@ private:
   Type type;
   Value values, flags, taken;
   bool hasParts = false;
-  DenseMap<unsigned, SmallVector<Value>> indices; ///< of each address: variables that hold them, where they are not at hand
+  DenseMap<unsigned, SmallVector<Value>> indices; ///< per address: locals that store the indices, if not available at the end
 };
 
 class Promoter {
@@ -429,7 +429,7 @@ private:
       }
   }
 
-  /// Whether each address of the segment is one element; these get variables then.
+  /// Promotes elements to variables if each address of the segment is one element; false if not.
   bool promoteAddresses(SegmentAccesses &accesses) {
     const auto &addresses = accesses.addresses;
     if (!llvm::all_of(addresses, [&](const Indices &indices) { return accesses.isInvariant(indices); })) return false;
@@ -454,12 +454,12 @@ private:
       if (storage->isWorthIt()) storages.push_back(std::move(storage));
     }
     for (auto &storage : storages) storage->rewrite();
-    // Addresses are compared until all is rewritten.
+    // Erase last: rewriting still compares addresses of the old accesses.
     for (auto &storage : storages) storage->erase();
     return true;
   }
 
-  /// Whether the elements of the segment are one index on some axes and few on the others; these get an array then.
+  /// Promotes elements to an array if they have one index on some axes and few on the others; false if not.
   bool promoteRow(SegmentAccesses &accesses) {
     const auto &addresses = accesses.addresses;
     auto type = cast<ir::TensorType>(accesses.all.front().element.getTensor().getType());

@@ -1,8 +1,12 @@
-// remove_dead.cpp: mark what effects depend on, sweep the rest
+// remove_dead.cpp: mark the operations that effects depend on, erase the others
 //
-// A local counts as a whole, wherever in the function it is read or written. LLVM does better on each single value; what it cannot do is to
-// drop an array that a loop fills for another loop which then needs nothing of it. Calls are seen through: an operand is live when a live
-// operation of the function uses the parameter, a returned value when some live operation uses what a call gives.
+// In:   a module with derived kernels.
+// Out:  the module without dead operations; dead call operands and results become zero.
+// Here: the reverse mode emits forward sweeps and checkpoints for everything and relies on this pass to remove what is not needed.
+//
+// A local counts as a whole, wherever in the function it is read or written. LLVM is more precise for single values, but it cannot remove
+// an array that one loop fills and no later loop needs. The analysis crosses calls: an operand is live if a live operation of the callee
+// uses the parameter; a returned value is live if a live operation uses the result of some call.
 #include "passes/remove_dead.h"
 
 #include "ir/attributes.h"
@@ -58,7 +62,7 @@ private:
   static Value getPlace(Operation *op) { return op->getOperand(isa<StoreOp>(op) ? 1 : 0); }
   static bool isLocal(Value place) { return findOrigin(place).getDefiningOp<LocalOp>() != nullptr; }
 
-  /// Whether a call does something even if nobody uses what it gives back. Of places that it is handed its caller knows.
+  /// Whether a call has an effect even if its results are not used. Effects on places among its operands are the caller's concern.
   bool hasEffects(FuncOp function) {
     if (!function) return true;
     auto [entry, isNew] = effects.try_emplace(function, false);
@@ -78,7 +82,7 @@ private:
     if (op && !isa<ModuleOp, KernelOp, FuncOp>(op) && live.insert(op).second) pending.push_back(op);
   }
 
-  /// Marks what gives the value, wherever that is.
+  /// Marks the operations that compute the value: in the function, in callees or in callers.
   void use(Value value) {
     if (auto result = dyn_cast<OpResult>(value)) {
       auto call = dyn_cast<CallOp>(result.getOwner());
@@ -105,7 +109,7 @@ private:
     if (auto call = dyn_cast<CallOp>(op)) {
       for (unsigned number = 0; number < call.getArguments().size(); ++number)
         if (isUsed(lookup(call), number)) useOperand(call, number);
-      // Places have no stand-in.
+      // An unused place cannot be replaced by zero: it stays.
       for (Value operand : call.getArguments())
         if (isa<RefType>(operand.getType())) use(operand);
     } else if (!isa<ReturnOp>(op) || !isa<FuncOp>(op->getParentOp())) {
@@ -118,7 +122,7 @@ private:
       for (Block &block : region) markExits(op, block);
   }
 
-  /// Of the copies of a check those that stand in blocks around the load, which were copied with it; all if no assertion does.
+  /// Marks the copies of a check in the blocks around the load, which were copied with it; all copies if none of those is an assertion.
   void markGuards(Operation *load, ArrayRef<Operation *> parts) {
     DenseSet<Block *> around;
     for (Operation *op = load; op; op = op->getParentOp()) around.insert(op->getBlock());
@@ -130,7 +134,7 @@ private:
 
   bool isUsed(Operation *function, unsigned number) { return !function || used.contains({function, number}); }
 
-  /// Operands of calls that nobody looks at, and returned values, become zeros, so that what computes them can go.
+  /// Replaces unused operands of calls and unused returned values by zero, so that the code that computes them is dead.
   void replaceUnused() {
     module.walk([&](Operation *op) {
       auto call = dyn_cast<CallOp>(op);
@@ -149,7 +153,7 @@ private:
     });
   }
 
-  /// What a live region ends with, and how a live loop is left.
+  /// Marks the terminators and exits of a live region: conditions, and the breaks of a live loop.
   void markExits(Operation *owner, Block &block) {
     if (auto condition = dyn_cast<ConditionOp>(block.back())) mark(condition);
     if (!isa<ForOp, WhileOp>(owner)) return;
@@ -174,8 +178,8 @@ private:
 
   ModuleOp module;
   llvm::StringMap<FuncOp> functions;
-  DenseMap<Operation *, SmallVector<CallOp>> calls;   ///< of each function
-  DenseMap<int64_t, SmallVector<Operation *>> guards; ///< parts of checks, live where the load with their number is
+  DenseMap<Operation *, SmallVector<CallOp>> calls;   ///< the calls of each function
+  DenseMap<int64_t, SmallVector<Operation *>> guards; ///< operations of each check, live if the load with its number is
   DenseMap<Operation *, bool> effects;
   DenseSet<Operation *> live;
   DenseSet<std::pair<Operation *, unsigned>> used; ///< function and number of a parameter, or ~number of a result

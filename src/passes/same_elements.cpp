@@ -1,3 +1,8 @@
+// same_elements.cpp: compare the indices of elements
+//
+// In:   two elements of a container, as indices split into a base and a constant distance.
+// Out:  whether they are surely the same, surely different, or neither.
+// Here: the dependence test of the gradient passes.
 #include "passes/same_elements.h"
 
 #include "ir/attributes.h"
@@ -77,7 +82,7 @@ bool SameElements::isSameConstant(LoadOp load) const {
     if (isa<LoadOp>(user)) return true;
     auto store = dyn_cast<StoreOp>(user);
     if (!store || !comesBefore(store, load)) return false;
-    // In a loop that the variable lives longer than, a later iteration assigns it again.
+    // If the variable is declared before a loop around both, a later iteration stores to it again.
     for (Operation *around = store->getParentOp(); around && !around->isAncestor(local); around = around->getParentOp())
       if (isa<ForOp, WhileOp>(around) && around->isAncestor(load)) return false;
     return true;

@@ -1,3 +1,8 @@
+// segment_accesses.cpp: list the accesses of a segment to one container, and decide what its loads read
+//
+// In:   consecutive statements that one thread runs, and a container.
+// Out:  the accesses in program order, with flags for each load: written before, overwritten afterwards.
+// Here: promote_elements.cpp decides by these flags which elements become variables.
 #include "passes/segment_accesses.h"
 
 #include "ir/attributes.h"
@@ -110,7 +115,7 @@ void Coverage::visitIf(IfOp branch, Written &known) {
     if (otherwise.components.contains(component)) known.components.insert(component);
 }
 
-/// The number of the component that is accessed; nothing for all of them, or where the run time chooses.
+/// The number of the accessed component; nothing if the access is to all components, or if the component is chosen at run time.
 static std::optional<int64_t> findComponent(const Access &access) {
   if (access.getComponent().empty()) return std::nullopt;
   int64_t number = 0;
@@ -160,7 +165,7 @@ bool Coverage::isRowWritten(const Written &known) const {
   }
 }
 
-/// Whether the indices of the loop are indices of the address, one each.
+/// Whether each index of the loop is exactly one index of the address.
 bool Coverage::passes(ForOp loop, unsigned address) const {
   return loop.getStep().empty() && llvm::all_of(loop.getBody().getArguments(), [&](Value argument) {
            return llvm::count_if(accesses.addresses[address],
@@ -172,7 +177,7 @@ bool Coverage::isPassed(ArrayRef<Index> indices, const Written &known) const {
   return llvm::any_of(known.passed, [&](const Passed &passed) { return isPassed(indices, passed); });
 }
 
-/// Whether the loop has written the element: each index is that of the loop's address, or within the loop's bounds.
+/// Whether the loop has written the element: each index equals that of the loop's address, or is within the loop's bounds.
 bool Coverage::isPassed(ArrayRef<Index> indices, const Passed &passed) const {
   ForOp loop = passed.loop;
   return llvm::all_of(llvm::zip(indices, accesses.addresses[passed.address]), [&](auto pair) {

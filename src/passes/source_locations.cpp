@@ -1,3 +1,8 @@
+// source_locations.cpp: convert locations of the IR to locations in the user's source
+//
+// In:   a location of MLIR: files with ranges, function names, inlined calls.
+// Out:  the chain of source locations, outermost call first.
+// Here: checks and sites of the artifact report the user's lines.
 #include "passes/source_locations.h"
 
 using namespace mlir;

@@ -1,12 +1,11 @@
 // split_tasks.cpp: cut a kernel into tasks
 //
-// In:   one qd.kernel whose parallel loops stand at its top.
-// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops, also inside qd.repeat; no value is
-//       used outside the task that computes it. What crosses tasks lives in the scratch block, one slot each.
-// Here: everything after it looks at one task at a time.
+// In:   one qd.kernel whose parallel loops are top-level statements.
+// Out:  a parallel qd.task per parallel loop, a serial qd.task for the statements between two loops, also inside qd.repeat. No value is
+//       used outside the task that computes it; values that cross tasks are stored in the scratch block, one slot each.
+// Here: all later passes and code generation work on one task at a time.
 //
-// A qd.return inside a serial task ends the kernel: the tasks after it do not run. That is the meaning of the op, nothing is done for it
-// here.
+// A qd.return inside a serial task ends the kernel: later tasks do not run. That is the meaning of the op; this pass does nothing for it.
 #include "ir/attributes.h"
 #include "ir/dialect.h"
 
@@ -25,7 +24,7 @@ namespace qd::passes {
 
 namespace {
 
-// An expression of at most this many ops is computed again in each task that uses it, instead of taking a slot.
+// An expression of at most this many ops is recomputed in each task that uses it, and takes no slot.
 constexpr unsigned kCheapOps = 8;
 
 bool isParallelLoop(Operation &op) {
@@ -33,7 +32,7 @@ bool isParallelLoop(Operation &op) {
   return loop && loop.getParallel();
 }
 
-/// A place is an address: it cannot be kept in a slot, so what computes it is always repeated.
+/// A place is an address: it cannot be stored in a slot, so its computation is always repeated.
 bool isAddress(Operation *op) { return isa<TensorArgumentOp, SharedOp, ElementOp, ComponentOp>(op); }
 
 bool isCheap(Operation *op) {
@@ -61,7 +60,7 @@ public:
   }
 
 private:
-  /// What stands in a task ahead of the original statements: repeated expressions, slots and their loads.
+  /// The operations added at the start of a task: repeated expressions, slots and their loads.
   struct Preamble {
     Operation *last = nullptr;
     DenseMap<Value, Value> values;
@@ -87,7 +86,7 @@ private:
     }
   }
 
-  /// Ops that repeating the op takes, counted up to just above kCheapOps.
+  /// Number of ops that recomputing the op takes, counted up to kCheapOps + 1.
   unsigned computeCost(Operation *op) const {
     if (isa<TensorArgumentOp, SharedOp>(op)) return 1;
     unsigned cost = isCheap(op) ? 1 : kCheapOps + 1;
@@ -125,7 +124,7 @@ private:
     return task ? task : op->getParentOfType<TaskOp>();
   }
 
-  /// Replaces the uses of `value` in other tasks by what the task has instead.
+  /// Replaces the uses of `value` in other tasks by a value of these tasks.
   void connect(Value value) {
     TaskOp home = getTask(value.getDefiningOp());
     bool crosses = false;
@@ -133,7 +132,7 @@ private:
     for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
       TaskOp task = getTask(use.getOwner());
       if (!task) {
-        // A qd.repeat looks at its condition from outside of the tasks.
+        // A qd.repeat reads its condition outside of the tasks.
         crosses = true;
         builder.setInsertionPoint(use.getOwner());
         use.set(ScratchOp::create(builder, value.getLoc(), value.getType(), getSlot(value)));
@@ -146,10 +145,10 @@ private:
     for (auto [use, task] : uses) use->set(getInTask(value, task));
   }
 
-  /// `value`, which another task computes, as `task` sees it.
+  /// The value that replaces `value`, which another task computes, in `task`.
   Value getInTask(Value value, TaskOp task) {
     Operation *definition = value.getDefiningOp();
-    // A scratch place has a handle of its own even in the task where the local was declared.
+    // The local becomes a scratch place even in the task that declares it.
     if (getTask(definition) == task && !isa<LocalOp>(definition)) return value;
     Preamble &preamble = preambles[task];
     if (Value known = preamble.values.lookup(value)) return known;
@@ -173,7 +172,7 @@ private:
     return result;
   }
 
-  /// Offset of the slot; where a value needs one, it is stored right after it is computed.
+  /// Offset of the slot of `value`. A new slot is filled right after the value is computed.
   uint32_t getSlot(Value value) {
     auto [entry, isNew] = slots.try_emplace(value);
     if (!isNew) return entry->second;
@@ -205,7 +204,7 @@ private:
     preamble.last = op;
   }
 
-  /// A place in the scratch block that the loop only reads is loaded ahead of the loop: no store to any container can change it.
+  /// Hoists loads of scratch places that the loop only reads: no store to a container can change them.
   void loadReadOnlyPlacesBefore(ForOp loop) {
     auto task = cast<TaskOp>(loop->getParentOp());
     SmallVector<ScratchOp> places;
@@ -241,7 +240,7 @@ private:
     }
   }
 
-  /// Drops what became unused at the top of the tasks, and tasks that are left without anything.
+  /// Erases unused top-level operations of the tasks, and empty tasks.
   void removeUnused() {
     kernel.walk([](TaskOp task) {
       Block &block = task.getBody().front();

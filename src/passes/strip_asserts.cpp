@@ -1,4 +1,8 @@
-// strip_asserts.cpp: removes the assertions that have no effect outside debug mode
+// strip_asserts.cpp: remove the user's assertions outside debug mode
+//
+// In:   the frontend's IR.
+// Out:  the same without assertions, except those marked kAlways.
+// Here: before tasks are split: values that only an assertion uses would otherwise cross tasks.
 #include "ir/attributes.h"
 #include "ir/dialect.h"
 

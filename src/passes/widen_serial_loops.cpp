@@ -1,10 +1,12 @@
-// widen_serial_loops.cpp: serial loops whose order shows nowhere run several iterations at once
+// widen_serial_loops.cpp: serial loops with independent iterations run several at once
 //
-// In:   a kernel whose loops stand at its top; tensor arguments that say how they are at the launch for which the kernel is compiled.
-// Out:  serial loops with independent iterations and enough of them are parallel loops on one thread; those that stand unaliased under an
-// `if`
-//       are parallel loops on all threads, without an iteration where the condition does not hold. The kernel says what this rests on.
-// Here: before tasks are split, which tells parallel loops from the rest.
+// In:   a kernel whose loops are top-level statements; tensor arguments with attributes about the launch that it is compiled for (many
+//       elements, shared memory).
+// Out:  serial loops with many independent iterations become parallel loops on one thread. Loops under an `if` that contains only such
+// loops
+//       and pure operations become parallel loops on all threads, with no iterations if the condition is false. The kernel lists the
+//       assumptions: unaliased arguments (kUnaliased), extents (kExtents).
+// Here: before tasks are split, because parallel loops become tasks.
 #include "artifact/artifact.h"
 #include "ir/attributes.h"
 #include "passes/assumptions.h"
@@ -26,7 +28,7 @@ namespace qd::passes {
 
 namespace {
 
-/// What the code is made for, in the order of `kExtents`: an argument's offset, an axis, and whether it has many elements.
+/// An assumption about an extent, in the order of `kExtents`: offset of the argument, axis, whether it has many elements.
 using Extent = std::tuple<int32_t, int32_t, int32_t>;
 
 class Widener {
@@ -68,7 +70,7 @@ private:
       if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
   }
 
-  /// The loops under an `if`; false where anything else stands there that cannot be computed ahead of it.
+  /// Lists the loops under an `if`; false if it contains anything else that cannot be hoisted.
   static bool listLoops(IfOp branches, SmallVectorImpl<ForOp> &loops) {
     for (Region &region : branches->getRegions())
       for (Operation &op : region.getOps()) {
@@ -91,7 +93,7 @@ private:
     return !loop.getParallel() && !isShared && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
   }
 
-  /// Moves everything under an `if` in front of the outermost one.
+  /// Moves all operations under an `if` before the outermost one; the condition becomes part of the loops' bounds.
   static void takeOut(IfOp branches, Value guard, OpBuilder &builder) {
     Location loc = branches.getLoc();
     for (Region &region : branches->getRegions()) {
@@ -120,7 +122,7 @@ private:
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
     if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
-    // Elements far apart are written one by one. Where that is most of what is written, it costs more than lanes gain.
+    // Lanes that write elements far apart write them one by one. If most writes are of that kind, they cost more than the lanes gain.
     if (axes.neighbors == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbors);
     if (!isLong(loop.getUpper()[axis])) return;
@@ -131,7 +133,7 @@ private:
     noteWritten(written);
   }
 
-  /// Whether a loop that ends there takes enough iterations; notes what that depends on.
+  /// Whether a loop with this upper bound has enough iterations; records the extents that this depends on.
   bool isLong(Value end) {
     while (auto cast = end.getDefiningOp<CastOp>()) end = cast.getOperand();
     if (std::optional<int64_t> known = findInteger(end)) return *known >= artifact::kManyElements;
@@ -145,7 +147,7 @@ private:
     return isMany;
   }
 
-  /// A loop over this axis around one over the others.
+  /// Interchanges loops: one over this axis around one over the other axes.
   static ForOp interchange(ForOp loop, unsigned axis) {
     OpBuilder builder(loop);
     auto outer = ForOp::create(builder, loop.getLoc(), loop.getLower()[axis], loop.getUpper()[axis], ValueRange(), /*parallel=*/false,
