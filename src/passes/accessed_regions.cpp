@@ -1,6 +1,6 @@
 // accessed_regions.cpp: find which elements of its containers a kernel reads and writes
 //
-// In:   a kernel after all passes.
+// In:   the frontend's IR, while accesses are as the user wrote them; for findReplacedRegions the derived kernel after all passes.
 // Out:  for each container an interval of indices per axis, whose bounds are launch expressions. An index that is not understood may be any
 //       index; that costs only memory.
 // Here: an undo log saves what a later call overwrites of what an earlier one has read. Without regions `x[t + 1, i] = f(x[t, i])`, called
@@ -32,7 +32,7 @@ bool isSame(const LaunchExpr &one, const LaunchExpr &other) {
                      [](const auto &a, const auto &b) { return a.kind == b.kind && a.type == b.type && a.value == b.value; });
 }
 
-Axis join(const Axis &one, const Axis &other) {
+Axis unite(const Axis &one, const Axis &other) {
   return {isSame(one.first, other.first) ? one.first : limitDepth(combine(Kind::Min, one.first, other.first)),
           isSame(one.last, other.last) ? one.last : limitDepth(combine(Kind::Max, one.last, other.last))};
 }
@@ -48,16 +48,16 @@ public:
 
   void run(ModuleOp module) {
     module.walk([&](Operation *op) {
-      if (auto load = dyn_cast<LoadOp>(op)) note(load.getRef(), &artifact::Input::read);
-      if (auto store = dyn_cast<StoreOp>(op)) note(store.getRef(), &artifact::Input::written);
+      if (auto load = dyn_cast<LoadOp>(op)) record(load.getRef(), &artifact::Input::read);
+      if (auto store = dyn_cast<StoreOp>(op)) record(store.getRef(), &artifact::Input::written);
       if (isa<AtomicOp, CompareExchangeOp>(op)) {
         auto atomic = dyn_cast<AtomicOp>(op);
         bool onlyAdds = atomic && (atomic.getAtomicKind() == AtomicKind::add || atomic.getAtomicKind() == AtomicKind::sub);
-        if (!onlyAdds || !op->use_empty()) note(op->getOperand(0), &artifact::Input::read);
-        note(op->getOperand(0), &artifact::Input::written);
+        if (!onlyAdds || !op->use_empty()) record(op->getOperand(0), &artifact::Input::read);
+        record(op->getOperand(0), &artifact::Input::written);
       }
       if (isa<CallOp>(op))
-        for (Value operand : op->getOperands()) noteHanded(operand);
+        for (Value operand : op->getOperands()) recordOperand(operand);
     });
     for (artifact::Input &input : artifact.inputs)
       if (!input.isWritten) input.written = {};
@@ -71,16 +71,16 @@ private:
   }
 
   /// A function may read and write any place or container that it gets as an argument.
-  void noteHanded(Value operand) {
+  void recordOperand(Value operand) {
     if (isa<RefType>(operand.getType())) {
-      note(operand, &artifact::Input::read);
-      note(operand, &artifact::Input::written);
+      record(operand, &artifact::Input::read);
+      record(operand, &artifact::Input::written);
     } else if (artifact::Input *input = isa<ir::TensorType>(operand.getType()) ? findInput(operand) : nullptr) {
       input->read = input->written = {false, {}};
     }
   }
 
-  void note(Value place, Region artifact::Input::*which) {
+  void record(Value place, Region artifact::Input::*which) {
     ElementOp element = findElement(place);
     artifact::Input *input = element ? findInput(element.getTensor()) : nullptr;
     if (!input) return;
@@ -90,7 +90,7 @@ private:
     if (region.isEmpty)
       region = {false, {axes.begin(), axes.end()}};
     else
-      for (auto [known, axis] : llvm::zip(region.axes, axes)) known = join(known, axis);
+      for (auto [known, axis] : llvm::zip(region.axes, axes)) known = unite(known, axis);
   }
 
   Axis find(Value value, int depth) {
@@ -109,7 +109,7 @@ private:
     Operation *op = value.getDefiningOp();
     if (auto load = dyn_cast<LoadOp>(op)) return findVariable(load.getRef(), depth);
     if (auto cast = dyn_cast<CastOp>(op)) return find(cast.getOperand(), depth + 1);
-    if (auto select = dyn_cast<SelectOp>(op)) return join(find(select.getTrueValue(), depth + 1), find(select.getFalseValue(), depth + 1));
+    if (auto select = dyn_cast<SelectOp>(op)) return unite(find(select.getTrueValue(), depth + 1), find(select.getFalseValue(), depth + 1));
     if (auto binary = dyn_cast<BinaryOp>(op)) return findBinary(binary, depth);
     return {};
   }
@@ -155,7 +155,7 @@ private:
     auto function = dyn_cast<FuncOp>(owner);
     if (!function || calls[function].empty()) return {};
     Axis all = find(calls[function][0].getArguments()[number], depth + 1);
-    for (CallOp call : ArrayRef(calls[function]).drop_front()) all = join(all, find(call.getArguments()[number], depth + 1));
+    for (CallOp call : ArrayRef(calls[function]).drop_front()) all = unite(all, find(call.getArguments()[number], depth + 1));
     return all;
   }
 
@@ -168,7 +168,7 @@ private:
       auto store = dyn_cast<StoreOp>(user);
       if (!store) return {};
       Axis stored = find(store.getValue(), depth + 1);
-      all = all ? join(*all, stored) : stored;
+      all = all ? unite(*all, stored) : stored;
     }
     return all.value_or(Axis());
   }

@@ -79,17 +79,17 @@ bool DerivedFunctions::hasEffects(FuncOp function) {
   return effects[function] = found;
 }
 
-bool DerivedFunctions::isConcerned(FuncOp function) {
-  auto [entry, isNew] = concerned.try_emplace(function, false);
+bool DerivedFunctions::usesActive(FuncOp function) {
+  auto [entry, isNew] = activeUses.try_emplace(function, false);
   if (!isNew) return entry->second;
   bool found = function
                    .walk([&](Operation *op) {
                      bool isOne = llvm::any_of(op->getOperands(), [&](Value value) { return activity.isActive(value); });
-                     if (auto call = dyn_cast<CallOp>(op)) isOne |= isConcerned(activity.lookup(call));
+                     if (auto call = dyn_cast<CallOp>(op)) isOne |= usesActive(activity.lookup(call));
                      return isOne ? WalkResult::interrupt() : WalkResult::advance();
                    })
                    .wasInterrupted();
-  return concerned[function] = found;
+  return activeUses[function] = found;
 }
 
 FuncOp DerivedFunctions::getEffectFree(FuncOp function) {
@@ -151,7 +151,7 @@ void AdjointBuilder::buildAdjoint(FuncOp source, FuncOp target) {
   sweepBackward(body, run);
   SmallVector<Value> results;
   for (Value parameter : body.getArguments())
-    if (!isa<RefType>(parameter.getType()) && activity.isActive(parameter)) results.push_back(takeOrZero(parameter, run));
+    if (!isa<RefType>(parameter.getType()) && activity.isActive(parameter)) results.push_back(loadAdjointOrZero(parameter, run));
   ReturnOp::create(builder, last.getLoc(), results);
 }
 
@@ -168,9 +168,9 @@ void AdjointBuilder::buildKernel(KernelOp source, KernelOp target) {
 //--- Values of a run ---
 
 bool AdjointBuilder::isVisible(Value value) {
-  Block *home = value.getParentBlock();
+  Block *definingBlock = value.getParentBlock();
   for (Block *block = builder.getInsertionBlock(); block; block = block->getParentOp() ? block->getParentOp()->getBlock() : nullptr)
-    if (block == home) return true;
+    if (block == definingBlock) return true;
   return false;
 }
 
@@ -195,7 +195,7 @@ Value AdjointBuilder::use(Value value, Run &run) {
     copy->setOperands(useAll(definition->getOperands(), run));
     return builder.insert(copy)->getResult(0);
   }
-  Value &place = owner->kept[value];
+  Value &place = owner->spilled[value];
   if (!place) {
     place = makeLocal(mapped.getType(), mapped.getLoc(), *owner);
     OpBuilder::InsertionGuard guard(builder);
@@ -312,7 +312,7 @@ void AdjointBuilder::emitForwardCall(CallOp op, Run &run, bool takesCheckpoints)
   }
   auto call = CallOp::create(builder, op.getLoc(), op.getResultTypes(), callee.getSymName(), operands);
   run.values.map(op.getResults(), call.getResults());
-  if (takesCheckpoints) run.handed[op] = before;
+  if (takesCheckpoints) run.savedPlaces[op] = before;
 }
 
 } // namespace qd::passes

@@ -66,7 +66,7 @@ public:
   /// the active results. It returns the adjoints of the active values among the parameters. Places have the values from before the call.
   ir::FuncOp getAdjoint(ir::FuncOp function);
   /// Whether an operation of the function, or of a function that it calls, uses an active value.
-  bool isConcerned(ir::FuncOp function);
+  bool usesActive(ir::FuncOp function);
 
   mlir::ModuleOp module;
   const Activity &activity;
@@ -80,7 +80,7 @@ private:
   bool hasEffects(ir::FuncOp function);
 
   llvm::DenseMap<mlir::Operation *, ir::FuncOp> effectFree, adjoints;
-  llvm::DenseMap<mlir::Operation *, bool> effects, concerned;
+  llvm::DenseMap<mlir::Operation *, bool> effects, activeUses;
 };
 
 class AdjointBuilder {
@@ -102,17 +102,17 @@ private:
     int64_t slotCount = 0;
     int32_t number = 0;          ///< number of the loop, for reports
     mlir::Value positions, used; ///< iteration of each slot, and number of used slots; null: slot n belongs to iteration n
-    mlir::Value keepsAll;        ///< flag for loops of unknown length: all iterations fit, and slot n belongs to iteration n; may be null
+    mlir::Value holdsAll;        ///< flag for loops of unknown length: all iterations fit, and slot n belongs to iteration n; may be null
     mlir::Value count;           ///< number of iterations that ran; null if the bounds determine it
   };
   /// One pass through a body.
   struct Run {
     Run *outer = nullptr;
     mlir::Block *block = nullptr;
-    mlir::IRMapping values;                        ///< values of the original → values of this run
-    llvm::DenseMap<mlir::Value, mlir::Value> kept; ///< values of inner blocks of this run → the local that they are spilled to
+    mlir::IRMapping values;                           ///< values of the original → values of this run
+    llvm::DenseMap<mlir::Value, mlir::Value> spilled; ///< values of inner blocks of this run → the local that they are spilled to
     llvm::DenseMap<mlir::Operation *, LoopCheckpoints> checkpoints;
-    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> handed; ///< call → copies of its places from before the call
+    llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> savedPlaces; ///< call → copies of its places from before the call
     mlir::Operation *lastLocal = nullptr;
     int parallelDepth = 0;
   };
@@ -147,7 +147,7 @@ private:
   void emitBackwardValue(mlir::Operation *op, mlir::Value adjoint, Run &run);
   void emitBackwardReduce(ir::ReduceOp op, mlir::Value adjoint, Run &run);
   void emitBackwardMatmul(ir::MatmulOp op, mlir::Value adjoint, Run &run);
-  bool isConcerned(mlir::Operation *op);
+  bool usesActive(mlir::Operation *op);
   void declareShadows(mlir::Block &source, Run &run);
   void declareShadow(mlir::Value value, mlir::Type type, Run &run);
   /// The place that holds the adjoint of a place; null if there is none.
@@ -156,27 +156,27 @@ private:
   void addTo(mlir::Value shadow, mlir::Value amount, bool isShared);
   void accumulate(mlir::Value value, mlir::Value amount, Run &run);
   /// The adjoint of a value, complete once all its users are visited; null for none.
-  mlir::Value take(mlir::Value value, Run &run);
-  mlir::Value takeOrZero(mlir::Value value, Run &run);
+  mlir::Value loadAdjoint(mlir::Value value, Run &run);
+  mlir::Value loadAdjointOrZero(mlir::Value value, Run &run);
   void refuse(mlir::Operation *op, const llvm::Twine &why);
   Code at(mlir::Operation *op) { return {builder, op->getLoc()}; }
 
   // adjoint_loops.cpp
   void emitForwardLoop(mlir::Operation *op, Run &run, bool takesCheckpoints);
-  void emitKeepingLoop(mlir::Operation *op, Run &run);
+  void emitCheckpointingLoop(mlir::Operation *op, Run &run);
   void emitBackwardLoop(mlir::Operation *op, Run &run);
   void emitBackwardParallel(ir::ForOp op, Run &run);
   void emitIteration(mlir::Operation *op, mlir::Value number, Run &run, bool takesCheckpoints);
   void beginCheckpoints(mlir::Operation *op, Run &run, LoopCheckpoints &checkpoints);
   void enterIteration(mlir::Operation *op, const LoopCheckpoints &checkpoints, Run &inner);
   llvm::SmallVector<mlir::Value> readState(Code code, const LoopCheckpoints &checkpoints, Run &run);
-  void keepState(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
-  void keepSometimes(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
-                     mlir::Value stride, bool thins);
+  void saveState(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value slot);
+  void saveIfDue(Code code, const LoopCheckpoints &checkpoints, llvm::ArrayRef<mlir::Value> state, mlir::Value number, mlir::Value next,
+                 mlir::Value stride, bool thins);
   void thinOut(Code code, const LoopCheckpoints &checkpoints, mlir::Value stride);
   void restore(Code code, const LoopCheckpoints &checkpoints, mlir::Value slot, Run &inner);
-  void returnTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
-  void goForwardTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
+  void restoreIteration(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
+  void recomputeTo(mlir::Operation *op, const LoopCheckpoints &checkpoints, mlir::Value number, Run &inner);
   void setIndices(ir::ForOp op, mlir::Value number, Run &run);
   mlir::Value countIterations(ir::ForOp op, Run &run);
   llvm::SmallVector<mlir::Value> countAxes(ir::ForOp op, Run &run);

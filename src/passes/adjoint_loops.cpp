@@ -26,8 +26,8 @@ constexpr int64_t kCheckpointBytes = 8192;
 namespace {
 
 /// The places from before a loop that its iterations access (touched), may read before they write (exposed), and may write (modified).
-struct Traffic {
-  explicit Traffic(Operation *loop) : loop(loop) {
+struct PlaceUses {
+  explicit PlaceUses(Operation *loop) : loop(loop) {
     for (Region &region : loop->getRegions()) collect(region.front(), assigned);
   }
 
@@ -135,15 +135,15 @@ void AdjointBuilder::refuseUpdatesOf(Operation *loop, Value place) {
 }
 
 void AdjointBuilder::beginCheckpoints(Operation *op, Run &run, LoopCheckpoints &checkpoints) {
-  Traffic traffic(op);
+  PlaceUses uses(op);
   auto loop = dyn_cast<ForOp>(op);
   bool isParallel = loop && loop.getParallel();
   Code code = at(op);
-  checkpoints.liveIn = traffic.touched;
+  checkpoints.liveIn = uses.touched;
   checkpoints.number = functions.checkpointedLoops++;
   int64_t bytes = 0;
-  for (Value place : traffic.exposed) {
-    if (traffic.modified.contains(place)) {
+  for (Value place : uses.exposed) {
+    if (uses.modified.contains(place)) {
       if (isParallel) refuseUpdatesOf(op, place);
       checkpoints.carried.insert(place);
       bytes += getBytes(getPointee(place));
@@ -152,37 +152,37 @@ void AdjointBuilder::beginCheckpoints(Operation *op, Run &run, LoopCheckpoints &
       code.store(code.load(use(place, run)), checkpoints.invariant[place]);
     }
   }
-  bool mayEnd = !loop || hasExit(op);
-  if (mayEnd) checkpoints.count = makeLocal(code.type(), code.loc, run);
+  bool mayExit = !loop || hasExit(op);
+  if (mayExit) checkpoints.count = makeLocal(code.type(), code.loc, run);
   if (isParallel || checkpoints.carried.empty()) return;
-  std::optional<int64_t> count = mayEnd ? std::nullopt : findCount(loop);
-  bool keepsAll = count && (*count <= kFewestSlots || *count * bytes <= kCheckpointBytes);
-  checkpoints.slotCount = keepsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kCheckpointBytes ? kSlots : kFewestSlots;
+  std::optional<int64_t> count = mayExit ? std::nullopt : findCount(loop);
+  bool holdsAll = count && (*count <= kFewestSlots || *count * bytes <= kCheckpointBytes);
+  checkpoints.slotCount = holdsAll ? std::max<int64_t>(*count, 1) : bytes * kSlots <= kCheckpointBytes ? kSlots : kFewestSlots;
   for (Value place : checkpoints.carried) {
     Value slots = checkpoints.slots[place] = makeLocal(getArrayType(getPointee(place), checkpoints.slotCount), code.loc, run);
     slots.getDefiningOp()->setAttr(kCheckpoints, builder.getI32IntegerAttr(checkpoints.number));
   }
-  if (keepsAll) return;
+  if (holdsAll) return;
   checkpoints.positions = makeLocal(getArrayType(code.type(), checkpoints.slotCount), code.loc, run);
   checkpoints.used = makeLocal(code.type(), code.loc, run);
-  if (!mayEnd) checkpoints.keepsAll = makeLocal(builder.getI1Type(), code.loc, run);
+  if (!mayExit) checkpoints.holdsAll = makeLocal(builder.getI1Type(), code.loc, run);
 }
 
 SmallVector<Value> AdjointBuilder::readState(Code code, const LoopCheckpoints &checkpoints, Run &run) {
   return llvm::map_to_vector(checkpoints.carried, [&](Value place) { return code.load(use(place, run)); });
 }
 
-void AdjointBuilder::keepState(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value slot) {
+void AdjointBuilder::saveState(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value slot) {
   for (auto [place, value] : llvm::zip(checkpoints.carried, state)) storeSlot(code, checkpoints.slots.lookup(place), slot, value);
 }
 
 /// Stores a checkpoint if iteration `number` is the next one that gets one.
-void AdjointBuilder::keepSometimes(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value number, Value next,
-                                   Value stride, bool thins) {
+void AdjointBuilder::saveIfDue(Code code, const LoopCheckpoints &checkpoints, ArrayRef<Value> state, Value number, Value next, Value stride,
+                               bool thins) {
   code.when(code.binary(BinaryKind::eq, number, code.load(next)), [&] {
     if (thins) thinOut(code, checkpoints, stride);
     Value slot = code.load(checkpoints.used);
-    keepState(code, checkpoints, state, slot);
+    saveState(code, checkpoints, state, slot);
     code.store(number, code.component(checkpoints.positions, slot));
     code.store(code.add(slot, code.integer(1)), checkpoints.used);
     code.store(code.add(number, code.load(stride)), next);
@@ -275,9 +275,9 @@ void AdjointBuilder::emitIteration(Operation *op, Value number, Run &run, bool t
 
 void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool takesCheckpoints) {
   auto loop = dyn_cast<ForOp>(op);
-  if (takesCheckpoints && isConcerned(op)) {
+  if (takesCheckpoints && usesActive(op)) {
     beginCheckpoints(op, run, run.checkpoints[op]);
-    if (!loop || !loop.getParallel()) return emitKeepingLoop(op, run);
+    if (!loop || !loop.getParallel()) return emitCheckpointingLoop(op, run);
   }
   Operation *copy = copyWithoutRegions(op, run);
   for (auto [source, target] : llvm::zip(op->getRegions(), copy->getRegions())) {
@@ -292,7 +292,7 @@ void AdjointBuilder::emitForwardLoop(Operation *op, Run &run, bool takesCheckpoi
   }
 }
 
-void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
+void AdjointBuilder::emitCheckpointingLoop(Operation *op, Run &run) {
   const LoopCheckpoints &checkpoints = run.checkpoints[op];
   Code code = at(op);
   auto loop = dyn_cast<ForOp>(op);
@@ -306,7 +306,7 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
     Value fits = code.binary(BinaryKind::le, upper, code.integer(checkpoints.slotCount));
     Value sparse = code.divideUp(upper, code.integer(checkpoints.slotCount / 2));
     code.store(checkpoints.count ? one : code.select(fits, one, sparse), stride);
-    if (checkpoints.keepsAll) code.store(fits, checkpoints.keepsAll);
+    if (checkpoints.holdsAll) code.store(fits, checkpoints.holdsAll);
   }
   code.loop(zero, upper, [&](Value number) {
     Run inner;
@@ -325,12 +325,12 @@ void AdjointBuilder::emitKeepingLoop(Operation *op, Run &run) {
       BreakOp::create(builder, code.loc);
     }
     if (checkpoints.count) code.store(code.add(number, one), checkpoints.count);
-    auto keep = [&] { keepState(code, checkpoints, state, number); };
-    auto keepSome = [&] { keepSometimes(code, checkpoints, state, number, next, stride, /*thins=*/bool(checkpoints.count)); };
-    if (checkpoints.keepsAll)
-      code.when(code.load(checkpoints.keepsAll), keep, keepSome);
+    auto save = [&] { saveState(code, checkpoints, state, number); };
+    auto saveSome = [&] { saveIfDue(code, checkpoints, state, number, next, stride, /*thins=*/bool(checkpoints.count)); };
+    if (checkpoints.holdsAll)
+      code.when(code.load(checkpoints.holdsAll), save, saveSome);
     else
-      checkpoints.positions ? keepSome() : keep();
+      checkpoints.positions ? saveSome() : save();
     sweepForward(op->getRegions().back().front(), inner, false);
   });
 }
@@ -343,7 +343,7 @@ void AdjointBuilder::enterIteration(Operation *op, const LoopCheckpoints &checkp
   for (Value place : checkpoints.liveIn) {
     Value own = makeLocal(getPointee(place), code.loc, inner);
     inner.values.map(place, own);
-    if (Value kept = checkpoints.invariant.lookup(place)) code.store(code.load(kept), own);
+    if (Value copy = checkpoints.invariant.lookup(place)) code.store(code.load(copy), own);
   }
 }
 
@@ -353,17 +353,17 @@ void AdjointBuilder::restore(Code code, const LoopCheckpoints &checkpoints, Valu
 }
 
 /// Restores the variables to their values at the start of iteration `number`.
-void AdjointBuilder::returnTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
+void AdjointBuilder::restoreIteration(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   if (checkpoints.carried.empty()) return;
   Code code = at(op);
   if (!checkpoints.positions) return restore(code, checkpoints, number, inner);
   auto restoreOwn = [&] { restore(code, checkpoints, number, inner); };
-  auto goForward = [&] { goForwardTo(op, checkpoints, number, inner); };
-  checkpoints.keepsAll ? code.when(code.load(checkpoints.keepsAll), restoreOwn, goForward) : goForward();
+  auto recompute = [&] { recomputeTo(op, checkpoints, number, inner); };
+  checkpoints.holdsAll ? code.when(code.load(checkpoints.holdsAll), restoreOwn, recompute) : recompute();
 }
 
 /// Restores the last checkpoint and recomputes the iterations up to `number`.
-void AdjointBuilder::goForwardTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
+void AdjointBuilder::recomputeTo(Operation *op, const LoopCheckpoints &checkpoints, Value number, Run &inner) {
   Code code = at(op);
   Value one = code.integer(1), slot = code.sub(code.load(checkpoints.used), one),
         from = code.load(code.component(checkpoints.positions, slot));
@@ -376,13 +376,13 @@ void AdjointBuilder::goForwardTo(Operation *op, const LoopCheckpoints &checkpoin
     code.store(code.select(fits, one, code.divideUp(length, half)), stride);
     code.store(code.add(from, code.load(stride)), next);
     code.loop(from, number, [&](Value passed) {
-      Run replay;
-      replay.outer = &inner;
-      replay.block = builder.getInsertionBlock();
-      SmallVector<Value> state = readState(code, checkpoints, replay);
+      Run passedRun;
+      passedRun.outer = &inner;
+      passedRun.block = builder.getInsertionBlock();
+      SmallVector<Value> state = readState(code, checkpoints, passedRun);
       Value hasSlot = code.binary(BinaryKind::lt, code.load(checkpoints.used), code.integer(checkpoints.slotCount));
-      code.when(hasSlot, [&] { keepSometimes(code, checkpoints, state, passed, next, stride, /*thins=*/false); });
-      emitIteration(op, passed, replay, false);
+      code.when(hasSlot, [&] { saveIfDue(code, checkpoints, state, passed, next, stride, /*thins=*/false); });
+      emitIteration(op, passed, passedRun, false);
     });
   });
   Value last = code.sub(code.load(checkpoints.used), one);
@@ -391,7 +391,7 @@ void AdjointBuilder::goForwardTo(Operation *op, const LoopCheckpoints &checkpoin
 }
 
 void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
-  if (!isConcerned(op)) return;
+  if (!usesActive(op)) return;
   auto loop = dyn_cast<ForOp>(op);
   if (loop && loop.getParallel()) return emitBackwardParallel(loop, run);
   const LoopCheckpoints &checkpoints = run.checkpoints[op];
@@ -404,7 +404,7 @@ void AdjointBuilder::emitBackwardLoop(Operation *op, Run &run) {
     inner.parallelDepth = run.parallelDepth;
     Value number = code.sub(last, done);
     enterIteration(op, checkpoints, inner);
-    returnTo(op, checkpoints, number, inner);
+    restoreIteration(op, checkpoints, number, inner);
     emitIteration(op, number, inner, true);
     for (Region &region : op->getRegions()) declareShadows(region.front(), inner);
     for (Region &region : llvm::reverse(op->getRegions())) sweepBackward(region.front(), inner);

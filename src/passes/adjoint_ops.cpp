@@ -19,8 +19,9 @@ namespace qd::passes {
 
 /// Whether the adjoint of a value is a local: inner blocks, or operations on single components, add to it.
 static bool needsPlace(Value value) {
-  Block *home = value.getParentBlock();
-  return llvm::any_of(value.getUsers(), [&](Operation *user) { return user->getBlock() != home || isa<ExtractOp, ExtractAtOp>(user); });
+  Block *definingBlock = value.getParentBlock();
+  return llvm::any_of(value.getUsers(),
+                      [&](Operation *user) { return user->getBlock() != definingBlock || isa<ExtractOp, ExtractAtOp>(user); });
 }
 
 void AdjointBuilder::declareShadow(Value value, Type type, Run &run) {
@@ -76,13 +77,13 @@ void AdjointBuilder::accumulate(Value value, Value amount, Run &run) {
   sum = sum ? BinaryOp::create(builder, amount.getLoc(), BinaryKind::add, sum, amount) : amount;
 }
 
-Value AdjointBuilder::take(Value value, Run &run) {
+Value AdjointBuilder::loadAdjoint(Value value, Run &run) {
   if (auto shadow = shadows.find(value); shadow != shadows.end()) return Code(builder, value.getLoc()).load(shadow->second.place);
   return adjoints.lookup(value);
 }
 
-Value AdjointBuilder::takeOrZero(Value value, Run &run) {
-  Value found = take(value, run);
+Value AdjointBuilder::loadAdjointOrZero(Value value, Run &run) {
+  Value found = loadAdjoint(value, run);
   return found ? found : makeZero(builder, value.getLoc(), value.getType());
 }
 
@@ -93,11 +94,11 @@ void AdjointBuilder::refuse(Operation *op, const Twine &why) {
 
 //--- The sweep ---
 
-bool AdjointBuilder::isConcerned(Operation *op) {
+bool AdjointBuilder::usesActive(Operation *op) {
   return op
       ->walk([&](Operation *inner) {
         bool isOne = llvm::any_of(inner->getOperands(), [&](Value value) { return activity.isActive(value); });
-        if (auto call = dyn_cast<CallOp>(inner)) isOne |= functions.isConcerned(activity.lookup(call));
+        if (auto call = dyn_cast<CallOp>(inner)) isOne |= functions.usesActive(activity.lookup(call));
         return isOne ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
@@ -121,17 +122,17 @@ void AdjointBuilder::emitBackward(Operation *op, Run &run) {
       })
       .Case([&](LoadOp load) {
         if (!activity.isActive(load)) return;
-        Value adjoint = take(load, run), shadow = adjoint ? getShadow(load.getRef(), run) : Value();
+        Value adjoint = loadAdjoint(load, run), shadow = adjoint ? getShadow(load.getRef(), run) : Value();
         if (shadow) addTo(shadow, adjoint, isShared(load.getRef(), run));
       })
       .Default([&](Operation *) {
         if (op->getNumResults() != 1 || !isDifferentiable(op) || !activity.isActive(op->getResult(0))) return;
-        if (Value adjoint = take(op->getResult(0), run)) emitBackwardValue(op, adjoint, run);
+        if (Value adjoint = loadAdjoint(op->getResult(0), run)) emitBackwardValue(op, adjoint, run);
       });
 }
 
 void AdjointBuilder::emitBackwardIf(IfOp op, Run &run) {
-  if (op->hasAttr(kLoopExit) || !isConcerned(op)) return;
+  if (op->hasAttr(kLoopExit) || !usesActive(op)) return;
   auto made = IfOp::create(builder, op.getLoc(), use(op.getCondition(), run));
   for (auto [source, target] : llvm::zip(op->getRegions(), made->getRegions())) {
     if (source.empty()) continue;
@@ -165,7 +166,7 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
   if (!shadow) return;
   Code code = at(op);
   bool isActive = activity.isActive(op.getValue());
-  Value ofOld = op->use_empty() || !activity.isActive(op) ? Value() : take(op, run);
+  Value oldAdjoint = op->use_empty() || !activity.isActive(op) ? Value() : loadAdjoint(op, run);
   AtomicKind kind = op.getAtomicKind();
   if (kind == AtomicKind::add || kind == AtomicKind::sub) {
     if (isActive) {
@@ -173,13 +174,14 @@ void AdjointBuilder::emitBackwardAtomic(AtomicOp op, Run &run) {
       Value adjoint = isLoss ? makeFloat(builder, code.loc, op.getType(), 1) : code.load(shadow);
       accumulate(op.getValue(), kind == AtomicKind::add ? adjoint : UnaryOp::create(builder, code.loc, UnaryKind::neg, adjoint), run);
     }
-    if (ofOld) addTo(shadow, ofOld, isShared(op.getRef(), run));
+    if (oldAdjoint) addTo(shadow, oldAdjoint, isShared(op.getRef(), run));
   } else if (kind == AtomicKind::exchange) {
-    Value rest = ofOld ? ofOld : makeZero(builder, code.loc, op.getType());
+    Value rest = oldAdjoint ? oldAdjoint : makeZero(builder, code.loc, op.getType());
     accumulate(op.getValue(), AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::exchange, shadow, rest), run);
-  } else if (kind == AtomicKind::mul && !isActive && !ofOld) {
+  } else if (kind == AtomicKind::mul && !isActive && !oldAdjoint) {
     AtomicOp::create(builder, code.loc, op.getType(), AtomicKind::mul, shadow, use(op.getValue(), run));
-  } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !ofOld && !op->hasAttr(kOverwritten) && isOfContainer(op.getRef())) {
+  } else if ((kind == AtomicKind::min || kind == AtomicKind::max) && !oldAdjoint && !op->hasAttr(kOverwritten) &&
+             isOfContainer(op.getRef())) {
     emitBackwardExtremum(op, shadow, run);
   } else {
     if (TensorArgumentOp container = findContainer(op.getRef())) functions.updated.push_back(container.getOffset());
@@ -203,16 +205,16 @@ void AdjointBuilder::emitBackwardExtremum(AtomicOp op, Value shadow, Run &run) {
 
 void AdjointBuilder::emitBackwardCall(CallOp op, Run &run) {
   FuncOp callee = activity.lookup(op);
-  if (!functions.isConcerned(callee)) return;
+  if (!functions.usesActive(callee)) return;
   Block &body = callee.getBody().front();
   auto last = cast<ReturnOp>(body.back());
   Code code = at(op);
   SmallVector<Value> operands, ofPlaces, ofResults, receivers;
-  ArrayRef<Value> handed = run.handed[op];
+  ArrayRef<Value> savedPlaces = run.savedPlaces[op];
   for (auto [operand, parameter] : llvm::zip(op.getArguments(), body.getArguments())) {
     bool isPlace = isa<RefType>(operand.getType());
-    operands.push_back(isPlace ? handed.front() : use(operand, run));
-    if (isPlace) handed = handed.drop_front();
+    operands.push_back(isPlace ? savedPlaces.front() : use(operand, run));
+    if (isPlace) savedPlaces = savedPlaces.drop_front();
     if (!activity.isActive(parameter)) continue;
     if (!isPlace) {
       receivers.push_back(operand);
@@ -227,7 +229,7 @@ void AdjointBuilder::emitBackwardCall(CallOp op, Run &run) {
     ofPlaces.push_back(shadow);
   }
   for (auto [value, output] : llvm::zip(last.getValues(), op.getOutputs()))
-    if (activity.isActive(value)) ofResults.push_back(takeOrZero(output, run));
+    if (activity.isActive(value)) ofResults.push_back(loadAdjointOrZero(output, run));
   operands.append(ofPlaces);
   operands.append(ofResults);
   FuncOp adjoint = functions.getAdjoint(callee);

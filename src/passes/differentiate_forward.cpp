@@ -126,7 +126,7 @@ private:
       tangents[op] = AtomicOp::create(builder, code.loc, op.getType(), kind, place, change);
       return;
     }
-    // Value and tangent are two places. They change together because the loops around are serial (LoopsInTurns).
+    // Value and tangent are two places. They change together because the loops around are serial (NonlinearUpdates).
     Value old = code.load(place), now = code.binary(*findKind<BinaryKind>(getOpInfo(kind).name), op, op.getValue());
     SmallVector<Partial, 2> partials = computePartials(builder, now.getDefiningOp(), ValueRange{op, op.getValue()}, now);
     code.store(sum(code, partials, {old, change}), place);
@@ -190,7 +190,7 @@ private:
 
   void visitCall(CallOp op) {
     FuncOp callee = activity.lookup(op);
-    if (!functions.isConcerned(callee)) return;
+    if (!functions.usesActive(callee)) return;
     Code code = at(op);
     SmallVector<Value> operands(op.getArguments());
     for (auto [operand, parameter] : llvm::zip(op.getArguments(), callee.getBody().getArguments())) {
@@ -246,21 +246,21 @@ private:
 
 /// Finds loops with an atomic operation on an active place other than addition or exchange. Its value and its tangent are two places, which
 /// cannot be updated in one atomic step, so these loops become serial.
-class LoopsInTurns {
+class NonlinearUpdates {
 public:
-  LoopsInTurns(ModuleOp module, const Activity &activity) : activity(activity) {
+  NonlinearUpdates(ModuleOp module, const Activity &activity) : activity(activity) {
     size_t before;
     do {
       before = functions.size();
       for (FuncOp function : module.getOps<FuncOp>())
-        if (isConcerned(function)) functions.insert(function);
+        if (hasNonlinearUpdate(function)) functions.insert(function);
     } while (functions.size() != before);
   }
 
   LogicalResult serialize(KernelOp kernel) {
     SmallVector<ForOp> found;
     kernel.walk([&](ForOp loop) {
-      if (loop.getParallel() && isConcerned(loop)) found.push_back(loop);
+      if (loop.getParallel() && hasNonlinearUpdate(loop)) found.push_back(loop);
     });
     for (ForOp loop : found) loop.removeParallelAttr();
     if (found.empty()) return success();
@@ -273,7 +273,7 @@ public:
   }
 
 private:
-  bool isConcerned(Operation *around) {
+  bool hasNonlinearUpdate(Operation *around) {
     return around
         ->walk([&](Operation *op) {
           bool isOne = false;
@@ -304,13 +304,13 @@ struct DifferentiateForwardPass : impl::DifferentiateForwardBase<DifferentiateFo
     demoteOwnAtomics(module);
     Activity activity(module);
     DerivedFunctions functions(module, activity);
-    SmallVector<FuncOp> concerned;
+    SmallVector<FuncOp> differentiated;
     for (FuncOp function : module.getOps<FuncOp>())
-      if (functions.isConcerned(function)) concerned.push_back(function);
+      if (functions.usesActive(function)) differentiated.push_back(function);
     std::deque<TangentBuilder> builders;
     bool isGood = true;
-    for (FuncOp function : concerned) isGood &= builders.emplace_back(functions).runOnFunction(function);
-    LoopsInTurns loops(module, activity);
+    for (FuncOp function : differentiated) isGood &= builders.emplace_back(functions).runOnFunction(function);
+    NonlinearUpdates loops(module, activity);
     for (KernelOp kernel : kernels) {
       if (failed(loops.serialize(kernel))) return signalPassFailure();
       isGood &= builders.emplace_back(functions).runOnKernel(kernel);

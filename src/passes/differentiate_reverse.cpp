@@ -30,7 +30,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
     OwningOpRef<ModuleOp> original = updatesElements(module) ? module.clone() : OwningOpRef<ModuleOp>();
     Attempt plain = derive(module);
     bool isGood = plain.isDerived || (original && !plain.overwritten.empty());
-    if (original && !plain.overwritten.empty()) isGood = keepOverwritten(module, *original, plain.overwritten) || plain.isDerived;
+    if (original && !plain.overwritten.empty()) isGood = promoteOverwritten(module, *original, plain.overwritten) || plain.isDerived;
     if (!isGood)
       for (Diagnostic &problem : plain.problems) getContext().getDiagEngine().emit(std::move(problem));
     if (!isGood || failed(refuseOverwrittenPrimals(module))) return signalPassFailure();
@@ -69,7 +69,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   /// Promotes elements of the overwritten containers to variables, if the derivative then has all values that it needs. Tries the kinds of
   /// promotion in their order; a fused kernel gets no checks, because it also runs forward.
-  static bool keepOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> overwritten) {
+  static bool promoteOverwritten(ModuleOp module, ModuleOp original, ArrayRef<uint32_t> overwritten) {
     DenseSet<uint32_t> promoted;
     auto add = [&](ArrayRef<uint32_t> more) {
       const size_t before = promoted.size();
@@ -77,7 +77,7 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
       return promoted.size() != before;
     };
     add(overwritten);
-    bool isTaken = false;
+    bool isReplaced = false;
     for (Promotion promotion : {Promotion::Variables, Promotion::Rows, Promotion::Checked}) {
       if (promotion == Promotion::Checked && isFused(original)) break;
       for (bool goesOn = true; goesOn;) {
@@ -89,13 +89,13 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
         Attempt attempt = derive(*copy);
         if (attempt.isDerived && !hasOverwritten(*copy)) {
           module.getBodyRegion().takeBody(copy->getBodyRegion());
-          isTaken = true;
+          isReplaced = true;
         }
-        if (attempt.overwritten.empty()) return isTaken;
+        if (attempt.overwritten.empty()) return isReplaced;
         goesOn = add(attempt.overwritten);
       }
     }
-    return isTaken;
+    return isReplaced;
   }
 
   static bool isFused(ModuleOp module) {
@@ -112,8 +112,8 @@ struct DifferentiateReversePass : impl::DifferentiateReverseBase<DifferentiateRe
 
   static Attempt derive(ModuleOp module) {
     Attempt attempt;
-    auto keep = [&](Diagnostic &problem) { attempt.problems.push_back(std::move(problem)); };
-    ScopedDiagnosticHandler handler(module.getContext(), keep);
+    auto collect = [&](Diagnostic &problem) { attempt.problems.push_back(std::move(problem)); };
+    ScopedDiagnosticHandler handler(module.getContext(), collect);
     attempt.isDerived = succeeded(derive(module, attempt.overwritten));
     if (!attempt.isDerived) return attempt;
     module.walk([&](LoadOp op) {

@@ -41,10 +41,10 @@ LogicalResult requireSum(ModuleOp module, KernelOp kernel) {
   auto isEffect = [](Operation *op) {
     if (auto store = dyn_cast<StoreOp>(op)) return isOfContainer(store.getRef());
     if (isa<AtomicOp, CompareExchangeOp>(op)) return isOfContainer(op->getOperand(0));
-    bool handsOn = isa<CallOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
-                     return isa<ir::TensorType>(operand.getType()) || (isa<RefType>(operand.getType()) && isOfContainer(operand));
-                   });
-    return handsOn || isa<PrintOp, RandomOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
+    bool passesContainer = isa<CallOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
+                             return isa<ir::TensorType>(operand.getType()) || (isa<RefType>(operand.getType()) && isOfContainer(operand));
+                           });
+    return passesContainer || isa<PrintOp, RandomOp>(op) || (isa<AssertOp>(op) && !op->hasAttr(kAlways));
   };
   auto walked = module.walk([&](Operation *op) {
     if (!isEffect(op) || isAddition(op)) return WalkResult::advance();
@@ -67,7 +67,7 @@ namespace {
 /// How a kernel uses one gradient.
 struct Uses {
   SmallVector<AtomicOp> additions; ///< in program order
-  bool isElse = false;             ///< there are other uses than additions
+  bool hasOtherUses = false;       ///< there are other uses than additions
 };
 
 /// The loop that the addition is a statement of, if the loop's indices are those of the element and the loop covers all elements; else
@@ -100,12 +100,12 @@ void replaceFirstAdditions(KernelOp kernel, const DenseMap<uint32_t, uint32_t> &
     for (Operation *user : element->getUsers()) {
       auto atomic = dyn_cast<AtomicOp>(user);
       bool isAddition = atomic && atomic.getAtomicKind() == AtomicKind::add && atomic.use_empty();
-      isAddition ? uses.additions.push_back(atomic) : void(uses.isElse = true);
+      isAddition ? uses.additions.push_back(atomic) : void(uses.hasOtherUses = true);
     }
   });
   SmallVector<int32_t> replaced;
   for (auto &[gradient, uses] : gradients) {
-    if (uses.isElse || uses.additions.empty()) continue;
+    if (uses.hasOtherUses || uses.additions.empty()) continue;
     AtomicOp first = uses.additions.front();
     ForOp loop = findCoveringLoop(first, gradient, primals.lookup(gradient));
     auto isOfSameElement = [&](AtomicOp addition) {

@@ -23,7 +23,7 @@ namespace {
 using Positions = SmallVector<uint32_t, 4>;
 
 /// The arguments of a call: for each parameter the number of the loop's index that it is, or -1, and the memory that it is a place of.
-struct Frame {
+struct CallArguments {
   Block *body = nullptr; ///< body of the function; null: of the loop itself
   std::vector<int> indices;
   std::vector<std::pair<uint32_t, uint64_t>> roots;
@@ -64,19 +64,19 @@ private:
     return loop.getStep().empty() && lower && *lower >= 0;
   }
 
-  bool scan(Region &region, const Frame &frame) {
-    return !region.walk([&](Operation *op) { return look(op, frame) ? WalkResult::advance() : WalkResult::interrupt(); }).wasInterrupted();
+  bool scan(Region &region, const CallArguments &given) {
+    return !region.walk([&](Operation *op) { return visit(op, given) ? WalkResult::advance() : WalkResult::interrupt(); }).wasInterrupted();
   }
 
-  bool look(Operation *op, const Frame &frame) {
+  bool visit(Operation *op, const CallArguments &given) {
     if (op->hasAttr(kVolatile)) return false;
-    if (auto element = dyn_cast<ElementOp>(op)) return note(element, frame);
-    if (auto load = dyn_cast<LoadOp>(op)) return isKnown(findMemory(load.getRef(), frame));
-    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), op, frame);
-    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), op, frame);
-    if (auto call = dyn_cast<CallOp>(op)) return enter(call, frame);
+    if (auto element = dyn_cast<ElementOp>(op)) return record(element, given);
+    if (auto load = dyn_cast<LoadOp>(op)) return isKnown(findMemory(load.getRef(), given));
+    if (auto store = dyn_cast<StoreOp>(op)) return write(store.getRef(), op, given);
+    if (auto atomic = dyn_cast<AtomicOp>(op)) return write(atomic.getRef(), op, given);
+    if (auto call = dyn_cast<CallOp>(op)) return visitCall(call, given);
     if (isa<BreakOp>(op)) return findLoopAround(op) != loop;
-    if (isa<ReturnOp>(op)) return frame.body != nullptr;
+    if (isa<ReturnOp>(op)) return given.body != nullptr;
     // Assertions do not matter: they are stripped outside debug mode, and in debug mode this analysis is not used.
     return isa<LocalOp, IfOp, ForOp, WhileOp, YieldOp, ContinueOp, ConditionOp, AssertOp>(op) || isPure(op);
   }
@@ -88,25 +88,25 @@ private:
   }
 
   /// The memory of a place; parameters of a callee are resolved to the memory of the loop's operands.
-  static Root findMemory(Value place, const Frame &frame) {
+  static Root findMemory(Value place, const CallArguments &given) {
     while (Operation *definition = place.getDefiningOp()) {
       if (!isa<ComponentOp, ElementOp>(definition)) return findRoot(place);
       place = definition->getOperand(0);
     }
     auto parameter = cast<BlockArgument>(place);
-    if (!frame.body || parameter.getOwner() != frame.body) return {};
-    auto [kind, id] = frame.roots[parameter.getArgNumber()];
+    if (!given.body || parameter.getOwner() != given.body) return {};
+    auto [kind, id] = given.roots[parameter.getArgNumber()];
     return {Root::Kind(kind), id};
   }
 
   static bool isKnown(Root root) { return root.kind == Root::Kind::Local || root.kind == Root::Kind::Tensor; }
 
   /// The number of the loop's index that a value is, or -1.
-  int findOwnIndex(Value value, const Frame &frame) {
+  int findOwnIndex(Value value, const CallArguments &given) {
     for (;;) {
       if (auto argument = dyn_cast<BlockArgument>(value)) {
-        if (argument.getOwner() != (frame.body ? frame.body : &loop.getBody().front())) return -1;
-        return frame.body ? frame.indices[argument.getArgNumber()] : int(argument.getArgNumber());
+        if (argument.getOwner() != (given.body ? given.body : &loop.getBody().front())) return -1;
+        return given.body ? given.indices[argument.getArgNumber()] : int(argument.getArgNumber());
       }
       Operation *definition = value.getDefiningOp();
       if (auto cast = dyn_cast<CastOp>(definition)) {
@@ -135,13 +135,13 @@ private:
     return only;
   }
 
-  bool note(ElementOp element, const Frame &frame) {
-    Root root = findMemory(element.getTensor(), frame);
+  bool record(ElementOp element, const CallArguments &given) {
+    Root root = findMemory(element.getTensor(), given);
     if (!isKnown(root)) return false;
     lastPositions[root] = unsigned(std::clamp<size_t>(element.getIndices().size(), 1, 32)) - 1;
     Positions here(loop.getRank(), 0);
     for (auto [position, index] : llvm::enumerate(element.getIndices()))
-      if (int own = findOwnIndex(index, frame); own >= 0 && position < 32) here[size_t(own)] |= 1u << position;
+      if (int own = findOwnIndex(index, given); own >= 0 && position < 32) here[size_t(own)] |= 1u << position;
     auto [known, isNew] = positions.try_emplace(root, here);
     if (!isNew)
       for (auto [all, one] : llvm::zip(known->second, here)) all &= one;
@@ -155,28 +155,28 @@ private:
     return count;
   }
 
-  bool write(Value place, Operation *at, const Frame &frame) {
-    Root root = findMemory(place, frame);
+  bool write(Value place, Operation *at, const CallArguments &given) {
+    Root root = findMemory(place, given);
     if (root.kind == Root::Kind::Local) {
       auto *local = reinterpret_cast<Operation *>(uintptr_t(root.id));
       return local->getParentOfType<FuncOp>() || loop->isProperAncestor(local);
     }
     if (root.kind != Root::Kind::Tensor || root.id == kOverlappingFields) return false;
-    written[root] += uint64_t(1) << 3 * std::min(countLoops(at) + frame.depth, 15u);
+    written[root] += uint64_t(1) << 3 * std::min(countLoops(at) + given.depth, 15u);
     return true;
   }
 
-  bool enter(CallOp call, const Frame &frame) {
+  bool visitCall(CallOp call, const CallArguments &given) {
     FuncOp function = functions.lookup(call.getCalleeAttr().getAttr());
     if (!function) return false;
-    Frame inner{&function.getBody().front(), {}, {}, countLoops(call) + frame.depth};
+    CallArguments inner{&function.getBody().front(), {}, {}, countLoops(call) + given.depth};
     for (Value operand : call.getArguments()) {
       bool isPlace = isa<RefType, ir::TensorType>(operand.getType());
-      inner.indices.push_back(isPlace ? -1 : findOwnIndex(operand, frame));
-      Root root = isPlace ? findMemory(operand, frame) : Root();
+      inner.indices.push_back(isPlace ? -1 : findOwnIndex(operand, given));
+      Root root = isPlace ? findMemory(operand, given) : Root();
       inner.roots.emplace_back(uint32_t(root.kind), root.id);
     }
-    return !entered.insert(inner.getKey()).second || scan(function.getBody(), inner);
+    return !visited.insert(inner.getKey()).second || scan(function.getBody(), inner);
   }
 
   ForOp loop;
@@ -184,7 +184,7 @@ private:
   DenseMap<Root, Positions> positions;
   DenseMap<Root, unsigned> lastPositions;
   DenseMap<Root, uint64_t> written; ///< → weight: estimated number of writes, times eight for each loop around
-  std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> entered;
+  std::set<std::tuple<Block *, std::vector<int>, std::vector<std::pair<uint32_t, uint64_t>>>> visited;
 };
 
 } // namespace

@@ -52,18 +52,18 @@ Index resolve(Value value, const Call *call) {
 }
 
 /// An operation around an access, and the number of its region that contains the access.
-using Around = std::pair<Operation *, unsigned>;
+using Ancestor = std::pair<Operation *, unsigned>;
 
 /// An access to a container. `step` is the number of the kernel's statement that contains it; `order` counts the operations of the kernel.
 struct Access {
   Indices indices;
-  SmallVector<Around, 4> around; ///< from the kernel's statement inwards, through calls
+  SmallVector<Ancestor, 4> ancestors; ///< from the kernel's statement inwards, through calls
   size_t step, order;
   Operation *op;
 };
 
 /// Whether each iteration of a serial loop surely has another element with these indices.
-bool movesWith(ArrayRef<Index> indices, Operation *loop) {
+bool variesWith(ArrayRef<Index> indices, Operation *loop) {
   auto counted = dyn_cast<ForOp>(loop);
   return counted && llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
            return llvm::any_of(indices, [&](const Index &index) { return index.base == argument; });
@@ -71,12 +71,12 @@ bool movesWith(ArrayRef<Index> indices, Operation *loop) {
 }
 
 /// Values that may differ in each iteration of a serial loop, because they depend on one of its indices.
-class FollowingValues {
+class DependentValues {
 public:
-  explicit FollowingValues(const Activity &activity) : activity(activity) {}
+  explicit DependentValues(const Activity &activity) : activity(activity) {}
 
   /// Whether each iteration may have another element: each index of the loop influences an index of the element.
-  bool mayMoveWith(ArrayRef<Index> indices, Operation *loop) {
+  bool mayVaryWith(ArrayRef<Index> indices, Operation *loop) {
     auto counted = dyn_cast<ForOp>(loop);
     if (!counted) return llvm::any_of(indices, [&](const Index &index) { return index.base && find(loop, {}).contains(index.base); });
     return llvm::all_of(counted.getBody().getArguments(), [&](Value argument) {
@@ -131,7 +131,7 @@ private:
 /// The relation of two accesses in one statement of the kernel.
 struct Relation {
   Relation(const Access &one, const Access &other, const SameElements &elements) {
-    for (auto [a, b] : llvm::zip(one.around, other.around)) {
+    for (auto [a, b] : llvm::zip(one.ancestors, other.ancestors)) {
       if (a != b) {
         isExclusive = a.first == b.first && isa<IfOp>(a.first);
         break;
@@ -141,12 +141,12 @@ struct Relation {
     }
     isSame = elements.isSameElement(one.indices, other.indices);
     isAnother = elements.isAnotherElement(one.indices, other.indices);
-    isCarried = !loops.empty() && !llvm::all_of(loops, [&](Operation *loop) { return isSame && movesWith(one.indices, loop); });
+    isLoopCarried = !loops.empty() && !llvm::all_of(loops, [&](Operation *loop) { return isSame && variesWith(one.indices, loop); });
   }
   SmallVector<Operation *, 2> loops; ///< serial ones around both
   bool isExclusive = false;          ///< at most one of them runs in an iteration
   bool isSame, isAnother;            ///< surely the same element within an iteration; surely another one
-  bool isCarried;                    ///< an iteration of a serial loop may access the element of another iteration
+  bool isLoopCarried;                ///< an iteration of a serial loop may access the element of another iteration
 };
 
 /// Whether a write may come before a load, so that the load may not read the entry value.
@@ -154,13 +154,13 @@ bool mayComeBefore(const Access &load, const Access &write, const SameElements &
   if (write.step > load.step) return false;
   Relation relation(load, write, elements);
   if (write.step < load.step) return !relation.isAnother;
-  if (relation.isCarried) return true;
+  if (relation.isLoopCarried) return true;
   return write.order < load.order && !relation.isAnother && !relation.isExclusive;
 }
 
 class Finder {
 public:
-  Finder(ModuleOp module, const Activity &activity) : activity(activity), following(activity), elements(module) {}
+  Finder(ModuleOp module, const Activity &activity) : activity(activity), dependents(activity), elements(module) {}
 
   void run(KernelOp kernel) {
     for (Operation &op : kernel.getBody().front()) {
@@ -198,9 +198,10 @@ public:
 private:
   /// Whether both always run, and their indices are those of the same loop at a constant distance other than zero.
   bool isRace(const Access &load, const Access &write) {
-    auto isConditional = [](const Around &around) { return isa<IfOp, WhileOp>(around.first); };
-    if (load.step != write.step || llvm::any_of(load.around, isConditional) || llvm::any_of(write.around, isConditional)) return false;
-    auto loop = load.around.empty() ? ForOp() : dyn_cast<ForOp>(load.around.front().first);
+    auto isConditional = [](const Ancestor &ancestor) { return isa<IfOp, WhileOp>(ancestor.first); };
+    if (load.step != write.step || llvm::any_of(load.ancestors, isConditional) || llvm::any_of(write.ancestors, isConditional))
+      return false;
+    auto loop = load.ancestors.empty() ? ForOp() : dyn_cast<ForOp>(load.ancestors.front().first);
     if (!loop || !loop.getParallel() || !loop.getStep().empty()) return false;
     bool isApart = false;
     for (auto [one, other] : llvm::zip(load.indices, write.indices)) {
@@ -221,13 +222,13 @@ private:
   void collect(Operation *top, const Call *call) {
     top->walk<WalkOrder::PreOrder>([&](Operation *op) {
       ++order;
-      if (auto load = dyn_cast<LoadOp>(op)) note(reads, load.getRef(), call, op);
-      if (auto store = dyn_cast<StoreOp>(op)) note(writes, store.getRef(), call, op);
+      if (auto load = dyn_cast<LoadOp>(op)) record(reads, load.getRef(), call, op);
+      if (auto store = dyn_cast<StoreOp>(op)) record(writes, store.getRef(), call, op);
       // The adjoint compares the result with the values: the extremum is read afterwards.
       auto atomic = dyn_cast<AtomicOp>(op);
       if (atomic && (atomic.getAtomicKind() == AtomicKind::min || atomic.getAtomicKind() == AtomicKind::max))
-        note(reads, atomic.getRef(), call, op);
-      if (isa<AtomicOp, CompareExchangeOp>(op)) note(writes, op->getOperand(0), call, op);
+        record(reads, atomic.getRef(), call, op);
+      if (isa<AtomicOp, CompareExchangeOp>(op)) record(writes, op->getOperand(0), call, op);
       auto inner = dyn_cast<CallOp>(op);
       FuncOp callee = inner ? activity.lookup(inner) : FuncOp();
       if (!callee || !visiting.insert(callee).second) return;
@@ -237,24 +238,24 @@ private:
     });
   }
 
-  static void listAround(Operation *op, const Call *call, SmallVectorImpl<Around> &around) {
+  static void listAncestors(Operation *op, const Call *call, SmallVectorImpl<Ancestor> &ancestors) {
     for (Operation *inner = op; Operation *outer = inner->getParentOp(); inner = outer) {
       if (isa<KernelOp, FuncOp>(outer)) break;
-      around.push_back({outer, inner->getParentRegion()->getRegionNumber()});
+      ancestors.push_back({outer, inner->getParentRegion()->getRegionNumber()});
     }
     if (!call) return;
-    around.push_back({call->op, 0});
-    listAround(call->op, call->outer, around);
+    ancestors.push_back({call->op, 0});
+    listAncestors(call->op, call->outer, ancestors);
   }
 
-  void note(DenseMap<uint32_t, SmallVector<Access>> &list, Value place, const Call *call, Operation *op) {
+  void record(DenseMap<uint32_t, SmallVector<Access>> &list, Value place, const Call *call, Operation *op) {
     TensorArgumentOp container = findContainer(place);
     if (!container) return;
     ElementOp element = findElementOf(place);
     names[container.getOffset()] = container.getName().str();
     Access access{llvm::map_to_vector<3>(element.getIndices(), [&](Value index) { return resolve(index, call); }), {}, step, order, op};
-    listAround(op, call, access.around);
-    std::reverse(access.around.begin(), access.around.end());
+    listAncestors(op, call, access.ancestors);
+    std::reverse(access.ancestors.begin(), access.ancestors.end());
     list[container.getOffset()].push_back(std::move(access));
   }
 
@@ -262,10 +263,10 @@ private:
     if (write.step < load.step) return false;
     Relation relation(load, write, elements);
     if (write.step > load.step) return !relation.isAnother;
-    if (!relation.isSame) return write.order > load.order && !relation.isExclusive && passSame(load, write);
+    if (!relation.isSame) return write.order > load.order && !relation.isExclusive && haveSameRanges(load, write);
     if (load.op == write.op) return false;
-    auto meetsAgain = [&](Operation *loop) { return !following.mayMoveWith(load.indices, loop); };
-    return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, meetsAgain);
+    auto mayRepeat = [&](Operation *loop) { return !dependents.mayVaryWith(load.indices, loop); };
+    return (write.order > load.order && !relation.isExclusive) || llvm::any_of(relation.loops, mayRepeat);
   }
 
   /// Whether `later` may run after `earlier` has, on the same element, in one statement of the kernel.
@@ -300,28 +301,28 @@ private:
   }
 
   /// Whether a load and a later write, in different loops, surely access the same elements: each index is equal or has the same range.
-  bool passSame(const Access &load, const Access &write) {
+  bool haveSameRanges(const Access &load, const Access &write) {
     return llvm::all_of(llvm::zip(load.indices, write.indices), [&](auto pair) {
       auto [one, other] = pair;
       if (elements.haveSameBase(one, other)) return one.distance == other.distance;
-      std::optional<Passed> first = findPassed(one), second = findPassed(other);
+      std::optional<LoopRange> first = findLoopRange(one), second = findLoopRange(other);
       return first && second && one.instance == other.instance && one.distance == other.distance &&
              elements.isSame(first->lower, second->lower) && elements.isSame(first->upper, second->upper);
     });
   }
 
-  struct Passed {
+  struct LoopRange {
     Value lower, upper;
   };
-  static std::optional<Passed> findPassed(const Index &index) {
+  static std::optional<LoopRange> findLoopRange(const Index &index) {
     auto argument = dyn_cast_or_null<BlockArgument>(index.base);
     auto loop = argument ? dyn_cast<ForOp>(argument.getOwner()->getParentOp()) : ForOp();
     if (!loop || loop.getParallel() || !loop.getStep().empty()) return std::nullopt;
-    return Passed{loop.getLower()[argument.getArgNumber()], loop.getUpper()[argument.getArgNumber()]};
+    return LoopRange{loop.getLower()[argument.getArgNumber()], loop.getUpper()[argument.getArgNumber()]};
   }
 
   const Activity &activity;
-  FollowingValues following;
+  DependentValues dependents;
   SameElements elements;
   DenseMap<uint32_t, SmallVector<Access>> reads, writes;
   DenseMap<uint32_t, std::string> names;
@@ -384,7 +385,7 @@ public:
         return entry.first.getTensor() != element.getTensor() ||
                !elements.isAnotherElement(splitIndices(entry.first), splitIndices(element));
       });
-      if (element.getResult() == store.getRef() && isPassedOn(element, store.getValue())) known.push_back({element, store.getValue()});
+      if (element.getResult() == store.getRef() && mayForward(element, store.getValue())) known.push_back({element, store.getValue()});
     }
   }
 
@@ -398,7 +399,7 @@ private:
   }
 
   /// Whether the value may be forwarded: loads of floats from a container without a gradient are constants and must stay loads.
-  bool isPassedOn(ElementOp element, Value value) {
+  bool mayForward(ElementOp element, Value value) {
     auto container = element.getTensor().getDefiningOp<TensorArgumentOp>();
     return container && (hasShadow.lookup(container.getOffset()) || !isFloatScalar(getScalar(value.getType())));
   }

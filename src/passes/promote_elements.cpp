@@ -53,7 +53,7 @@ public:
   }
 
   /// Whether promotion helps: there is a store, and a load of an element that may be overwritten.
-  bool isWorthIt() const {
+  bool isUseful() const {
     return llvm::any_of(members, [](const Access *access) { return access->isStore(); }) &&
            llvm::any_of(members, [](const Access *access) { return !access->isStore() && access->isOverwritten; });
   }
@@ -112,20 +112,21 @@ private:
     builder.setInsertionPoint(findStatement(members.front()->op));
     Code code(builder, members.front()->op->getLoc());
     // One flag for each component if components are written separately, otherwise one for the element.
-    hasParts = isArray() ? isa<VectorType>(type)
-                         : llvm::any_of(members, [](const Access *access) { return access->isStore() && !access->getComponent().empty(); });
+    hasComponentFlags =
+        isArray() ? isa<VectorType>(type)
+                  : llvm::any_of(members, [](const Access *access) { return access->isStore() && !access->getComponent().empty(); });
     values = makeLocal(code, getStorageType(type));
     auto argument = element.getTensor().getDefiningOp<TensorArgumentOp>();
     if (!argument->hasAttr(kShadow)) values.getDefiningOp()->setAttr(kPassive, builder.getUnitAttr());
     Type flag = builder.getI1Type();
-    flags = makeLocal(code, getStorageType(hasParts ? withScalar(type, flag) : flag));
-    if (group.size() > 1 && !isRow()) taken = makeLocal(code, VectorType::get({int64_t(group.size())}, flag));
+    flags = makeLocal(code, getStorageType(hasComponentFlags ? withScalar(type, flag) : flag));
+    if (group.size() > 1 && !isRow()) usedSlots = makeLocal(code, VectorType::get({int64_t(group.size())}, flag));
     for (unsigned address : group) {
-      SmallVector<Value> &kept = indices[address];
+      SmallVector<Value> &saved = indices[address];
       ElementOp its = findElementOf(address);
       for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
-        bool isNeeded = !llvm::is_contained(rowAxes, axis) && (taken || !accesses.isAtHand(index));
-        kept.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
+        bool isNeeded = !llvm::is_contained(rowAxes, axis) && (usedSlots || !accesses.isAvailable(index));
+        saved.push_back(isNeeded ? makeLocal(code, index.getType()) : Value());
       }
     }
     declareChecks(code);
@@ -154,9 +155,9 @@ private:
     for (auto [number, address] : llvm::enumerate(group)) {
       const Indices &its = accesses.addresses[address];
       if (address == access.address || accesses.elements.isAnotherElement(its, accesses.addresses[access.address])) continue;
-      Value isSame = code.load(code.component(taken, code.integer(int64_t(number))));
-      for (auto [kept, index] : llvm::zip(indices[address], given)) {
-        Value other = code.cast(code.load(kept), index.getType());
+      Value isSame = code.load(code.component(usedSlots, code.integer(int64_t(number))));
+      for (auto [saved, index] : llvm::zip(indices[address], given)) {
+        Value other = code.cast(code.load(saved), index.getType());
         isSame = code.binary(BinaryKind::bit_and, isSame, code.binary(BinaryKind::eq, other, index));
       }
       slot = code.select(isSame, code.integer(int64_t(number)), slot);
@@ -191,7 +192,7 @@ private:
   }
 
   /// Whether the access is to a whole element with a single flag.
-  bool isWhole(const Access &access) const { return !isArray() && !hasParts && access.getComponent().empty(); }
+  bool accessesWhole(const Access &access) const { return !isArray() && !hasComponentFlags && access.getComponent().empty(); }
 
   Value makeTrue(Code code, Type like) {
     Value one = makeInteger(builder, code.loc, builder.getI1Type(), 1);
@@ -202,16 +203,16 @@ private:
 
   StringRef getName() { return element.getTensor().getDefiningOp<TensorArgumentOp>().getName(); }
 
-  void keepIndices(Code code, const Access &access) {
-    for (auto [kept, index] : llvm::zip(indices[isRow() ? group.front() : access.address], access.element.getIndices()))
-      if (kept) code.store(index, kept);
+  void saveIndices(Code code, const Access &access) {
+    for (auto [saved, index] : llvm::zip(indices[isRow() ? group.front() : access.address], access.element.getIndices()))
+      if (saved) code.store(index, saved);
   }
 
   void rewriteStore(Code code, const Access &access) {
     Value slot = findSlot(code, access), value = cast<StoreOp>(access.op).getValue(), yes = makeTrue(code, builder.getI1Type());
-    noteOverwritten(code, access, slot);
-    keepIndices(code, access);
-    if (taken) code.store(yes, code.component(taken, slot));
+    recordOverwritten(code, access, slot);
+    saveIndices(code, access);
+    if (usedSlots) code.store(yes, code.component(usedSlots, slot));
     if (ValueRange component = access.getComponent(); !component.empty()) {
       code.store(value, getCell(code, values, slot, component));
       code.store(yes, getCell(code, flags, slot, component));
@@ -230,7 +231,7 @@ private:
     auto load = cast<LoadOp>(access.op);
     if (access.isBefore) {
       Operation *first = builder.clone(*load);
-      noteRead(code, access, first, isRow() && isChecked(access) ? findSlot(code, access) : Value());
+      recordRead(code, access, first, isRow() && isChecked(access) ? findSlot(code, access) : Value());
       return load.replaceAllUsesWith(first->getResult(0));
     }
     Value slot = findSlot(code, access);
@@ -245,14 +246,14 @@ private:
       }
       code.when(UnaryOp::create(builder, code.loc, UnaryKind::logical_not, code.load(flag)), [&] {
         Value before = code.load(place);
-        noteRead(code, access, before.getDefiningOp(), slot);
+        recordRead(code, access, before.getDefiningOp(), slot);
         code.store(before, into);
       });
       return code.load(into);
     };
-    if (isWhole(access)) return load.replaceAllUsesWith(read(flags, values, access.element));
+    if (accessesWhole(access)) return load.replaceAllUsesWith(read(flags, values, access.element));
     if (!component.empty()) {
-      Value flag = hasParts ? getCell(code, flags, slot, component) : flags, cell = getCell(code, values, slot, component);
+      Value flag = hasComponentFlags ? getCell(code, flags, slot, component) : flags, cell = getCell(code, values, slot, component);
       return load.replaceAllUsesWith(read(flag, cell, access.getPlace()));
     }
     SmallVector<Value> parts;
@@ -272,12 +273,12 @@ private:
     if (!checkCount || load.isStore() || !load.isOverwritten || !isFloatScalar(getScalar(type))) return false;
     bool isConditional = false;
     for (Operation *op = load.op; op->getBlock() != accesses.block; op = op->getParentOp()) isConditional |= isa<IfOp>(op->getParentOp());
-    return load.isAfter || !load.isSurelyLost || isConditional;
+    return load.isAfter || !load.isSurelyOverwritten || isConditional;
   }
 
   void declareChecks(Code code) {
     if (llvm::none_of(members, [&](const Access *access) { return isChecked(*access); })) return;
-    lastLost = makeLocal(code, code.type());
+    lastOverwritten = makeLocal(code, code.type());
     for (const Access *access : members) {
       if (!isChecked(*access)) continue;
       checked.push_back(access);
@@ -289,30 +290,30 @@ private:
   }
 
   /// Records at run time that the load has read a value from before the segment.
-  void noteRead(Code code, const Access &access, Operation *load, Value slot) {
+  void recordRead(Code code, const Access &access, Operation *load, Value slot) {
     if (!access.isOverwritten) return;
     if (!isChecked(access)) return markOverwritten(load, getName());
     int64_t number = llvm::find(checked, &access) - checked.begin();
     Value place = lastRead.lookup(isRow() ? group.front() : access.address);
     load->setAttr(kGuarded, builder.getI64IntegerAttr(firstCheck + number));
-    auto note = StoreOp::create(builder, code.loc, code.integer(number + 1), isRow() ? code.component(place, slot) : place);
-    note->setAttr(kGuards, builder.getI64IntegerAttr(firstCheck + number));
-    if (taken) keepIndices(code, access);
+    auto store = StoreOp::create(builder, code.loc, code.integer(number + 1), isRow() ? code.component(place, slot) : place);
+    store->setAttr(kGuards, builder.getI64IntegerAttr(firstCheck + number));
+    if (usedSlots) saveIndices(code, access);
   }
 
   /// Records at run time which load has read the value that the store overwrites.
-  void noteOverwritten(Code code, const Access &store, Value slot) {
+  void recordOverwritten(Code code, const Access &store, Value slot) {
     for (auto &[address, place] : lastRead) {
       Value number = code.load(isRow() ? code.component(place, slot) : place);
       if (!isRow() && address != store.address) {
         if (accesses.elements.isAnotherElement(accesses.addresses[address], accesses.addresses[store.address])) continue;
         Value isSame = makeTrue(code, builder.getI1Type());
-        for (auto [kept, index] : llvm::zip(indices[address], store.element.getIndices()))
+        for (auto [saved, index] : llvm::zip(indices[address], store.element.getIndices()))
           isSame =
-              code.binary(BinaryKind::bit_and, isSame, code.binary(BinaryKind::eq, code.cast(code.load(kept), index.getType()), index));
+              code.binary(BinaryKind::bit_and, isSame, code.binary(BinaryKind::eq, code.cast(code.load(saved), index.getType()), index));
         number = code.select(isSame, number, code.integer(0));
       }
-      code.store(code.binary(BinaryKind::max, code.load(lastLost), number), lastLost);
+      code.store(code.binary(BinaryKind::max, code.load(lastOverwritten), number), lastOverwritten);
     }
   }
 
@@ -321,7 +322,7 @@ private:
       Code code(builder, load->op->getLoc());
       AssertText text(builder.getContext());
       text << describeOverwritten(getName());
-      Value isGood = code.binary(BinaryKind::ne, code.load(lastLost), code.integer(int64_t(number) + 1));
+      Value isGood = code.binary(BinaryKind::ne, code.load(lastOverwritten), code.integer(int64_t(number) + 1));
       Operation *made = text.addAssert(builder, code.loc, isGood, artifact::Site::Kind::Gradient);
       made->setAttr(kAlways, builder.getUnitAttr());
       made->setAttr(kGuards, builder.getI64IntegerAttr(firstCheck + int64_t(number)));
@@ -337,8 +338,8 @@ private:
     }
     for (auto [number, address] : llvm::enumerate(group)) {
       Value slot = isArray() ? code.integer(int64_t(number)) : Value();
-      if (taken)
-        code.when(code.load(code.component(taken, slot)), [&] { writeSlot(code, address, slot); });
+      if (usedSlots)
+        code.when(code.load(code.component(usedSlots, slot)), [&] { writeSlot(code, address, slot); });
       else
         writeSlot(code, address, slot);
     }
@@ -356,12 +357,12 @@ private:
       ofRow[axis] = container.getFirst(axis) ? code.add(index, code.integer(container.getFirst(axis))) : index;
     }
     for (auto [axis, index] : llvm::enumerate(its.getIndices())) {
-      Value kept = indices[address][axis];
-      at.push_back(ofRow[axis] ? ofRow[axis] : kept ? code.load(kept) : index);
+      Value saved = indices[address][axis];
+      at.push_back(ofRow[axis] ? ofRow[axis] : saved ? code.load(saved) : index);
     }
     Value place = ElementOp::create(builder, code.loc, its.getType(), its.getTensor(), at);
     if (!isArray() && coverage.isWritten(address)) return code.store(code.load(values), place);
-    if (!isArray() && !hasParts) return code.when(code.load(flags), [&] { code.store(code.load(values), place); });
+    if (!isArray() && !hasComponentFlags) return code.when(code.load(flags), [&] { code.store(code.load(values), place); });
     for (auto &component : listComponents(code))
       code.when(code.load(getCell(code, flags, slot, component)), [&] {
         Value to = component.empty() ? place : code.component(place, component);
@@ -376,15 +377,15 @@ private:
   SmallVector<const Access *> checked;
   llvm::MapVector<unsigned, Value>
       lastRead;           ///< per address, or for the row: number in `checked`, from 1, of the load that read an older value
-  Value lastLost;         ///< number of a load whose value was overwritten afterwards
+  Value lastOverwritten;  ///< number of a load whose value was overwritten afterwards
   int64_t firstCheck = 0; ///< number of the first check in the module
   OpBuilder builder;
   SmallVector<Access *> members;
   ElementOp element;
   ir::TensorType container;
   Type type;
-  Value values, flags, taken;
-  bool hasParts = false;
+  Value values, flags, usedSlots;
+  bool hasComponentFlags = false;
   DenseMap<unsigned, SmallVector<Value>> indices; ///< per address: locals that store the indices, if not available at the end
 };
 
@@ -418,7 +419,7 @@ private:
   void promote(const Segment &segment) {
     SegmentAccesses accesses(segment, container, elements, functions);
     if (accesses.all.empty()) return;
-    if (!accesses.hasOthers && (promoteAddresses(accesses) || (promotion != Promotion::Variables && promoteRow(accesses)))) return;
+    if (!accesses.hasOtherAccesses && (promoteAddresses(accesses) || (promotion != Promotion::Variables && promoteRow(accesses)))) return;
     for (Operation *op : segment)
       for (Region &region : op->getRegions()) {
         if (region.empty() || (isa<WhileOp>(op) && region.getRegionNumber() == 0)) continue;
@@ -451,7 +452,7 @@ private:
     SmallVector<std::unique_ptr<Storage>> storages;
     for (const auto &group : groups) {
       auto storage = std::make_unique<Storage>(accesses, coverage, group, ArrayRef<unsigned>(), getCheckCount());
-      if (storage->isWorthIt()) storages.push_back(std::move(storage));
+      if (storage->isUseful()) storages.push_back(std::move(storage));
     }
     for (auto &storage : storages) storage->rewrite();
     // Erase last: rewriting still compares addresses of the old accesses.
@@ -481,7 +482,7 @@ private:
     if (axes.empty()) return false;
     Coverage coverage(accesses, axes);
     Storage storage(accesses, coverage, all, axes, getCheckCount());
-    if (!storage.isWorthIt()) return true;
+    if (!storage.isUseful()) return true;
     storage.rewrite();
     storage.erase();
     return true;

@@ -35,7 +35,7 @@ public:
     module.walk([&](Operation *op) {
       if (isEffect(op)) mark(op);
     });
-    while (!pending.empty()) follow(pending.pop_back_val());
+    while (!pending.empty()) propagate(pending.pop_back_val());
     replaceUnused();
     SmallVector<Operation *> dead;
     module.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -104,7 +104,7 @@ private:
     if (isa<RefType>(operand.getType())) markWriters(findOrigin(operand));
   }
 
-  void follow(Operation *op) {
+  void propagate(Operation *op) {
     mark(op->getParentOp());
     if (auto call = dyn_cast<CallOp>(op)) {
       for (unsigned number = 0; number < call.getArguments().size(); ++number)

@@ -54,7 +54,7 @@ bool comesBefore(Operation *one, Operation *other) {
 }
 
 SameElements::SameElements(ModuleOp module) {
-  auto note = [&](Value place) {
+  auto recordWrite = [&](Value place) {
     while (Operation *definition = place.getDefiningOp()) {
       if (auto container = dyn_cast<TensorArgumentOp>(definition)) {
         written.insert(container.getOffset());
@@ -65,11 +65,11 @@ SameElements::SameElements(ModuleOp module) {
     }
   };
   module.walk([&](Operation *op) {
-    if (auto store = dyn_cast<StoreOp>(op)) note(store.getRef());
-    if (isa<AtomicOp, CompareExchangeOp>(op)) note(op->getOperand(0));
+    if (auto store = dyn_cast<StoreOp>(op)) recordWrite(store.getRef());
+    if (isa<AtomicOp, CompareExchangeOp>(op)) recordWrite(op->getOperand(0));
     if (isa<CallOp>(op))
       for (Value operand : op->getOperands())
-        if (isa<RefType>(operand.getType())) note(operand);
+        if (isa<RefType>(operand.getType())) recordWrite(operand);
   });
 }
 

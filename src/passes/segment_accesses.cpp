@@ -23,12 +23,12 @@ SegmentAccesses::SegmentAccesses(const Segment &segment, uint32_t container, con
     : segment(segment), block(segment.front()->getBlock()), elements(elements) {
   for (Operation *op : segment)
     op->walk<WalkOrder::PreOrder>([&](Operation *inner) {
-      if (auto load = dyn_cast<LoadOp>(inner)) note(load, load.getRef(), container);
-      if (auto store = dyn_cast<StoreOp>(inner)) note(store, store.getRef(), container);
-      if (isa<AtomicOp, CompareExchangeOp>(inner)) hasOthers |= isOf(inner->getOperand(0), container);
+      if (auto load = dyn_cast<LoadOp>(inner)) record(load, load.getRef(), container);
+      if (auto store = dyn_cast<StoreOp>(inner)) record(store, store.getRef(), container);
+      if (isa<AtomicOp, CompareExchangeOp>(inner)) hasOtherAccesses |= isOf(inner->getOperand(0), container);
       auto call = dyn_cast<CallOp>(inner);
-      if (call) hasOthers |= functions.get(call.getCallee()).touched.contains(container);
-      if (call) hasOthers |= llvm::any_of(call.getArguments(), [&](Value operand) { return isOf(operand, container); });
+      if (call) hasOtherAccesses |= functions.get(call.getCallee()).touched.contains(container);
+      if (call) hasOtherAccesses |= llvm::any_of(call.getArguments(), [&](Value operand) { return isOf(operand, container); });
     });
 }
 
@@ -37,7 +37,7 @@ bool SegmentAccesses::isOf(Value place, uint32_t container) {
   return found && found.getOffset() == container;
 }
 
-void SegmentAccesses::note(Operation *op, Value place, uint32_t container) {
+void SegmentAccesses::record(Operation *op, Value place, uint32_t container) {
   if (!isOf(place, container)) return;
   ElementOp element = findElementOf(place);
   Indices indices = splitIndices(element);
@@ -70,10 +70,10 @@ SmallVector<Operation *, 2> SegmentAccesses::listLoops(Operation *op) const {
 }
 
 bool SegmentAccesses::isOutside(Value value) const {
-  Block *home = value.getParentBlock();
-  if (Operation *definition = value.getDefiningOp(); definition && home == block) return !llvm::is_contained(segment, definition);
+  Block *definingBlock = value.getParentBlock();
+  if (Operation *definition = value.getDefiningOp(); definition && definingBlock == block) return !llvm::is_contained(segment, definition);
   return llvm::none_of(segment, [&](Operation *op) {
-    return llvm::any_of(op->getRegions(), [&](Region &region) { return region.isAncestor(home->getParent()); });
+    return llvm::any_of(op->getRegions(), [&](Region &region) { return region.isAncestor(definingBlock->getParent()); });
   });
 }
 
@@ -86,7 +86,7 @@ Coverage::Coverage(SegmentAccesses &accesses, ArrayRef<unsigned> rowAxes)
   for (Access &access : accesses.all) byOp[access.op] = &access;
   for (Operation *op : accesses.segment) visit(op, written);
   for (Access &access : accesses.all)
-    if (!access.isStore()) judge(access);
+    if (!access.isStore()) classify(access);
 }
 
 void Coverage::visit(Operation *op, Written &known) {
@@ -205,7 +205,7 @@ static bool areExclusive(Operation *one, Operation *other) {
          branch.getThenRegion().isAncestor(one->getParentRegion()) != branch.getThenRegion().isAncestor(other->getParentRegion());
 }
 
-void Coverage::judge(Access &load) {
+void Coverage::classify(Access &load) {
   load.isBefore = true;
   SmallVector<Operation *, 2> loops = accesses.listLoops(load.op);
   const Indices &one = accesses.addresses[load.address];
@@ -219,7 +219,7 @@ void Coverage::judge(Access &load) {
     load.isBefore &= !isAgain && !comesFirst;
     load.isAfter |= comesFirst;
     load.isOverwritten |= isAgain || !comesFirst;
-    load.isSurelyLost |= (isAgain || !comesFirst) && load.address == store.address;
+    load.isSurelyOverwritten |= (isAgain || !comesFirst) && load.address == store.address;
   }
 }
 

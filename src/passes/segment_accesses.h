@@ -14,11 +14,11 @@ struct Access {
   mutable ir::ElementOp element;
   unsigned address; ///< index into SegmentAccesses::addresses
   // For a load:
-  bool isKnown = false;       ///< the segment has surely written the element before
-  bool isBefore = false;      ///< the segment has surely not written the element before
-  bool isOverwritten = false; ///< the segment may write the element afterwards
-  bool isAfter = false;       ///< the segment may have written the element before the load runs for the first time
-  bool isSurelyLost = false;  ///< a store to the same address follows
+  bool isKnown = false;             ///< the segment has surely written the element before
+  bool isBefore = false;            ///< the segment has surely not written the element before
+  bool isOverwritten = false;       ///< the segment may write the element afterwards
+  bool isAfter = false;             ///< the segment may have written the element before the load runs for the first time
+  bool isSurelyOverwritten = false; ///< a store to the same address follows
 
   bool isStore() const { return llvm::isa<ir::StoreOp>(op); }
   mlir::Value getPlace() const { return op->getOperand(isStore() ? 1 : 0); }
@@ -35,7 +35,7 @@ public:
   bool isInvariant(mlir::Value index) const;
   bool isInvariant(llvm::ArrayRef<Index> indices) const;
   /// Whether the value is defined outside of the segment, or by one of its top-level statements.
-  bool isAtHand(mlir::Value value) const { return isOutside(value) || value.getParentBlock() == block; }
+  bool isAvailable(mlir::Value value) const { return isOutside(value) || value.getParentBlock() == block; }
   /// The loops of the segment around an operation, innermost first.
   llvm::SmallVector<mlir::Operation *, 2> listLoops(mlir::Operation *op) const;
 
@@ -44,11 +44,11 @@ public:
   const SameElements &elements;
   llvm::SmallVector<Access> all; ///< in program order
   llvm::SmallVector<Indices> addresses;
-  bool hasOthers = false; ///< there are accesses other than loads and stores
+  bool hasOtherAccesses = false; ///< there are accesses other than loads and stores
 
 private:
   static bool isOf(mlir::Value place, uint32_t container);
-  void note(mlir::Operation *op, mlir::Value place, uint32_t container);
+  void record(mlir::Operation *op, mlir::Value place, uint32_t container);
   bool isOutside(mlir::Value value) const;
 };
 
@@ -77,7 +77,7 @@ private:
   void visitIf(ir::IfOp branch, Written &known);
   void write(const Access &access, Written &known);
   void read(Access &access, const Written &known);
-  void judge(Access &load);
+  void classify(Access &load);
   bool isWritten(unsigned address, const Written &known) const;
   bool isRowWritten(const Written &known) const;
   bool passes(ir::ForOp loop, unsigned address) const;

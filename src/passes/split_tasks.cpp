@@ -52,7 +52,7 @@ public:
     collectDefinitions(kernel.getBody().front());
     makeTasks(kernel.getBody().front());
     for (Operation *op : definitions)
-      for (Value value : op->getResults()) connect(value);
+      for (Value value : op->getResults()) replaceInOtherTasks(value);
     for (ForOp loop : loops) loadReadOnlyPlacesBefore(loop);
     removeUnused();
     kernel.setScratchBytes(uint32_t(scratchBytes));
@@ -125,8 +125,8 @@ private:
   }
 
   /// Replaces the uses of `value` in other tasks by a value of these tasks.
-  void connect(Value value) {
-    TaskOp home = getTask(value.getDefiningOp());
+  void replaceInOtherTasks(Value value) {
+    TaskOp owner = getTask(value.getDefiningOp());
     bool crosses = false;
     SmallVector<std::pair<OpOperand *, TaskOp>> uses;
     for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
@@ -138,8 +138,8 @@ private:
         use.set(ScratchOp::create(builder, value.getLoc(), value.getType(), getSlot(value)));
         continue;
       }
-      if (task != home || isa<LocalOp>(value.getDefiningOp())) uses.push_back({&use, task});
-      crosses |= task != home;
+      if (task != owner || isa<LocalOp>(value.getDefiningOp())) uses.push_back({&use, task});
+      crosses |= task != owner;
     }
     if (!crosses) return;
     for (auto [use, task] : uses) use->set(getInTask(value, task));

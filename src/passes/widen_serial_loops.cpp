@@ -35,13 +35,13 @@ class Widener {
 public:
   Widener(ModuleOp module, KernelOp kernel) : iterations(module), kernel(kernel) {
     module.walk([&](TensorArgumentOp argument) {
-      if (argument->hasAttr(kShares)) shared.insert(argument.getOffset());
+      if (argument->hasAttr(kShares)) aliased.insert(argument.getOffset());
       if (!argument.getField()) arrays.insert(argument.getOffset());
     });
   }
 
   void run() {
-    lookIn(kernel.getBody().front());
+    visitBlock(kernel.getBody().front());
     Builder builder(kernel.getContext());
     if (!unaliased.empty()) kernel->setAttr(kUnaliased, builder.getDenseI32ArrayAttr(llvm::to_vector(unaliased)));
     SmallVector<int32_t> numbers;
@@ -50,22 +50,22 @@ public:
   }
 
 private:
-  void lookIn(Block &block) {
-    for (RepeatOp repeat : block.getOps<RepeatOp>()) lookIn(repeat.getBody().front());
+  void visitBlock(Block &block) {
+    for (RepeatOp repeat : block.getOps<RepeatOp>()) visitBlock(repeat.getBody().front());
     for (ForOp loop : llvm::to_vector(block.getOps<ForOp>()))
-      if (!loop.getParallel()) look(loop);
+      if (!loop.getParallel()) widen(loop);
     for (IfOp branches : llvm::to_vector(block.getOps<IfOp>())) {
       SmallVector<ForOp> loops;
       llvm::DenseSet<uint64_t> written;
       if (!listLoops(branches, loops) || !llvm::all_of(loops, [&](ForOp loop) { return isIndependent(loop, written); })) continue;
-      noteWritten(written);
+      requireUnaliased(written);
       OpBuilder builder(branches);
-      takeOut(branches, {}, builder);
+      hoistLoops(branches, {}, builder);
       branches.erase();
     }
   }
 
-  void noteWritten(const llvm::DenseSet<uint64_t> &written) {
+  void requireUnaliased(const llvm::DenseSet<uint64_t> &written) {
     for (uint64_t offset : written)
       if (arrays.contains(offset)) unaliased.insert(int32_t(offset));
   }
@@ -88,13 +88,13 @@ private:
   bool isIndependent(ForOp loop, llvm::DenseSet<uint64_t> &written) {
     llvm::DenseSet<uint64_t> own;
     IndependentIterations::Axes axes = iterations.findAxes(loop, own);
-    bool isShared = llvm::any_of(own, [&](uint64_t offset) { return shared.contains(offset); });
+    bool isAliased = llvm::any_of(own, [&](uint64_t offset) { return aliased.contains(offset); });
     written.insert(own.begin(), own.end());
-    return !loop.getParallel() && !isShared && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
+    return !loop.getParallel() && !isAliased && axes.independent == (1u << loop.getRank()) - 1 && isLong(loop.getUpper().back());
   }
 
   /// Moves all operations under an `if` before the outermost one; the condition becomes part of the loops' bounds.
-  static void takeOut(IfOp branches, Value guard, OpBuilder &builder) {
+  static void hoistLoops(IfOp branches, Value guard, OpBuilder &builder) {
     Location loc = branches.getLoc();
     for (Region &region : branches->getRegions()) {
       if (region.empty()) continue;
@@ -104,7 +104,7 @@ private:
       for (Operation &op : llvm::make_early_inc_range(region.front())) {
         if (isa<YieldOp>(op)) continue;
         if (auto inner = dyn_cast<IfOp>(op)) {
-          takeOut(inner, condition, builder);
+          hoistLoops(inner, condition, builder);
           continue;
         }
         op.moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
@@ -118,10 +118,10 @@ private:
     }
   }
 
-  void look(ForOp loop) {
+  void widen(ForOp loop) {
     llvm::DenseSet<uint64_t> written;
     IndependentIterations::Axes axes = iterations.findAxes(loop, written);
-    if (llvm::any_of(written, [&](uint64_t offset) { return shared.contains(offset); })) return;
+    if (llvm::any_of(written, [&](uint64_t offset) { return aliased.contains(offset); })) return;
     // Lanes that write elements far apart write them one by one. If most writes are of that kind, they cost more than the lanes gain.
     if (axes.neighbors == 0) return;
     unsigned axis = llvm::Log2_32(axes.neighbors);
@@ -130,7 +130,7 @@ private:
     ForOp outer = isWhole ? loop : interchange(loop, axis);
     outer.setParallel(true);
     outer.setMaxThreads(1);
-    noteWritten(written);
+    requireUnaliased(written);
   }
 
   /// Whether a loop with this upper bound has enough iterations; records the extents that this depends on.
@@ -174,7 +174,7 @@ private:
 
   IndependentIterations iterations;
   KernelOp kernel;
-  llvm::DenseSet<uint64_t> shared, arrays;
+  llvm::DenseSet<uint64_t> aliased, arrays;
   std::set<int32_t> unaliased;
   std::set<Extent> extents;
 };
