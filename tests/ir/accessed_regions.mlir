@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --split-input-file --test-accessed-regions | FileCheck %s
 
-// Along each axis the first and the last index that is read, and those that are written.
+// For each axis the first and the last index that is read, and the first and the last that is written.
 // CHECK-LABEL: qd.kernel @shift
 // CHECK: "x" at 0 {{.*}}test.read = "arg32 to arg32, 1 to (8 - 1)", test.written = "(arg32 + 1) to (arg32 + 1), 1 to (8 - 1)"
 // CHECK: "y" at 8 {{.*}}test.read = "nothing", test.written = "nothing"
@@ -23,7 +23,7 @@ qd.kernel @shift [] attributes {argument_bytes = 40 : i32} {
 
 // -----
 
-// Several accesses are fused; equal bounds stay as they are.
+// Several accesses give one region, from the least to the greatest bound; equal bounds stay as they are.
 // CHECK-LABEL: qd.kernel @stencil
 // CHECK: "x" at 0 {{.*}}test.read = "((1 - 1) min (1 + 1)) to (((7 - 1) - 1) max ((7 - 1) + 1))"
 // CHECK-SAME: test.written = "1 to (7 - 1)"
@@ -49,7 +49,7 @@ qd.kernel @stencil [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Additions read nothing, unless the old value is used; other atomic operations read. An index out of memory may be any number.
+// Atomic additions read nothing unless the old value is used; other atomic operations read. An index that is loaded from memory is unknown.
 // CHECK-LABEL: qd.kernel @atomics
 // CHECK: "sum" at 0 {{.*}}test.read = "nothing", test.written = "0 to 0"
 // CHECK: "count" at 8 {{.*}}test.read = "0 to 0", test.written = "0 to 0"
@@ -69,7 +69,7 @@ qd.kernel @atomics [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
-// Arithmetic on indices keeps the order of the bounds, or turns it around; a remainder has bounds of its own.
+// Arithmetic on indices keeps or reverses the order of the bounds; a remainder has its own bounds.
 // CHECK-LABEL: qd.kernel @arithmetic
 // CHECK: "a" at 0 {{.*}}test.read = "(8 - (5 - 1)) to (8 - 0)"
 // CHECK: "b" at 8 {{.*}}test.read = "(0 * 2) to ((5 - 1) * 2)"
@@ -104,8 +104,8 @@ qd.kernel @arithmetic [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
-// An index is followed into functions, through every call; a variable may be all that is stored in it. A function may do anything with a
-// place that it is handed.
+// A parameter has the range of all calls' arguments; a variable has the range of all stored values. A function may read and write any place
+// that it gets as an argument.
 // CHECK-LABEL: qd.kernel @calls
 // CHECK: "x" at 0 {{.*}}test.read = "1 to 1", test.written = "1 to 1"
 qd.kernel @calls [] attributes {argument_bytes = 16 : i32} {
@@ -139,7 +139,7 @@ qd.func @fill(%i: si32) {
 
 // -----
 
-// A loop that steps back, and a variable that depends on itself.
+// A loop with a negative step, and a variable that depends on itself.
 // CHECK-LABEL: qd.kernel @variables
 // CHECK: "x" at 0 {{.*}}test.read = "(0 + 1) to 7"
 // CHECK: "y" at 8 {{.*}}test.read = "? to ?"

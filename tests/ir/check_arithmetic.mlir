@@ -1,7 +1,7 @@
 // RUN: qd-opt %s --qd-check-arithmetic="reports=true" --split-input-file | FileCheck %s
 // RUN: qd-opt %s --qd-check-arithmetic="overflow=false" --split-input-file | FileCheck %s --check-prefix=IGNORED
 
-// A sum that may leave its range is told of, and the kernel goes on.
+// A sum that may overflow is reported, and the kernel continues.
 // CHECK-LABEL: qd.kernel @sum
 // CHECK: %[[BAD:.*]] = qd.overflows add %[[A:.*]], %[[A]] : si32, si32 -> i1
 // CHECK: %[[GOOD:.*]] = qd.unary logical_not %[[BAD]]
@@ -17,7 +17,7 @@ qd.kernel @sum [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// Divisors and shift counts are checked whatever becomes of overflow.
+// Divisors and shift counts are checked even if overflow is not.
 // IGNORED-LABEL: qd.kernel @divisors_and_counts
 // IGNORED: %[[NONZERO:.*]] = qd.binary ne
 // IGNORED: qd.assert %[[NONZERO]], 4 ["Modulo by zero: "
@@ -36,7 +36,7 @@ qd.kernel @divisors_and_counts [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// What is converted must truncate to a number of the range: the bound that a single cannot tell from its neighbor is taken as it is.
+// A converted float must truncate to a number of the range. f32 cannot represent the number below the lower bound, so the bound is good.
 // IGNORED-LABEL: qd.kernel @conversion
 // IGNORED: qd.constant -2.14748365E+9 : f32
 // IGNORED: qd.binary ge
@@ -51,7 +51,7 @@ qd.kernel @conversion [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// A loop keeps the neighbors of its index within the type.
+// The bounds of a loop keep its index plus or minus one within the type: no check.
 // CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.for
 // CHECK-NOT: qd.overflows

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-check-bounds --split-input-file | FileCheck %s
 
-// A field's index that nothing is known about.
+// An unknown index of a field is checked.
 // CHECK-LABEL: qd.kernel @field
 // CHECK: %[[INDEX:.*]] = qd.argument 8 : si32
 // CHECK: %[[UNSIGNED:.*]] = qd.cast %[[INDEX]] : si32 -> ui32
@@ -17,7 +17,7 @@ qd.kernel @field [] attributes {argument_bytes = 12 : i32} {
 
 // -----
 
-// An array's extents are read; an index that the loop keeps within its axis is not checked.
+// The check reads the extents of an array. An index that the loop's bounds keep within its axis is not checked.
 // CHECK-LABEL: qd.kernel @array
 // CHECK: qd.for
 // CHECK: %[[EXTENT:.*]] = qd.extent %{{.*}} 1 : !qd.tensor<f32, [?, ?], [], 4> -> si64
@@ -39,7 +39,7 @@ qd.kernel @array [] attributes {argument_bytes = 28 : i32} {
 
 // -----
 
-// Nor are its neighbors, where the loop leaves them room.
+// Nor is the index plus or minus a constant, if the loop's bounds leave room for it.
 // CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.for
 // CHECK-NOT: qd.assert
@@ -79,7 +79,7 @@ qd.kernel @neighbors [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
-// Nothing to check: constants within, and a loop over the field's extent.
+// Constants within bounds and the index of a loop over the field's extent need no check.
 // CHECK-LABEL: qd.kernel @known
 // CHECK-NOT: qd.assert
 qd.kernel @known [] attributes {argument_bytes = 8 : i32} {
@@ -99,7 +99,7 @@ qd.kernel @known [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Components at run-time indices.
+// Run-time indices of components are checked.
 // CHECK-LABEL: qd.kernel @components
 // CHECK: qd.assert %{{.*}}, 2 ["Out of bound access to a [2, 3] matrix"
 // CHECK: qd.extract_at
@@ -112,7 +112,7 @@ qd.kernel @components [] attributes {argument_bytes = 4 : i32} {
 
 // -----
 
-// Indices of a field with an origin: one comparison of what is left without it, none where the loop begins there.
+// Indices of a field with an origin: one comparison after the origin is subtracted, none if the loop begins at the origin.
 // CHECK-LABEL: qd.kernel @origin
 // CHECK: %[[FIRST:.*]] = qd.constant 4294967295 : ui32
 // CHECK: %[[REST:.*]] = qd.binary sub %{{.*}}, %[[FIRST]]

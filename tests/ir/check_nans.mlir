@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-check-nans | FileCheck %s
 
-// What makes a NaN of numbers is told of; what passes one on is not. Integers have none.
+// An operation that makes a NaN of numbers is reported; one with a NaN operand is not. Integers are not checked.
 // CHECK-LABEL: qd.kernel @quotient
 // CHECK: %[[RESULT:.*]] = qd.binary div %[[A:.*]], %[[B:.*]] : f32, f32 -> f32
 // CHECK: %[[IS_NAN:.*]] = qd.unary isnan %[[RESULT]]

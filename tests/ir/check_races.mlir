@@ -1,7 +1,7 @@
 // RUN: qd-opt %s --qd-check-races | FileCheck %s
 
-// Plain stores to elements are claimed, component by component, and atomic updates of the same container, with the bits of the loop's number
-// flipped; locals and serial tasks are not.
+// Plain stores to elements are claimed, component by component. So are atomic updates of the same container, with the bits of the loop's
+// number flipped. Locals and serial tasks are not claimed.
 // CHECK-LABEL: qd.kernel @races
 // CHECK: qd.task parallel
 // CHECK: ^bb0(%[[I:.*]]: si32):

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-demote-atomics --split-input-file | FileCheck %s
 
-// An element that belongs to one iteration is updated without atomics, a shift being the same in all updates.
+// An element that belongs to one iteration is updated without atomics, if all updates have the same shift.
 // CHECK-LABEL: qd.kernel @own_element
 // CHECK: %[[ONE:.*]] = qd.load %[[PLACE:.*]] : !qd.ref<f32>
 // CHECK: %[[SUM:.*]] = qd.binary add %[[ONE]], %{{.*}}
@@ -26,7 +26,7 @@ qd.kernel @own_element [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Neighbors' elements: two iterations meet.
+// Updates of neighboring elements keep the atomics: two iterations update one element.
 // CHECK-LABEL: qd.kernel @neighbors
 // CHECK: qd.atomic add
 // CHECK: qd.atomic sub
@@ -51,7 +51,7 @@ qd.kernel @neighbors [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// One of two loop indices is not enough.
+// An element that is selected by only one of two loop indices keeps the atomics.
 // CHECK-LABEL: qd.kernel @rows
 // CHECK: qd.atomic add
 qd.kernel @rows [] attributes {argument_bytes = 8 : i32} {
@@ -71,7 +71,7 @@ qd.kernel @rows [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A function that updates the same container out of sight keeps the atomics.
+// The atomics stay if a called function updates the same container.
 // CHECK-LABEL: qd.kernel @update_out_of_sight
 // CHECK: qd.atomic add
 qd.func @update(%value: f32) {
@@ -99,7 +99,7 @@ qd.kernel @update_out_of_sight [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Nothing interrupts a serial task; a local belongs to its iteration; an exchange is a store.
+// No atomics in a serial task or on a local of an iteration; an exchange becomes a load and a store.
 // CHECK-LABEL: qd.kernel @serial_and_local
 // CHECK: qd.for parallel
 // CHECK-NOT: qd.atomic

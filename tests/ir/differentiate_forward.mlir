@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --split-input-file --qd-differentiate-forward --verify-diagnostics | FileCheck %s
 
-// Tangents stand behind values; a function takes and gives those of what is active.
+// Tangents are computed after values; a function takes and returns the tangents of active parameters and results.
 // CHECK-LABEL: qd.kernel @apply
 // CHECK-DAG: qd.tensor_argument field "y.dual" at 24
 // CHECK-DAG: qd.tensor_argument field "x.dual" at 16
@@ -28,7 +28,7 @@ qd.func @square(%x: f32) -> f32 {
 
 // -----
 
-// The chain rule, factor by factor: cos(x) dx, then 2 of that. Where a factor is zero the tangent is, whatever the zero hides.
+// The chain rule, factor by factor: cos(x) dx, then times 2. If a factor is zero the tangent is zero, even for an infinite change.
 // CHECK-LABEL: qd.kernel @operators
 // CHECK: %[[TWO:.*]] = qd.constant 2.0
 // CHECK: %[[V:.*]] = qd.load
@@ -56,7 +56,7 @@ qd.kernel @operators [] attributes {argument_bytes = 32 : i32, qd.derivative = "
 
 // -----
 
-// Integers, and containers without tangents, have none: each store stays alone.
+// Integers and containers without tangents have none: their stores get no second store.
 // CHECK-LABEL: qd.kernel @without_tangents
 // CHECK-COUNT-1: .dual"
 // CHECK-NOT: .dual"
@@ -98,7 +98,7 @@ qd.kernel @constant_store [] attributes {argument_bytes = 16 : i32, qd.derivativ
 
 // -----
 
-// A variable has a second one for its tangent, which begins with zero and goes around the loop. The loops stay as they are.
+// A variable gets a second variable for its tangent, initialized to zero and carried by the loop. The loops stay as they are.
 // CHECK-LABEL: qd.kernel @variable
 // CHECK: qd.for parallel
 // CHECK: %[[V:.*]] = qd.load
@@ -142,7 +142,7 @@ qd.kernel @variable [] attributes {argument_bytes = 16 : i32, qd.derivative = "f
 
 // -----
 
-// Additions are linear: the tangent is added, atomically too, and the loop stays parallel.
+// Atomic additions are linear: the tangent is added atomically, too, and the loop stays parallel.
 // CHECK-LABEL: qd.kernel @sum
 // CHECK: qd.for parallel
 // CHECK: %[[PLACE:.*]] = qd.element %{{.*}}[] : !qd.tensor<f32, [], [], 4>
@@ -166,7 +166,7 @@ qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "forwar
 
 // -----
 
-// A maximum and its tangent change together: the iterations take turns.
+// A maximum and its tangent must change together: the loop becomes serial.
 // CHECK-LABEL: qd.kernel @largest
 // CHECK-NOT: parallel
 // CHECK: qd.for (
@@ -192,7 +192,7 @@ qd.kernel @largest [] attributes {argument_bytes = 32 : i32, qd.derivative = "fo
 
 // -----
 
-// The tangent of the chosen value is chosen by the same condition.
+// The tangent of a selected value is selected by the same condition.
 // CHECK-LABEL: qd.kernel @choice
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: %[[D:.*]] = qd.load
@@ -223,7 +223,7 @@ qd.kernel @compare_exchange [] attributes {argument_bytes = 16 : i32, qd.derivat
 
 // -----
 
-// Parameters that are no real numbers get no tangent; a function of such ones alone stays as it is.
+// Parameters that are not floats get no tangent; a function with only such parameters stays as it is.
 // CHECK-LABEL: qd.kernel @call
 // CHECK: qd.call @scale(%{{.*}}, %{{.*}}, %{{.*}}) : (si32, f32, f32) -> (f32, f32)
 // CHECK: qd.call @plain(%{{.*}}) : (si32) -> si32
@@ -249,7 +249,7 @@ qd.func @plain(%n: si32) -> si32 {
 
 // -----
 
-// A kernel without the mark is left alone.
+// A kernel without a mode stays as it is.
 // CHECK-LABEL: qd.kernel @unmarked
 // CHECK-NOT: .dual
 // CHECK: qd.store

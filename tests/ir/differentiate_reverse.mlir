@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --split-input-file --qd-differentiate-reverse --verify-diagnostics | FileCheck %s
 
-// The gradient of what is written is taken, zeroed and handed to what is read; the kernel writes nothing else.
+// The gradient of a written element is loaded, zeroed and added to that of the read element; the kernel writes nothing else.
 // CHECK-LABEL: qd.kernel @square
 // CHECK-DAG: %[[YG:.*]] = qd.tensor_argument field "y.grad" at 24
 // CHECK-DAG: %[[XG:.*]] = qd.tensor_argument field "x.grad" at 16
@@ -31,7 +31,7 @@ qd.kernel @square [] attributes {argument_bytes = 32 : i32, qd.derivative = "rev
 
 // -----
 
-// A loop whose adjoint needs none of its values runs backward only, and keeps nothing.
+// A loop whose adjoint needs none of its values runs only backward, without checkpoints.
 // CHECK-LABEL: qd.kernel @linear_loop
 // CHECK-NOT: vector<
 // CHECK: qd.for (
@@ -61,7 +61,7 @@ qd.kernel @linear_loop [] attributes {argument_bytes = 16 : i32, qd.derivative =
 
 // -----
 
-// A loop of few iterations keeps its variable for each of them.
+// A loop with few iterations stores a checkpoint of its variable for each of them.
 // CHECK-LABEL: qd.kernel @nonlinear_loop
 // CHECK: %[[SLOTS:.*]] = qd.local {qd.checkpoints = [[NUMBER:.*]] : i32} : !qd.ref<vector<4xf32>>
 // CHECK: %[[SLOT:.*]] = qd.component %[[SLOTS]]
@@ -91,7 +91,7 @@ qd.kernel @nonlinear_loop [] attributes {argument_bytes = 16 : i32, qd.derivativ
 
 // -----
 
-// What an adjoint does not use is not computed for it: a call hands over zeros.
+// Values that an adjoint does not use are not computed: a call passes zeros.
 // CHECK-LABEL: qd.kernel @unused_parameter
 // CHECK-NOT: qd.load %{{.*}} : !qd.ref<si32>
 // CHECK: qd.load
@@ -121,7 +121,7 @@ qd.func @add(%v: f32, %m: si32) {
 
 // -----
 
-// An element whose old value the gradient needs must not be overwritten.
+// An element whose overwritten primal the gradient needs is an error.
 qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "reverse"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [4], [4], 4>, true]} : !qd.tensor<f32, [4], [4], 4>
   %zero = qd.constant 0 : si32
@@ -134,7 +134,7 @@ qd.kernel @in_place [] attributes {argument_bytes = 16 : i32, qd.derivative = "r
 
 // -----
 
-// A kernel that only adds to one number runs together with its gradient, whose every element is overwritten.
+// A kernel that only adds to one number is fused with its gradient; stores overwrite every element of the gradient.
 // CHECK-LABEL: qd.kernel @sum
 // CHECK-SAME: qd.replaces = array<i32: 16>
 // CHECK: qd.atomic add %{{.*}}, %{{.*}} : !qd.ref<f32>
@@ -159,7 +159,7 @@ qd.kernel @sum [] attributes {argument_bytes = 32 : i32, qd.derivative = "fused"
 
 // -----
 
-// Not every element is some iteration's: what is added to has to be zero before.
+// If the loop does not cover all elements, the additions stay, and the gradient must be zero before.
 // CHECK-LABEL: qd.kernel @part_of_a_sum
 // CHECK-SAME: qd.replaces = array<i32>
 // CHECK: qd.atomic add
@@ -191,7 +191,7 @@ qd.kernel @other_effect [] attributes {argument_bytes = 32 : i32, qd.derivative 
 
 // -----
 
-// What is written, read and overwritten in one iteration is kept as a variable: nothing is read of y, which is written last.
+// An element that one iteration writes, reads and overwrites becomes a variable: no element of y is loaded.
 // CHECK-LABEL: qd.kernel @overwritten_in_between
 // CHECK-DAG: %[[YG:.*]] = qd.tensor_argument field "y.grad" at 24
 // CHECK-DAG: %[[X:.*]] = qd.tensor_argument field "x" at 0
@@ -222,7 +222,7 @@ qd.kernel @overwritten_in_between [] attributes {argument_bytes = 32 : i32, qd.d
 
 // -----
 
-// An index that is chosen at run time finds its element in an array for the row; a flag for each element says whether it was written.
+// A run-time index selects its element in an array for the row, with a flag for each element that records whether it was written.
 // CHECK-LABEL: qd.kernel @overwritten_row
 // CHECK: qd.local {{.*}}: !qd.ref<vector<4xf32>>
 qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivative = "reverse"} {
@@ -254,7 +254,7 @@ qd.kernel @overwritten_row [] attributes {argument_bytes = 40 : i32, qd.derivati
 
 // -----
 
-// Where indices decide whether an iteration overwrites what it has read, the read is noted, and compared with what is written later.
+// If indices decide whether an iteration overwrites a loaded element, the load's address is recorded and compared with later stores.
 // CHECK-LABEL: qd.kernel @checked
 // CHECK: qd.load %{{.*}} {qd.guarded = 0 : i64} : !qd.ref<f32>
 // CHECK: qd.store %{{.*}}, %[[NOTE:.*]] {qd.guards = 0 : i64}
@@ -282,7 +282,7 @@ qd.kernel @checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "re
 
 // -----
 
-// Not so if the derivative does without the value.
+// No check if the derivative does not need the value.
 // CHECK-LABEL: qd.kernel @not_checked
 // CHECK-NOT: qd.assert
 qd.kernel @not_checked [] attributes {argument_bytes = 24 : i32, qd.derivative = "reverse"} {

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --pipeline --debug-checks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
 
-// A function that is called once, or is small, is emitted in place. An early return leaves lane by lane.
+// A small function, or one that is called once, is inlined. An early return masks off its lanes.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %live.function = alloca <4 x i1>
 // CHECK-NOT: call {{.*}}@qd_func
@@ -29,7 +29,7 @@ qd.kernel @in_place [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A recursive function gets a function of its own, and its loop one lane.
+// A recursive function becomes an LLVM function; the loop that calls it gets one lane.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: call { i32 } @qd_func_factorial_x1_u
 // CHECK-LABEL: define internal { i32 } @qd_func_factorial_x1_u

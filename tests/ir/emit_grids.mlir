@@ -1,8 +1,8 @@
 // RUN: qd-opt %s --pipeline --emit=llvm --target=cuda --split-input-file | FileCheck %s
 // RUN: qd-opt %s --pipeline --emit=asm --target=cuda --split-input-file | FileCheck %s --check-prefix=PTX
 
-// Each thread takes four iterations at a time, a block apart, so that it waits for several loads at once; the rest goes under a mask. What no
-// task writes is read through the read-only cache.
+// Each thread takes four iterations at a time, one block apart, so that several loads are in flight; the remainder runs under a mask. Memory
+// that no task writes is read through the read-only cache.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0(ptr {{.*}}byval([11 x i64]) align 8 "nvvm.grid_constant"
 // CHECK: strides:
 // CHECK-COUNT-4: load float, {{.*}} !invariant.load
@@ -32,7 +32,7 @@ qd.kernel @scale [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
-// A sum goes through registers, warps and blocks; the last block adds up what the others have left.
+// A sum is reduced in registers, subgroups and blocks; the last block adds the results of the others.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: fadd {{.*}} <4 x float>
 // CHECK: llvm.nvvm.shfl.sync.down.i32
@@ -63,7 +63,7 @@ qd.kernel @sum [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// A table that fits into shared memory is filled there, block by block; one whose size only the launch knows has both ways.
+// A table that fits into block memory is filled there, in each block; one whose size is known only at launch has code for both cases.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: copies:
 // CHECK: merge:
@@ -88,7 +88,7 @@ qd.kernel @histogram [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
-// Serial statements are a thread; a return among them is a slot that later tasks look at.
+// Serial statements run on one thread; a return among them sets a slot that later tasks test.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // PTX-LABEL: .visible .entry qd_task_0(
 // PTX: .maxntid 1{{$}}
@@ -116,7 +116,7 @@ qd.kernel @leave [si32] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// Tasks that one block does are one entry, between whose parts all threads wait.
+// Tasks that one block can run become one entry, with barriers between them.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: [[THREAD:%[0-9]+]] = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 // CHECK: [[FIRST:%[0-9]+]] = icmp eq i32 [[THREAD]], 0
@@ -148,7 +148,7 @@ qd.kernel @together [si32] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// A thread takes several rounds of a long loop at a time.
+// A long serial loop in a thread is unrolled.
 // CHECK-LABEL: define ptx_kernel void @qd_task_0
 // CHECK: br label %for{{.*}}, !llvm.loop [[ROUNDS:![0-9]+]]
 // CHECK: [[ROUNDS]] = distinct !{[[ROUNDS]], [[COUNT:![0-9]+]]}
@@ -185,7 +185,7 @@ qd.kernel @dot [] attributes {argument_bytes = 24 : i32} {
 
 // -----
 
-// A function that gives nothing back has a result all the same: PTX has none without bytes.
+// A function without results still returns a byte: PTX has no empty results.
 // CHECK-LABEL: define internal { i1 } @qd_func_count_x1_u
 // PTX: .func (.param {{.*}} func_retval0[1]) qd_func_count_x1_u
 qd.func @count(%n: si32) {

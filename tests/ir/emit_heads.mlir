@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --cpu=haswell --lanes=8 --split-input-file | FileCheck %s
 
-// The memory of arrays is aligned to no vector: iterations up to the first aligned store come first, under a mask.
+// The memory of arrays is not aligned to vectors: the iterations up to the first aligned store are peeled and run under a mask.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %[[ADDRESS:.*]] = ptrtoint ptr %{{.*}} to i64
 // CHECK: head:
@@ -23,7 +23,7 @@ qd.kernel @array [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// That of fields is.
+// The memory of fields is aligned: nothing is peeled.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK-NOT: head:
 // CHECK: ret void

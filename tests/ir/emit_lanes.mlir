@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
 
-// Neighboring lanes read and write neighboring elements: wide accesses, and a masked rest where the length is no multiple of a vector.
+// Neighboring lanes access neighboring elements by wide accesses; a remainder that does not fill a vector is masked.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:
 // CHECK: load <4 x float>
@@ -26,7 +26,7 @@ qd.kernel @contiguous [] attributes {argument_bytes = 12 : i32} {
 
 // -----
 
-// Rows that are a multiple of a vector long have no rest; only the first one takes a division.
+// Rows whose length is a multiple of a vector have no remainder; only the first row needs a division.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: first.row:
 // CHECK: udiv
@@ -51,7 +51,7 @@ qd.kernel @even_rows [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Packed vectors are read as a whole and shuffled apart; a uniform index is one scalar access; an index that was read is a gather.
+// Packed vectors are loaded as a whole and shuffled apart; a uniform index gives one scalar access; a loaded index gives a gather.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: load <12 x float>
 // CHECK: shufflevector <12 x float> {{.*}} <4 x i32> <i32 0, i32 3, i32 6, i32 9>
@@ -85,7 +85,7 @@ qd.kernel @accesses [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
-// An axis in tiles: each tile of three adds 20 bytes to the six that its elements take, and the lanes' places have no stride.
+// A blocked layout: each block of three elements adds 20 bytes to the 12 of its elements, and the lanes' places have no stride.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: vector:
 // CHECK: udiv <4 x i32> {{.*}}, splat (i32 3)

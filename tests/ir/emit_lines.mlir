@@ -1,7 +1,7 @@
 // RUN: qd-opt %s --pipeline --emit=llvm --target=x64 --lanes=1 --line-tables | FileCheck %s
 // RUN: qd-opt %s --pipeline --emit=llvm --target=x64 --lanes=1 | FileCheck %s --check-prefix=NONE
 
-// Places are those of the user's functions, in the order of the calls, within a function of LLVM's that stands for the task.
+// Source locations are those of the user's functions, in the order of the calls, within an LLVM function for the task.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: add i32 {{.*}}, !dbg [[SUM:![0-9]+]]
 // CHECK: store i32 {{.*}}, !dbg [[STORE:![0-9]+]]

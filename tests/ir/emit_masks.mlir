@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
 
-// A small branch on a condition that varies costs no jump: the store becomes a select.
+// A small branch on a varying condition needs no jump: the store becomes a select.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %[[MASK:.*]] = icmp sgt <4 x i32>
 // CHECK-NOT: masked:
@@ -28,7 +28,7 @@ qd.kernel @select [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A branch that touches memory is jumped over when no lane takes it; a condition that is the same in all lanes is a plain branch.
+// A branch that accesses memory is skipped if no lane takes it; a uniform condition is a plain branch.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: bitcast <4 x i1> %{{.*}} to i4
 // CHECK: br i1 %{{.*}}, label %masked, label %masked.end
@@ -60,7 +60,7 @@ qd.kernel @branches [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// Lanes leave a loop one by one; the loop ends with the last. What counts the same in all lanes stays one scalar.
+// Lanes leave a loop one by one; the loop ends with the last. A counter that is uniform stays one scalar.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK-DAG: %live.loop = alloca <4 x i1>
 // CHECK-DAG: %index = alloca i32

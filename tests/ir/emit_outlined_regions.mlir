@@ -1,7 +1,7 @@
 // RUN: qd-opt %s --qd-split-tasks --emit=llvm --target=x64 --lanes=4 --piece-size=3 --split-input-file | FileCheck %s
 
-// Long code is cut into functions. The index and the local cross a border: they are members of a frame, and a piece works on a copy of the
-// local.
+// Long code is outlined into functions. The index and the local are used in several regions: they are members of a frame, and a region works
+// on a copy of the local.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK: %frame = alloca { <4 x i32>, i32,
 // CHECK: call i32 @qd_task_0_loop_outlined(ptr %frame)
@@ -37,7 +37,7 @@ qd.kernel @local [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A piece that is left early says where to. Pieces lie within pieces, all with the frame of the whole function.
+// A region with an early exit returns its target. Regions nest; all use the frame of the whole function.
 // CHECK-LABEL: define internal i1 @qd_task_0(
 // CHECK: %[[WHERE:.*]] = call i32 @qd_task_0_outlined.2(ptr %frame)
 // CHECK: switch i32 %[[WHERE]], label %[[ON:.*]] [
@@ -73,7 +73,7 @@ qd.kernel @early [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A matrix that only one piece uses is a local of that piece; nothing of it is in the frame.
+// A matrix that only one region uses is a local of that region and not in the frame.
 // CHECK-LABEL: define internal i1 @qd_task_0(
 // CHECK-NOT: [16 x i32]
 // CHECK-LABEL: define internal i32 @qd_task_0_outlined(

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --pipeline --emit=llvm --target=x64 --lanes=4 --split-input-file | FileCheck %s
 
-// A sum is kept in one register per lane; chunks leave their parts in memory, which are added in order.
+// A sum has one register per lane; chunks store their sums in memory, and these are added in order.
 // CHECK-LABEL: define internal i1 @qd_task_0
 // CHECK: count:
 // CHECK: fadd {{.*}}float
@@ -26,7 +26,7 @@ qd.kernel @sum [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// A small table that all iterations add to is copied: plain additions, and a merge.
+// A small table that all iterations add to is privatized: plain additions, and a merge.
 // CHECK-NOT: atomicrmw
 // CHECK-LABEL: define internal void @qd_task_0_copies
 // CHECK-NOT: atomicrmw
@@ -49,7 +49,7 @@ qd.kernel @histogram [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// Who wants the old value gets atomics, lane by lane.
+// An update whose old value is used stays atomic, lane by lane.
 // CHECK-LABEL: define internal void @qd_task_0_loop
 // CHECK-COUNT-4: atomicrmw add
 qd.kernel @tickets [] attributes {argument_bytes = 16 : i32} {

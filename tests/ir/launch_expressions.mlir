@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --test-launch-expressions | FileCheck %s
 
-// What the host can compute of the bounds of loops before a launch: constants, arguments (by their offsets) and extents, combined.
+// The host can compute loop bounds before a launch from constants, arguments (by their offsets) and extents.
 // CHECK-LABEL: qd.kernel @bounds
 qd.kernel @bounds [] attributes {argument_bytes = 64 : i32} {
   %n = qd.argument 0 : si32
@@ -14,7 +14,7 @@ qd.kernel @bounds [] attributes {argument_bytes = 64 : i32} {
   ^bb0(%i: si32):
     qd.yield
   }
-  // Extents that are not constant stand behind the address: 8 bytes each.
+  // Dynamic extents follow the address, 8 bytes each.
   %first = qd.extent %x 0 : !qd.tensor<f32, [?, 5, ?], [], 4> -> si32
   %fixed = qd.extent %x 1 : !qd.tensor<f32, [?, 5, ?], [], 4> -> si32
   %last = qd.extent %x 2 : !qd.tensor<f32, [?, 5, ?], [], 4> -> si32
@@ -34,7 +34,7 @@ qd.kernel @bounds [] attributes {argument_bytes = 64 : i32} {
   ^bb0(%i: si32):
     qd.yield
   }
-  // Other operators, real numbers, and what is in memory are known to the device only.
+  // Other operators, floats and loaded values are unknown to the host.
   %rest = qd.binary mod %n, %two : si32, si32 -> si32
   %whole = qd.cast %real : f32 -> si32
   // CHECK: test.bounds = "? to ?"
@@ -49,7 +49,7 @@ qd.kernel @bounds [] attributes {argument_bytes = 64 : i32} {
   // CHECK: test.bounds = "0 to ?"
   qd.for (%zero) to (%shifted) : (si32) to (si32) {
   ^bb0(%i: si32):
-    // The index of a loop is no number of the launch.
+    // The index of a loop is not known at launch.
     // CHECK: test.bounds = "0 to ?"
     qd.for (%zero) to (%i) : (si32) to (si32) {
     ^bb0(%j: si32):

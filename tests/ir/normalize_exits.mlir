@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-normalize-exits | FileCheck %s
 
-// What a continue skips stands under a flag of the iteration.
+// The code that a continue skips is in an `if` on a flag of the iteration.
 // CHECK-LABEL: qd.func @continue_skips
 // CHECK: %[[LIVE:.*]] = qd.local : !qd.ref<i1>
 // CHECK: qd.if %arg1 {
@@ -24,7 +24,7 @@ qd.func @continue_skips(%place: !qd.ref<f32>, %skip: i1) {
   qd.return
 }
 
-// The only break stands at the loop's end.
+// The only break is at the end of the loop.
 // CHECK-LABEL: qd.func @break_comes_last
 // CHECK: %[[BROKEN:.*]] = qd.local : !qd.ref<i1>
 // CHECK: qd.for
@@ -47,7 +47,7 @@ qd.func @break_comes_last(%stop: i1) {
   qd.return
 }
 
-// Results wait in places; the function returns at its end.
+// Results are stored in locals; the function returns at its end.
 // CHECK-LABEL: qd.func @early_return
 // CHECK: %[[RESULT:.*]] = qd.local : !qd.ref<f32>
 // CHECK: qd.store %arg1, %[[RESULT]]

@@ -1,9 +1,9 @@
 // RUN: qd-opt %s --split-input-file --qd-differentiate-reverse --verify-diagnostics | FileCheck %s
 
-// Which loads a gradient may repeat after the kernel: those of elements that the kernel does not overwrite later. A gradient that replays a
-// call of a tape may read a container as it was before the call, if it needs nothing that the container held later.
+// A gradient may repeat loads of elements that the kernel does not overwrite later. A gradient that replays a call of a tape may read the
+// entry values of a container, if it needs none of its later values.
 
-// The gradient needs a value that the same iteration overwrites.
+// An error: the gradient needs a value that the same iteration overwrites.
 qd.kernel @overwritten [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
@@ -22,7 +22,7 @@ qd.kernel @overwritten [] attributes {argument_bytes = 32 : i32, qd.derivative =
 
 // -----
 
-// The gradient of a sum needs none of the operands: overwriting them does no harm, and nothing is loaded.
+// The gradient of a sum needs none of the operands: they may be overwritten, and nothing is loaded.
 // CHECK-LABEL: qd.kernel @not_needed
 // CHECK-NOT: qd.load
 // CHECK: qd.atomic exchange
@@ -44,7 +44,7 @@ qd.kernel @not_needed [] attributes {argument_bytes = 32 : i32, qd.derivative = 
 
 // -----
 
-// A constant index says that the store is to another element.
+// A constant index shows that the store is to another element.
 // CHECK-LABEL: qd.kernel @other_element
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.atomic exchange
@@ -63,7 +63,7 @@ qd.kernel @other_element [] attributes {argument_bytes = 32 : i32, qd.derivative
 
 // -----
 
-// An index that is known at run time only may be the one of the load: the derived kernel compares them and asserts that they differ.
+// An index that is known only at run time may be that of the load: the derived kernel compares them and asserts that they differ.
 // CHECK-LABEL: qd.kernel @maybe_other_element
 // CHECK: qd.binary eq
 // CHECK: qd.assert {{.*}}element of 'x' is read here and overwritten later in the kernel{{.*}}qd.always
@@ -171,7 +171,7 @@ qd.kernel @later_loop_of_another [] attributes {argument_bytes = 32 : i32, qd.de
 
 // -----
 
-// An element that moves with a serial loop is not met again.
+// An element whose index depends on the serial loop is not accessed again.
 // CHECK-LABEL: qd.kernel @moving
 // CHECK: qd.for (
 // CHECK: %[[V:.*]] = qd.load
@@ -195,7 +195,7 @@ qd.kernel @moving [] attributes {argument_bytes = 32 : i32, qd.derivative = "rev
 
 // -----
 
-// The store is in a function, whose index is the caller's.
+// The store is in a function that gets its index from the caller.
 qd.kernel @through_a_call [] attributes {argument_bytes = 32 : i32, qd.derivative = "reverse"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
@@ -219,7 +219,7 @@ qd.func @overwrite(%i: si32) {
 
 // -----
 
-// The same function stores elsewhere for this caller.
+// The same function stores to another element for this caller.
 // CHECK-LABEL: qd.kernel @through_a_call_elsewhere
 // CHECK: %[[V:.*]] = qd.load
 // CHECK: qd.call @overwrite.adjoint
@@ -246,7 +246,7 @@ qd.func @overwrite(%i: si32) {
 
 // -----
 
-// On a tape the container is read as it was before the call.
+// On a tape the gradient reads the entry values of the container.
 // CHECK-LABEL: qd.kernel @replayed
 // CHECK-SAME: qd.reads_entry_values = array<i32: 0>
 // CHECK: %[[V:.*]] = qd.load
@@ -268,7 +268,7 @@ qd.kernel @replayed [] attributes {argument_bytes = 32 : i32, qd.derivative = "r
 
 // -----
 
-// What the call does not overwrite is read as it is.
+// Elements that the call does not overwrite are read from the container as it is.
 // CHECK-LABEL: qd.kernel @replayed_without_need
 // CHECK-NOT: qd.reads_entry_values
 // CHECK: qd.unary cos
@@ -291,7 +291,7 @@ qd.kernel @replayed_without_need [] attributes {argument_bytes = 32 : i32, qd.de
 
 // -----
 
-// The second loop needs what the first one has stored, and overwrites it: neither before nor after the call is it there.
+// The second loop reads what the first one has stored, and overwrites it: the value exists neither before nor after the call.
 qd.kernel @replayed_both [] attributes {argument_bytes = 32 : i32, qd.derivative = "replay"} {
   %x = qd.tensor_argument field "x" at 0 position 0 {qd.shadow = [8 : i32, !qd.tensor<f32, [8], [4], 4>, true]} : !qd.tensor<f32, [8], [4], 4>
   %zero = qd.constant 0 : si32
@@ -369,7 +369,7 @@ qd.kernel @race_of_serial [] attributes {argument_bytes = 32 : i32, qd.derivativ
 
 // -----
 
-// Elements that are further apart than the loop is long are those of no other iteration.
+// A distance that is at least the length of the loop leads to no element of another iteration.
 // CHECK-LABEL: qd.kernel @far_race
 // CHECK: qd.for parallel
 // CHECK: qd.atomic exchange

@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-privatize-reductions --split-input-file | FileCheck %s
 
-// One place that all iterations add to is kept in an accumulator; subtracting is adding the negative.
+// One place that all iterations add to gets an accumulator; subtracting is adding the negative.
 // CHECK-LABEL: qd.kernel @sum
 // CHECK: %[[ACCUMULATOR:.*]] = qd.accumulator add %{{.*}} : !qd.ref<f32>
 // CHECK-NOT: qd.accumulator
@@ -25,7 +25,7 @@ qd.kernel @sum [] attributes {argument_bytes = 8 : i32, scratch_bytes = 4 : i32}
 
 // -----
 
-// An element chosen by constants inside the loop is one place; two elements are two.
+// An element with constant indices is one place; two such elements are two places.
 // CHECK-LABEL: qd.kernel @elements
 // CHECK: %[[FIRST:.*]] = qd.element
 // CHECK: %[[A:.*]] = qd.accumulator max %[[FIRST]]
@@ -58,7 +58,7 @@ qd.kernel @elements [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Elements that the iterations choose: a private copy of the container.
+// Elements whose indices depend on the iteration: a private copy of the container.
 // CHECK-LABEL: qd.kernel @histogram
 // CHECK: %[[COPY:.*]] = qd.private_copy add %{{.*}} : !qd.tensor<si32, [?], [], 4>
 // CHECK: qd.for parallel
@@ -84,7 +84,7 @@ qd.kernel @histogram [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
-// Kept: someone looks at the old value, two kinds of combination, or the loop reads the place.
+// Not privatized: the old value is used, there are two kinds of updates, or the loop reads the place.
 // CHECK-LABEL: qd.kernel @kept
 // CHECK-NOT: qd.accumulator
 // CHECK-NOT: qd.private_copy

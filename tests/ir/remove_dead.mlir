@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --split-input-file --test-remove-dead | FileCheck %s
 
-// A variable that is written and never read goes, with all that is computed for it, and so does a loop that fills it.
+// A variable that is never read is removed, with all computations for it and the loop that fills it.
 // CHECK-LABEL: qd.kernel @unread
 // CHECK-NOT: qd.local
 // CHECK-NOT: qd.for
@@ -28,7 +28,7 @@ qd.kernel @unread [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// The same with a reader behind the loop: all of it stays.
+// The same with a load after the loop: all of it stays.
 // CHECK-LABEL: qd.kernel @read
 // CHECK: qd.local
 // CHECK: qd.for
@@ -56,7 +56,7 @@ qd.kernel @read [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A store to one component of a vector is a store to the vector, and keeps what it needs.
+// A store to one component of a vector is a store to the vector and stays, with the computation of its value.
 // CHECK-LABEL: qd.kernel @components
 // CHECK: %[[KEPT:.*]] = qd.local : !qd.ref<vector<2xf32>>
 // CHECK: qd.component %[[KEPT]]
@@ -78,8 +78,8 @@ qd.kernel @components [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Calls without an effect go when nobody uses the result; those with one stay. A parameter that does not matter is handed zero, and a
-// result that nobody uses is returned as zero.
+// Calls without an effect are removed if their results are not used; calls with an effect stay. An unused parameter gets zero, and an unused
+// result is returned as zero.
 // CHECK-LABEL: qd.kernel @calls
 // CHECK-NOT: qd.call @pure
 // CHECK: %[[NONE:.*]] = qd.constant -0.0
@@ -110,7 +110,7 @@ qd.func @effect(%i: si32, %v: f32) -> f32 {
 
 // -----
 
-// Prints and assertions are effects, wherever they stand, and the condition around them is needed.
+// Prints and assertions are effects, also inside an `if`, whose condition is then needed.
 // CHECK-LABEL: qd.kernel @messages
 // CHECK: qd.binary lt
 // CHECK: qd.if

@@ -24,7 +24,7 @@ qd.kernel @work_between_loops [] attributes {argument_bytes = 0 : i32} {
 
 // -----
 
-// What is cheap is computed again in the task that needs it; a value that was loaded gets a slot.
+// Cheap values are recomputed in the task that needs them; a loaded value gets a slot.
 // CHECK-LABEL: qd.kernel @values_that_cross
 // CHECK-SAME: scratch_bytes = 4
 // CHECK: qd.task {
@@ -53,7 +53,7 @@ qd.kernel @values_that_cross [] attributes {argument_bytes = 12 : i32} {
 
 // -----
 
-// A local used by several tasks lives in the scratch block; a loop that only reads it loads it once.
+// A local that several tasks use is in the scratch block; a loop that only reads it loads it once.
 // CHECK-LABEL: qd.kernel @locals_that_cross
 // CHECK-SAME: scratch_bytes = 20
 // CHECK: qd.task {
@@ -95,7 +95,7 @@ qd.kernel @locals_that_cross [f64] attributes {argument_bytes = 0 : i32} {
 
 // -----
 
-// A serial task that only prepared cheap values is gone.
+// A serial task that only computes cheap values is removed.
 // CHECK-LABEL: qd.kernel @nothing_but_a_loop
 // CHECK: qd.task parallel {
 // CHECK-NOT: qd.task
@@ -114,7 +114,7 @@ qd.kernel @nothing_but_a_loop [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// What is repeated is cut like the kernel; the place that asks for another round lies in the scratch block.
+// The body of a repeat is split like the kernel; its condition is in the scratch block.
 // CHECK-LABEL: qd.kernel @repeated_tasks
 // CHECK: %[[AGAIN:.*]] = qd.scratch 0 : !qd.ref<i1>
 // CHECK: qd.repeat while %[[AGAIN]] {

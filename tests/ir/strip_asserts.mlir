@@ -2,7 +2,7 @@
 // RUN: qd-opt %s --pipeline | FileCheck %s
 // RUN: qd-opt %s --pipeline --debug-checks | FileCheck %s --check-prefix=DEBUG
 
-// Outside debug mode an assertion has no effect at all, and what only it needed is gone too.
+// Outside debug mode assertions are removed, with the values that only they use.
 // CHECK-LABEL: qd.kernel @asserts
 // CHECK-NOT: qd.assert
 // CHECK: qd.print
@@ -17,7 +17,7 @@ qd.kernel @asserts [] attributes {argument_bytes = 4 : i32} {
   qd.print ["end"]
 }
 
-// One that holds whatever the kernel is compiled for stays.
+// An assertion with kAlways stays in all modes.
 // CHECK-LABEL: qd.kernel @always
 // CHECK: qd.assert
 // DEBUG-LABEL: qd.kernel @always

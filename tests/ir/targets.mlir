@@ -3,7 +3,7 @@
 // RUN: qd-opt %s --pipeline --emit=asm --target=arm64 | FileCheck %s --check-prefix=NEON
 // RUN: qd-opt %s --pipeline --emit=llvm --target=null | FileCheck %s --check-prefix=NULL
 
-// A loop is as wide as the registers of the processor, and reads memory that belongs to no store of it once.
+// A loop is as wide as the vector registers of the processor. It loads memory that it does not store to once, before the loop.
 // AVX512-LABEL: qd_task_0_loop:
 // AVX512: vbroadcastss {{.*}}, %zmm
 // AVX512: {{^}}.LBB

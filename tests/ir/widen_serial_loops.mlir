@@ -1,6 +1,6 @@
 // RUN: qd-opt %s --qd-widen-serial-loops --split-input-file | FileCheck %s
 
-// Each iteration has the elements that it writes for itself. The kernel says how long and how alone the arrays are.
+// No two iterations write the same element. The kernel lists the assumptions: unaliased arrays, with many elements.
 // CHECK-LABEL: qd.kernel @own
 // CHECK-SAME: qd.extents = array<i32: 0, 0, 1>
 // CHECK-SAME: qd.unaliased = array<i32: 0>
@@ -25,7 +25,7 @@ qd.kernel @own [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
-// A short array at this launch: code for others is made when one comes.
+// The array is short at this launch: another version is compiled when a long one comes.
 // CHECK-LABEL: qd.kernel @short
 // CHECK-NOT: qd.unaliased
 // CHECK-SAME: qd.extents = array<i32: 0, 0, 0>
@@ -44,7 +44,7 @@ qd.kernel @short [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// Memory that two arguments share at this launch.
+// Two arguments share memory at this launch: the loop stays serial.
 // CHECK-LABEL: qd.kernel @shared
 // CHECK-NOT: qd.for parallel
 qd.kernel @shared [] attributes {argument_bytes = 16 : i32} {
@@ -61,7 +61,7 @@ qd.kernel @shared [] attributes {argument_bytes = 16 : i32} {
 
 // -----
 
-// What the last iteration wrote is read, a variable is carried on, one element is everybody's, and a loop is left: in order.
+// Loops that stay serial: an iteration reads what the last one wrote, a carried variable, one element for all iterations, an early exit.
 // CHECK-LABEL: qd.kernel @in_order
 // CHECK-NOT: qd.for parallel
 qd.kernel @in_order [] attributes {argument_bytes = 8 : i32} {
@@ -104,7 +104,7 @@ qd.kernel @in_order [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// One of two axes is enough: the loop over it goes around the other.
+// One independent axis of two is enough: it becomes the outer loop.
 // CHECK-LABEL: qd.kernel @columns
 // CHECK-DAG: %[[ROWS:.*]] = qd.constant 3 : si32
 // CHECK-DAG: %[[COLUMNS:.*]] = qd.constant 40 : si32
@@ -129,7 +129,7 @@ qd.kernel @columns [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// Rounds of a qd.repeat are tasks like those of the kernel.
+// Loops in a qd.repeat are handled like those of the kernel.
 // CHECK-LABEL: qd.kernel @rounds
 // CHECK: qd.repeat
 // CHECK: qd.for parallel
@@ -150,7 +150,7 @@ qd.kernel @rounds [] attributes {argument_bytes = 8 : i32} {
 
 // -----
 
-// A function is looked at with what it is called with.
+// Functions are analyzed with the arguments of their calls.
 // CHECK-LABEL: qd.kernel @calls
 // CHECK: qd.for parallel
 // CHECK-NOT: qd.for parallel
@@ -177,7 +177,7 @@ qd.func @put(%i: si32, %x: !qd.tensor<si32, [64], [4], 4>) {
 
 // -----
 
-// Loops that stand alone under an `if` are parallel; where the condition does not hold they have no iterations.
+// Loops under an `if` that contains nothing else become parallel; if the condition is false they have no iterations.
 // CHECK-LABEL: qd.kernel @under_an_if
 // CHECK-SAME: qd.unaliased = array<i32: 0>
 // CHECK: %[[POSITIVE:.*]] = qd.binary gt
@@ -215,7 +215,7 @@ qd.kernel @under_an_if [] attributes {argument_bytes = 32 : i32} {
 
 // -----
 
-// What one of them writes the next one reads elsewhere: all stay where they are.
+// A loop reads at another index what the loop before it wrote: all loops stay in the `if`.
 // CHECK-LABEL: qd.kernel @dependent_under_an_if
 // CHECK: qd.if
 // CHECK-NOT: qd.for parallel
