@@ -28,7 +28,7 @@ void FunctionBuilder::bindKernelParameters() {
     } else if (kind == "struct") {
       // A copy of its own: members may be written.
       binding.kind = Binding::Kind::Variable;
-      session.tracker.noteType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));
+      session.tracker.recordType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));
       binding.value = declare(makeStructArgument(annotation, path), false);
     } else if ((kind == "array" || kind == "view" || isArray) && !argument.is_none() &&
                !session.python.isInstance(argument, session.python.structField)) {
@@ -157,8 +157,8 @@ Value FunctionBuilder::castResult(nb::handle annotation, const Value &value) {
   if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, ir::getScalar(type))));
   mlir::Value given = emit(value, type);
   if (ir::withScalar(given.getType(), ir::getScalar(type)) != type)
-    session.note("'" + functionName + "' is annotated to return '" + ir::describe(type) + "' and returns '" +
-                 ir::describe(given.getType()) + "'");
+    session.logDebug("'" + functionName + "' is annotated to return '" + ir::describe(type) + "' and returns '" +
+                     ir::describe(given.getType()) + "'");
   return rounded(makeComputed(cast(given, ir::getScalar(type))));
 }
 

@@ -85,8 +85,8 @@ Value FunctionBuilder::declare(const Value &value, bool isAssignedOnce) {
 void FunctionBuilder::materialize(const Value &container, const Assignments &use) {
   if (!container.is(Kind::Sequence) && !container.is(Kind::Dictionary)) return;
   Aggregate &own = *container.aggregate;
-  if (own.isTuple || own.isUnpacked || own.home) return;
-  own.home = builder.getInsertionBlock();
+  if (own.isTuple || own.isUnpacked || own.ownerBlock) return;
+  own.ownerBlock = builder.getInsertionBlock();
   for (Value &item : own.items)
     if (item.is(Kind::Computed) ? use.hasItemAssigned || use.hasItemPassed
                                 : use.hasItemAssigned && item.isObject() && session.python.isNumber(item.object))
@@ -155,7 +155,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
     bool isSameTime = binding && binding->kind == Binding::Kind::Static && binding->runtimeDepth == runtimeDepth;
     if (binding && (isVariable || (binding->scope != scopes.depth() && !isSameTime)))
       failHere("Recreating variables is not allowed: '" + text + "' is already defined");
-    materialize(value, value.isStatic ? Assignments() : uses->lookup(name.ptr()));
+    materialize(value, value.isStatic ? Assignments() : assignmentCounts->lookup(name.ptr()));
     if (isSameTime) {
       binding->value = value;
       return;
@@ -175,19 +175,19 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
       failHere("Variable '" + text + "' cannot be assigned. Maybe it is not a Quadrants object?");
     return store(binding->value, value);
   } else {
-    made.value = declare(value, uses->lookup(name.ptr()).count < 2);
+    made.value = declare(value, assignmentCounts->lookup(name.ptr()).count < 2);
   }
   scopes.bind(name.ptr(), std::move(made));
 }
 
-void FunctionBuilder::eachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
+void FunctionBuilder::forEachPlace(const Value &place, mlir::Value value, llvm::function_ref<void(mlir::Value ref, mlir::Value part)> act) {
   if (place.is(Kind::Place)) return act(place.ir, value);
   for (size_t position = 0; position < size_t(ir::getComponentCount(place.type)); ++position)
     act(componentPlace(place, position).ir, isa<VectorType>(value.getType()) ? extract(value, int64_t(position)) : value);
 }
 
 void FunctionBuilder::storeTyped(const Value &place, mlir::Value value) {
-  eachPlace(place, convert(value, place.type), [&](mlir::Value ref, mlir::Value part) { create<ir::StoreOp>(part, ref); });
+  forEachPlace(place, convert(value, place.type), [&](mlir::Value ref, mlir::Value part) { create<ir::StoreOp>(part, ref); });
 }
 
 void FunctionBuilder::requirePlace(const Value &place) {
@@ -358,7 +358,7 @@ void FunctionBuilder::visitAnnotatedAssign(nb::handle at) {
   assignName(target, value, type);
 }
 
-ir::AtomicKind FunctionBuilder::ofTruth(ir::AtomicKind kind, Type scalar) {
+ir::AtomicKind FunctionBuilder::getAtomicKind(ir::AtomicKind kind, Type scalar) {
   if (!scalar.isInteger(1)) return kind;
   switch (kind) {
   case ir::AtomicKind::add: return ir::AtomicKind::bit_or;
@@ -379,7 +379,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
   std::optional<ir::AtomicKind> atomic;
   Type scalar = ir::getScalar(place.type);
   if (kind != BinaryKind::min && kind != BinaryKind::max)
-    if (auto found = ir::findKind<ir::AtomicKind>(ir::getOpInfo(kind).name)) atomic = ofTruth(*found, scalar);
+    if (auto found = ir::findKind<ir::AtomicKind>(ir::getOpInfo(kind).name)) atomic = getAtomicKind(*found, scalar);
   mlir::Value operand = emit(value, place.type);
   bool isFloat = ir::isFloatScalar(scalar) || ir::isFloatScalar(ir::getScalar(operand.getType()));
   auto shape = dyn_cast<VectorType>(operand.getType()), placeShape = dyn_cast<VectorType>(place.type);
@@ -389,8 +389,8 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
                            ir::describe(operand.getType()) + "'");
   const Value &whole = place.is(Kind::Components) ? place.aggregate->items[0] : place;
   if (atomic && (whole.isElement || (whole.isShared && isInsideParallel)))
-    return eachPlace(place, convert(operand, place.type),
-                     [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
+    return forEachPlace(place, convert(operand, place.type),
+                        [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
   mlir::Value old = emit(place);
   // What may be atomic elsewhere takes the target's type first, so that `x += 1.9` means the same on a variable and on an element.
   if (atomic && kind != BinaryKind::mul) operand = cast(operand, scalar);

@@ -127,13 +127,13 @@ bool FunctionBuilder::isAssignedIn(nb::handle body, nb::handle name) {
 }
 
 void FunctionBuilder::collectAssignments() {
-  auto &known = session.nameUses[tree.ptr()];
+  auto &known = session.assignmentCounts[tree.ptr()];
   if (known) {
-    uses = known;
+    assignmentCounts = known;
     return;
   }
-  uses = known = std::make_shared<AssignmentCounts>();
-  session.kept.push_back(tree);
+  assignmentCounts = known = std::make_shared<AssignmentCounts>();
+  session.keptAlive.push_back(tree);
   auto addRoot = [&](nb::object at, bool isAssigned = false) {
     bool isItem = false;
     for (NodeKind kind = kindOf(at); kind == NodeKind::Attribute || kind == NodeKind::Subscript || kind == NodeKind::Starred;
@@ -142,7 +142,7 @@ void FunctionBuilder::collectAssignments() {
       at = getAttribute(at, names().value);
     }
     if (kindOf(at) != NodeKind::Name) return;
-    Assignments &use = (*uses)[getAttribute(at, names().id).ptr()];
+    Assignments &use = (*assignmentCounts)[getAttribute(at, names().id).ptr()];
     use.count += 2;
     use.hasItemAssigned |= isItem && isAssigned;
     use.hasItemPassed |= isItem && !isAssigned;
@@ -166,15 +166,15 @@ void FunctionBuilder::collectAssignments() {
     nb::object fields = findAttribute(at, nb::str("_fields"));
     if (!fields || !PyTuple_Check(fields.ptr())) continue;
     if (kind == NodeKind::Name) {
-      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) ++(*uses)[getAttribute(at, names().id).ptr()].count;
+      if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) ++(*assignmentCounts)[getAttribute(at, names().id).ptr()].count;
       continue;
     }
     if (kind == NodeKind::FunctionDef && !at.is(tree)) {
       // A function inside may read its captures at any time: each has a place.
-      for (nb::handle name : session.python.freeNames(at)) (*uses)[name.ptr()].count += 2;
+      for (nb::handle name : session.python.freeNames(at)) (*assignmentCounts)[name.ptr()].count += 2;
       continue;
     }
-    if (kind == NodeKind::Return) ++(*uses)[tree.ptr()].count;
+    if (kind == NodeKind::Return) ++(*assignmentCounts)[tree.ptr()].count;
     if (kind == NodeKind::AugAssign) addRoot(getAttribute(at, names().target), true);
     if (kind == NodeKind::Attribute || kind == NodeKind::Subscript) {
       if (kindOf(getAttribute(at, names().ctx)) == NodeKind::Store) addRoot(at, true);

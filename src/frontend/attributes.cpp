@@ -298,7 +298,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
     return method;
   }
   Value::Members members = base.members;
-  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Value::Members::Unsaid)
+  if (nb::object bakes = findAttribute(type, names()._qd_template_primitives); bakes && members == Value::Members::Unspecified)
     members = isTrue(makeObject(bakes)) ? Value::Members::Baked : Value::Members::ReadAtLaunch;
   bool isNumber = (PyLong_Check(found.ptr()) || PyFloat_Check(found.ptr())) && !python.isInstance(found, python.enumClass);
   if (members == Value::Members::ReadAtLaunch && path && isNumber) {

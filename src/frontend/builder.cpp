@@ -1,3 +1,8 @@
+// builder.cpp: scopes, source locations, and the kernel itself
+//
+// In:   the source of a kernel and a Session.
+// Out:  one qd.kernel with all its statements; funcs that it calls are emitted by builders of their own (functions.cpp).
+// Here: state and helpers that all methods of FunctionBuilder use; the methods are in files by subject.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -62,7 +67,7 @@ FunctionBuilder::FunctionBuilder(Session &session, nb::object source, Value func
   functionName = toText(getAttribute(tree, names.name)).str();
   node = tree;
   collectAssignments();
-  session.current = this; // last: no destructor takes it back for a constructor that throws
+  session.current = this; // last, because no destructor resets it if the constructor throws
 }
 
 FunctionBuilder::~FunctionBuilder() { session.current = caller; }
@@ -121,7 +126,7 @@ void FunctionBuilder::buildKernel() {
   scopes.pop();
   scopes.pop();
   kernel.setArgumentBytes(session.artifact.argumentBytes);
-  // Two paths to one container: nothing may be assumed about which memory they share.
+  // A container that is reached by two paths may overlap other inputs.
   for (auto [op, input] : session.tensorArguments)
     if (session.tracker.getInput(input).mayAlias) op.setField(false);
 }

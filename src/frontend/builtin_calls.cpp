@@ -152,7 +152,7 @@ Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
     fail(error::kType,
          "'" + name + "' requires integer operands, got '" + ir::describe(place.type) + "' and '" + ir::describe(operand.getType()) + "'");
   operand = convert(operand, place.type);
-  kind = ofTruth(*kind, scalar);
+  kind = getAtomicKind(*kind, scalar);
   SmallVector<mlir::Value> old;
   if (place.is(Kind::Place))
     old.push_back(create<ir::AtomicOp>(*kind, place.ir, operand));
@@ -254,7 +254,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
        {"cond msg?",
         [](auto &builder, auto, auto &given) {
           if (!builder.toPython(given[0])) builder.fail(error::kType, "Static assert with non-static condition");
-          builder.session.isOver = !builder.isTrue(given[0]); // what follows was not meant to be compiled
+          builder.session.isLastMistake = !builder.isTrue(given[0]); // what follows was not meant to be compiled
           std::string text = given[1].isNone() ? "static assertion failed" : toText(nb::str(builder.known(given[1]))).str();
           if (!builder.isTrue(given[0])) builder.fail(error::kCompilation, "AssertionError: " + text);
           return makeObject(nb::none());
@@ -392,12 +392,12 @@ Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
 }
 
 Value FunctionBuilder::standIn(const Value &value) {
-  if (value.is(Kind::Instance)) return makeObject(shellOf(value));
+  if (value.is(Kind::Instance)) return makeObject(makeEmptyInstance(value));
   if (value.is(Kind::Sequence)) return makeObject(value.aggregate->isTuple ? nb::object(nb::make_tuple()) : nb::object(nb::list()));
   return value.is(Kind::Dictionary) ? makeObject(nb::dict()) : value;
 }
 
-bool FunctionBuilder::fitsClass(const Value &value, nb::handle type) {
+bool FunctionBuilder::matchesClass(const Value &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
   if (PyTuple_Check(type.ptr())) { // what a pattern of a sequence takes
     bool isVector =
@@ -452,7 +452,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
   if (name == "isinstance" && count == 3) { // a pattern of `match`
     nb::object type = toPython(given[1]);
     if (!type) fail(error::kType, "called match pattern must be a class, got " + describe(given[1]));
-    return makeObject(nb::bool_(fitsClass(given[0], type)));
+    return makeObject(nb::bool_(matchesClass(given[0], type)));
   }
   if (name == "isinstance" && count == 2 && given[0].isTyped()) return makeObject(nb::bool_(false));
   if (name == "isinstance" && count == 2) {

@@ -75,7 +75,7 @@ Value FunctionBuilder::callPlain(const Value &function, const Value *self, Argum
   nb::handle object = function.object;
   auto found = session.plainFunctions.find({object.ptr(), false});
   if (found == session.plainFunctions.end()) {
-    session.kept.push_back(nb::borrow(object));
+    session.keptAlive.push_back(nb::borrow(object));
     found = session.plainFunctions.emplace(std::pair(object.ptr(), false), session.python.asFunc(object)).first;
   }
   std::string name = toText(getAttribute(object, names().__name__)).str();
@@ -102,7 +102,7 @@ Value FunctionBuilder::makePartial(const Value &type, Arguments &arguments) {
     result.aggregate->names.push_back(nb::str(name.c_str()));
     result.aggregate->items.push_back(copyElement(value));
   }
-  session.kept.insert(session.kept.end(), result.aggregate->names.begin(), result.aggregate->names.end());
+  session.keptAlive.insert(session.keptAlive.end(), result.aggregate->names.begin(), result.aggregate->names.end());
   result.object = type.object;
   return result;
 }
@@ -133,7 +133,7 @@ Value FunctionBuilder::declareFunc(nb::handle decorator, Arguments &arguments) {
     fail(error::kType, "qd." + name + " takes a function that is defined outside of the kernel, got " + describe(*given));
   nb::object &made = session.plainFunctions[{given->object.ptr(), isReal}];
   if (!made || made.is_none()) {
-    session.kept.push_back(given->object);
+    session.keptAlive.push_back(given->object);
     made = nb::borrow(decorator)(given->object);
   }
   return makeObject(made, given->path);
@@ -207,7 +207,7 @@ struct Operands {
   std::vector<Value> values;
   std::optional<CompileError> mistake;
   nb::object apply;
-  bool isOver = false;
+  bool isFinished = false;
 };
 } // namespace
 
@@ -239,7 +239,7 @@ Value FunctionBuilder::callWithOperands(nb::handle object, const std::string &na
     return list;
   };
   operands->apply = nb::cpp_function([&, operands = operands.get()](nb::handle what, nb::args given, nb::kwargs named) -> nb::object {
-    if (operands->isOver || operands->mistake) nb::raise("the kernel whose value this is has been compiled");
+    if (operands->isFinished || operands->mistake) nb::raise("the kernel whose value this is has been compiled");
     try {
       Arguments keywords;
       for (auto [key, value] : named) keywords.named.emplace_back(toText(key).str(), unbox(value));
@@ -252,11 +252,11 @@ Value FunctionBuilder::callWithOperands(nb::handle object, const std::string &na
   struct Closer { // the function that the stand-ins hold refers to this frame
     Operands &operands;
     ~Closer() {
-      operands.isOver = true;
+      operands.isFinished = true;
       operands.apply.reset();
     }
   } closer{*operands};
-  session.kept.push_back(operands->apply);
+  session.keptAlive.push_back(operands->apply);
   nb::list positional;
   nb::dict named;
   if (self) positional.append(box(*self));

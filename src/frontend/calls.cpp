@@ -120,11 +120,11 @@ std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &
   if (findAttribute(object, names().__dataclass_fields__)) {
     nb::object valueType = nb::module_::import_("quadrants._values.struct").attr("value_type_of")(object);
     if (!valueType.is_none()) {
-      session.tracker.noteType(valueType, callee.path, /*isClass=*/true);
+      session.tracker.recordType(valueType, callee.path, /*isClass=*/true);
       return makeDataclass(object, valueType, arguments);
     }
     bool isObject = findAttribute(object, names()._data_oriented) || findAttribute(object, nb::str("__post_init__"));
-    if (isObject && !isPlainCall && isClassOfUser(object)) return makeInstance(callee, arguments);
+    if (isObject && !isPlainCall && isUserClass(object)) return makeInstance(callee, arguments);
     if (!isKnown) return makeDataclass(object, valueType, arguments);
   }
   if (nb::object structType = findAttribute(object, names()._qd_struct_type)) return makeStruct(structType, arguments);
@@ -132,7 +132,7 @@ std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &
   if (isPlainCall) return std::nullopt;
   bool isTuple = PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.ptr()), &PyTuple_Type);
   if (isTuple && findAttribute(object, names()._fields)) return makeNamedTuple(callee, arguments);
-  if (isClassOfUser(object)) return makeInstance(callee, arguments);
+  if (isUserClass(object)) return makeInstance(callee, arguments);
   return std::nullopt;
 }
 
@@ -316,7 +316,7 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
     return result;
   }
   bool isReadingOnly = llvm::is_contained({"copy", "count", "get", "index", "items", "keys", "values"}, name);
-  if (own.home && own.home != builder.getInsertionBlock() && !isReadingOnly)
+  if (own.ownerBlock && own.ownerBlock != builder.getInsertionBlock() && !isReadingOnly)
     fail(error::kSyntax, "'" + name + "' would change a list or dict from outside of this run-time branch or loop, once, while compiling");
   if (name == "append" && !own.isTuple && receiver.is(Kind::Sequence) && arguments.positional.size() == 1) {
     own.items.push_back(load(arguments.positional[0]));

@@ -1,3 +1,8 @@
+// dependency_tracker.cpp: paths, dependencies and inputs of a compilation
+//
+// In:   Python objects with the paths under which the compilation reaches them.
+// Out:  the artifact's inputs (values and containers, with their offsets in the argument block) and its dependencies.
+// Here: a version of a kernel is valid exactly while the recorded dependencies hold, so all reads of Python objects pass through here.
 #include "frontend/dependency_tracker.h"
 
 #include <algorithm>
@@ -17,7 +22,7 @@ const PathNode *DependencyTracker::getArgument(uint32_t position, llvm::StringRe
     node = std::make_unique<PathNode>();
     node->root = Path::Root::Argument;
     node->argument = position;
-    node->step.name = name.str(); // a root takes no step: the name is for messages
+    node->step.name = name.str(); // a root has no step; the name is for messages
   }
   return node.get();
 }
@@ -52,7 +57,7 @@ void DependencyTracker::depend(const PathNode *path, Dependency::Kind kind) {
 
 void DependencyTracker::read(const PathNode *path, nb::handle object) {
   if (!path || python.isTensor(object)) return;
-  if (python.isInstance(object, python.structType)) noteType(object, path);
+  if (python.isInstance(object, python.structType)) recordType(object, path);
   bool isOfLanguage = python.isInstance(object, python.structType) || python.isInstance(object, python.arrayType) ||
                       python.isInstance(object, python.moduleClass) || PyType_Check(object.ptr());
   if (isOfLanguage || python.isPlainData(object)) return depend(path, Dependency::Kind::Value);
@@ -73,12 +78,12 @@ const PathNode *DependencyTracker::getCellRoot(nb::handle cell, const PathNode *
   return path ? cellRoots.try_emplace(cell.ptr(), path).first->second : cellRoots.lookup(cell.ptr());
 }
 
-void DependencyTracker::noteType(nb::handle structType, const PathNode *path, bool isClass) {
+void DependencyTracker::recordType(nb::handle structType, const PathNode *path, bool isClass) {
   if (!path || !typePaths.try_emplace(structType.ptr(), path, isClass).second) return;
   if (isClass) return;
   const PathNode *members = getStep(path, PathStep::Kind::Attribute, "members");
   for (auto [name, member] : nb::borrow<nb::dict>(getAttribute(structType, python.names.members)))
-    if (python.isInstance(member, python.structType)) noteType(member, getStep(members, PathStep::Kind::Item, toText(name)));
+    if (python.isInstance(member, python.structType)) recordType(member, getStep(members, PathStep::Kind::Item, toText(name)));
 }
 
 const PathNode *DependencyTracker::getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name) {
@@ -118,7 +123,7 @@ uint32_t DependencyTracker::addTensor(const PathNode *path, nb::handle object, l
   input.layout = std::move(layout);
   input.isField = isField;
   uint32_t number = place(std::move(input), 8 + 8 * dynamic);
-  // Arrays may always share memory; a field has its own unless another input reaches it too.
+  // Two arrays may always share memory. A field overlaps another input only if `mayOverlap` finds it now.
   for (const auto &[other, otherPath, otherNumber] : containers)
     if ((isField || artifact.inputs[otherNumber].isField) && nb::cast<bool>(python.mayOverlap(object, other))) {
       artifact.inputs[number].mayAlias = true;

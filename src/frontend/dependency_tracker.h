@@ -1,4 +1,4 @@
-// dependency_tracker.h: every look at a Python object goes through here and leaves a trace in the artifact
+// dependency_tracker.h: records in the artifact which Python objects a compilation has read
 #pragma once
 
 #include "artifact/artifact.h"
@@ -8,7 +8,7 @@
 
 namespace qd::frontend {
 
-/// How an object was reached; shared prefixes are shared nodes, so that equal paths are one pointer.
+/// The path of an object. Paths with a common prefix share its nodes, so that equal paths are equal pointers.
 struct PathNode {
   const PathNode *parent = nullptr; ///< null: a root
   artifact::Path::Root root = artifact::Path::Root::Kernel;
@@ -24,28 +24,29 @@ public:
   const PathNode *getArgument(uint32_t position, llvm::StringRef name);
   const PathNode *getStep(const PathNode *parent, artifact::PathStep::Kind kind, llvm::StringRef name, int64_t index = 0);
 
-  /// Records that compilation depends on `object`, found at `path`: what is recorded depends on what it is. Containers are recorded when
-  /// they are used.
+  /// Records that compilation depends on `object`, found at `path`. The kind of the dependency follows from the object's class. Containers
+  /// are recorded when they are used.
   void read(const PathNode *path, nb::handle object);
   void depend(const PathNode *path, artifact::Dependency::Kind kind);
 
-  /// The path under which the globals of a function are known: functions of one module share it.
+  /// The path of a function's globals; functions of one module share it.
   const PathNode *getFunctionRoot(nb::handle function, const PathNode *path);
 
-  /// The path under which a closure's variable is known: functions defined side by side share it.
+  /// The path of a closure's variable; functions that capture the same variable share it.
   const PathNode *getCellRoot(nb::handle cell, const PathNode *path);
 
-  /// Remembers where a struct type, and the types of its members, are found: their methods have globals and closures of their own.
-  /// `isClass`: the path leads to the dataclass that the type stands for.
-  void noteType(nb::handle structType, const PathNode *path, bool isClass = false);
-  /// The path of a function among the `kind` ("methods" or "statics") of a struct type; null when nobody knows where the type came from.
+  /// Records the paths of a struct type and of its members' types, whose methods have their own globals and closures.
+  /// `isClass`: the path leads to the dataclass that the type represents.
+  void recordType(nb::handle structType, const PathNode *path, bool isClass = false);
+  /// The path of a function in the attribute `kind` ("methods" or "statics") of a struct type; null if the type's path is unknown.
   const PathNode *getTypeMember(nb::handle structType, const char *kind, llvm::StringRef name);
 
-  /// Number of the input of a value of this type read from `path` at each launch.
+  /// The number of the input for a value of this type, which each launch reads from `path`.
   uint32_t addValue(const PathNode *path, mlir::Type type);
-  /// Number of the input of a container found at `path`; `object` tells which inputs share memory.
-  /// Finds arrays that are updated and share memory.
+  /// Sets `mayAlias` for arrays that are updated atomically and share memory.
   void markOverlaps();
+  /// The number of the input for the container `object`, found at `path`. Sets `mayAlias` for a field that shares memory with another
+  /// input.
   uint32_t addTensor(const PathNode *path, nb::handle object, layout::TensorLayout layout, bool isField);
 
   /// A container that is an input.
@@ -57,14 +58,14 @@ public:
   const std::vector<Container> &getContainers() const { return containers; }
 
   const artifact::Input &getInput(uint32_t number) const { return number < kShared ? artifact.inputs[number] : shared; }
-  /// Numbers from here on are those of shared arrays, which no launch hands over.
+  /// Numbers from here on belong to arrays in block memory, which are no inputs of a launch.
   static constexpr uint32_t kShared = 1u << 31;
   uint32_t addShared() { return kShared + sharedCount++; }
-  /// Something was used that no path describes: the kernel is not kept on disk.
+  /// Excludes the kernel from the disk cache, because no path describes something that it uses.
   void refuseCache() { artifact.cacheable = false; }
 
   static std::string describe(const PathNode *path);
-  /// Whether it leads to an attribute `grad` or `dual`.
+  /// Whether the path ends with an attribute `grad` or `dual`.
   static bool isShadow(const PathNode *path);
 
 private:
@@ -87,7 +88,7 @@ private:
   llvm::DenseMap<const PathNode *, uint32_t> values, tensors;
   std::vector<Container> containers;
   llvm::DenseMap<PyObject *, const PathNode *> functionRoots, cellRoots;
-  llvm::DenseMap<PyObject *, std::pair<const PathNode *, bool>> typePaths; ///< struct types; true: the path is that of the class
+  llvm::DenseMap<PyObject *, std::pair<const PathNode *, bool>> typePaths; ///< of struct types; true: path of the class
   std::map<std::pair<const PathNode *, artifact::Dependency::Kind>, bool> dependencies;
 };
 

@@ -31,7 +31,7 @@ Value FunctionBuilder::visitNode(nb::handle at) {
     if (kind == NodeKind::Not) return logicalNot(operand);
     if (isConstant(operand) && operand.isObject()) {
       auto *compute = kind == NodeKind::USub ? PyNumber_Negative : kind == NodeKind::UAdd ? PyNumber_Positive : PyNumber_Invert;
-      return makeObject(checked(compute(session.python.ofPython(operand.object).ptr())));
+      return makeObject(checked(compute(session.python.toPythonScalar(operand.object).ptr())));
     }
     if (kind == NodeKind::UAdd) return callSpecial(operand, "__pos__", {}).value_or(load(operand));
     return kind == NodeKind::USub ? negate(operand) : unary(ir::UnaryKind::bit_not, operand, "bit_not");
@@ -138,8 +138,8 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
     }
     bool isFormat = kind == NodeKind::Mod && value.isObject() && PyUnicode_Check(value.object.ptr()) && !isConstant(right);
     if (isFormat) fail(error::kSyntax, "'%' on a text is supported in print and assert only");
-    const Operator &row = *findOperator(kind);
-    value = binary(row.kind, value, right, row.symbol);
+    const Operator &op = *findOperator(kind);
+    value = binary(op.kind, value, right, op.symbol);
   }
   return value;
 }
@@ -194,8 +194,8 @@ Value FunctionBuilder::compare(NodeKind kind, const Value &left, const Value &ri
     if (found < 0) throw nb::python_error();
     return makeObject(nb::bool_((found == 1) == (kind == NodeKind::In)));
   }
-  const Operator &row = *findOperator(kind);
-  return binary(row.kind, left, load(right), row.symbol);
+  const Operator &op = *findOperator(kind);
+  return binary(op.kind, left, load(right), op.symbol);
 }
 
 bool FunctionBuilder::isSpeculatable(Block &block) {
@@ -410,7 +410,7 @@ Value FunctionBuilder::visitDictionary(nb::handle at) {
   return result;
 }
 
-void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std::function<void()> &emitElement) {
+void FunctionBuilder::emitComprehension(nb::handle generators, size_t level, const std::function<void()> &emitElement) {
   if (level == nb::len(generators)) return emitElement();
   nb::object generator = generators[level];
   for (const Value &item : listItems(visit(getAttribute(generator, names().iter)), "iterate in a comprehension over")) {
@@ -422,7 +422,7 @@ void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std:
       if (!test) fail(error::kSyntax, "the filter of a comprehension must be known while compiling");
       isWanted = isWanted && isTrue(makeObject(test));
     }
-    if (isWanted) comprehend(generators, level + 1, emitElement);
+    if (isWanted) emitComprehension(generators, level + 1, emitElement);
     scopes.pop();
   }
 }
@@ -430,7 +430,7 @@ void FunctionBuilder::comprehend(nb::handle generators, size_t level, const std:
 Value FunctionBuilder::visitComprehension(nb::handle at) {
   bool isDict = kindOf(at) == NodeKind::DictComp;
   Value result = makeAggregate(isDict ? Kind::Dictionary : Kind::Sequence, {});
-  comprehend(getAttribute(at, names().generators), 0, [&] {
+  emitComprehension(getAttribute(at, names().generators), 0, [&] {
     if (isDict) {
       nb::object key = knownKey(visit(getAttribute(at, names().key)));
       put(result, key, copyElement(visit(getAttribute(at, names().value))));

@@ -1,8 +1,8 @@
 // frontend.h: Python syntax trees and compile-time values → typed qd IR
 //
 // In:   one kernel's source, parameters and arguments, as Python objects (python/quadrants/_base/source.py, _language/parameters.py).
-// Out:  a module with one qd.kernel and the qd.func instances that it calls, and the artifact's inputs, dependencies and results.
-// Here: the only stage that sees Python. The module holds no reference to a Python object.
+// Out:  a module with one qd.kernel and the qd.func instances that it calls; the inputs, dependencies and results of the artifact.
+// Here: the only stage that reads Python objects. The module holds no reference to a Python object.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -20,26 +20,26 @@ typedef struct _object PyObject;
 
 namespace qd::frontend {
 
-/// A user's mistake: the name of a class of quadrants._base.errors, a message, and the chain of functions, the kernel first.
+/// A user's mistake: the name of a class of quadrants._base.errors, a message, and the call stack, beginning with the kernel.
 struct Diagnostic {
   std::string className;
   std::string message;
   std::vector<artifact::SourceLocation> frames;
-  std::vector<Diagnostic> others = {};  ///< further mistakes of the same kernel, which do not follow from this one
-  std::shared_ptr<PyObject> cause = {}; ///< the exception that Python code of the user raised, if there was one; let go with the GIL held
+  std::vector<Diagnostic> others = {};  ///< further, independent mistakes of the same kernel
+  std::shared_ptr<PyObject> cause = {}; ///< the exception that Python code of the user raised, or null; released with the GIL held
 };
 
 struct Request {
   PyObject *source = nullptr;                               ///< quadrants._base.source.FunctionSource
   PyObject *parameters = nullptr;                           ///< list of quadrants._language.parameters.Parameter
-  PyObject *arguments = nullptr;                            ///< tuple: what the parameters are in this call, validated
+  PyObject *arguments = nullptr;                            ///< tuple: the validated arguments of this call
   PyObject *results = nullptr;                              ///< list of returned types, or None
   PyObject *options = nullptr;                              ///< dict: the options of qd.init
-  support::AutodiffMode mode = support::AutodiffMode::None; ///< gradient storage is looked for in the derived ones
-  std::function<void()> beforeStatement;                    ///< called before each statement, if there is any such function
+  support::AutodiffMode mode = support::AutodiffMode::None; ///< a derived mode looks up shadows
+  std::function<void()> beforeStatement;                    ///< called before each statement; may be empty
 };
 
-/// Null after an error, which `diagnostic` then tells. Needs the GIL.
+/// Compiles `request` to a module and fills `artifact`. Returns null after an error and describes it in `diagnostic`. Requires the GIL.
 mlir::OwningOpRef<mlir::ModuleOp> build(mlir::MLIRContext &ctx, const Request &request, artifact::Artifact &artifact,
                                         Diagnostic &diagnostic);
 

@@ -41,7 +41,7 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
     nb::object item = bound[values.size()], annotation = getAttribute(parameter, names().annotation);
     const PathNode *own = session.tracker.getStep(path, artifact::PathStep::Kind::Item, "", int64_t(values.size()));
     if (isStructType(annotation))
-      session.tracker.noteType(annotation, session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
+      session.tracker.recordType(annotation, session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
     bool isGiven = session.python.isInstance(item, session.python.standIn);
     // A default is part of its func; one that is a func has globals of its own, which need a way to them.
     const PathNode *place = session.python.isInstance(item, session.python.func)
@@ -141,7 +141,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
       *key += "n" + std::string(Py_TYPE(value.object.ptr())->tp_name) + std::to_string(text.size()) + ":" + text;
       return;
     }
-    session.kept.push_back(value.object);
+    session.keptAlive.push_back(value.object);
     note('o', value.object.ptr());
     return note(value.members == Value::Members::ReadAtLaunch ? 'l' : value.hasRuntimeMembers ? 'P' : 'p', value.path);
   case Kind::Argument:
@@ -193,7 +193,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
   case Kind::Components: return makeComputed(next());
   default: {
     Value result = mapItems(shape, [&](const Value &item) { return rebuild(item, next, byReference); });
-    if (result.is(Kind::Instance)) result.aggregate->home = nullptr; // members that are added here would be lost
+    if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // members that are added here would be lost
     result.isStatic = shape.isStatic;
     result.object = shape.object;
     result.path = shape.path;
@@ -318,7 +318,7 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
-    bool isAssigned = uses->lookup(name.ptr()).count != 0;
+    bool isAssigned = assignmentCounts->lookup(name.ptr()).count != 0;
     if (value.is(Kind::Argument) && isAssigned && !value.isReadOnly) value = load(value);
     if ((value.is(Kind::Computed) && isAssigned) || (value.is(Kind::Struct) && !isByReference(value))) value = declare(value, false);
     if (isMaker && value.isObject() && isAssigned && session.python.isNumber(value.object)) value = declare(value, false);
@@ -331,7 +331,7 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
 Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Value> &values) {
   SmallVector<mlir::Value> operands;
   std::string key = std::to_string(reinterpret_cast<uintptr_t>(callee.func.ptr())) + ":";
-  session.kept.push_back(callee.func);
+  session.keptAlive.push_back(callee.func);
   for (const Value &value : values) flatten(value, operands, &key);
   auto [found, isNew] = session.instances.try_emplace(key);
   Instance &instance = found->second;

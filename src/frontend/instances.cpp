@@ -11,7 +11,7 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
-bool FunctionBuilder::isClassOfUser(nb::handle object) {
+bool FunctionBuilder::isUserClass(nb::handle object) {
   if (!PyType_Check(object.ptr()) || session.python.isOfPackage(object)) return false;
   auto *type = reinterpret_cast<PyTypeObject *>(object.ptr());
   // What another metaclass or `__new__` makes is Python's business.
@@ -23,7 +23,7 @@ bool FunctionBuilder::holdsInstance(const Value &value) {
   return value.is(Kind::Instance) || (value.aggregate && llvm::any_of(value.aggregate->items, holdsInstance));
 }
 
-nb::object FunctionBuilder::shellOf(const Value &instance) { return instance.object.attr("__new__")(instance.object); }
+nb::object FunctionBuilder::makeEmptyInstance(const Value &instance) { return instance.object.attr("__new__")(instance.object); }
 
 std::vector<std::pair<nb::object, Value>> FunctionBuilder::bindFields(nb::handle type, Arguments &arguments) {
   std::vector<std::pair<nb::object, Value>> members;
@@ -60,7 +60,7 @@ Value FunctionBuilder::makeInstance(const Value &type, Arguments &arguments) {
   Value result = makeAggregate(Kind::Instance, {});
   result.object = type.object;
   result.path = type.path;
-  result.aggregate->home = builder.getInsertionBlock();
+  result.aggregate->ownerBlock = builder.getInsertionBlock();
   nb::object init = findAttribute(type.object, names().__init__), code = init ? findAttribute(init, names().__code__) : nb::object();
   bool isGenerated =
       findAttribute(type.object, names().__dataclass_fields__) && code && nb::str("<string>").equal(code.attr("co_filename"));
@@ -107,7 +107,7 @@ void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const 
   bool isNew = position == own.names.size();
   bool isPlace = !isNew && (own.items[position].is(Kind::Place) || own.items[position].is(Kind::Struct));
   if (isPlace) return store(own.items[position], value);
-  if (own.home != builder.getInsertionBlock())
+  if (own.ownerBlock != builder.getInsertionBlock())
     fail(error::kSyntax,
          "'" + toText(name) + "' is " + (isNew ? "no member of the object yet" : "known while compiling") +
              ": it cannot be assigned in a run-time branch or loop, or in a function that returns early; give it a value of "
@@ -124,7 +124,7 @@ void FunctionBuilder::storeMember(const Value &instance, nb::handle name, const 
 
 void FunctionBuilder::materializeInstances(Value &value) {
   if (!holdsInstance(value)) return;
-  if (value.is(Kind::Instance)) value.aggregate->home = builder.getInsertionBlock();
+  if (value.is(Kind::Instance)) value.aggregate->ownerBlock = builder.getInsertionBlock();
   for (Value &item : value.aggregate->items)
     if (value.is(Kind::Instance) && (item.is(Kind::Computed) || item.is(Kind::Struct)))
       item = declare(item, false);

@@ -44,7 +44,7 @@ void FunctionBuilder::bindIndices(nb::handle target, const Value &value, nb::han
     return;
   }
   nb::object name = getAttribute(target, names().id);
-  bool isVariable = value.isTyped() && uses->lookup(name.ptr()).count > 1 && isAssignedIn(body, name);
+  bool isVariable = value.isTyped() && assignmentCounts->lookup(name.ptr()).count > 1 && isAssignedIn(body, name);
   if (!isVariable) return bindLoopVariable(target, value);
   At here(*this, target);
   Binding binding;
@@ -70,15 +70,15 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
     scopes.push();
     bindLoopVariable(target, load(item)); // an item of a list is what it is now
     visitBody(statements);
-    hideShadowed(scopes.pop());
+    invalidateMerged(scopes.pop());
     Loop &loop = loops.back();
     if (loop.skip || loop.leave) terminated = false;
     loop.skip = false;
     if (loop.leave || terminated) break;
   }
-  bool wasLeft = loops.back().leave;
+  bool hadBreak = loops.back().leave;
   loops.pop_back();
-  if (!wasLeft && !terminated) visitBlock(getAttribute(at, names().orelse));
+  if (!hadBreak && !terminated) visitBlock(getAttribute(at, names().orelse));
 }
 
 void FunctionBuilder::visitLoopControl(NodeKind kind) {
@@ -101,22 +101,22 @@ void FunctionBuilder::visitLoopControl(NodeKind kind) {
   if (loop.kind == Loop::Kind::Parallel)
     fail(error::kSyntax,
          "Cannot break in the outermost loop: its iterations run in parallel (qd.loop_config(serialize=True) makes it serial)");
-  if (loop.wasLeft) create<ir::StoreOp>(constant(1, session.types.u1), loop.wasLeft);
+  if (loop.breakFlag) create<ir::StoreOp>(constant(1, session.types.u1), loop.breakFlag);
   create<ir::BreakOp>();
 }
 
-mlir::Value FunctionBuilder::makeLeftFlag(nb::handle at) {
+mlir::Value FunctionBuilder::makeBreakFlag(nb::handle at) {
   if (nb::len(getAttribute(at, names().orelse)) == 0) return {};
   mlir::Value flag = create<ir::LocalOp>(ir::RefType::get(session.types.u1));
   create<ir::StoreOp>(constant(0, session.types.u1), flag);
   return flag;
 }
 
-void FunctionBuilder::visitElse(nb::handle at, mlir::Value wasLeft) {
-  if (!wasLeft) return;
-  mlir::Value left = create<ir::LoadOp>(session.types.u1, wasLeft);
+void FunctionBuilder::visitElse(nb::handle at, mlir::Value breakFlag) {
+  if (!breakFlag) return;
+  mlir::Value left = create<ir::LoadOp>(session.types.u1, breakFlag);
   auto op = create<ir::IfOp>(create<ir::UnaryOp>(ir::UnaryKind::logical_not, left));
-  hideShadowed(runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); }).bindings);
+  invalidateMerged(runBranch(op.getThenRegion(), [&] { visitBody(getAttribute(at, names().orelse)); }).bindings);
 }
 
 size_t FunctionBuilder::countTargets(nb::handle target) {
@@ -497,7 +497,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
       if (!box.steps.empty()) box.steps[position] = written.steps[size_t(axis)];
     }
   }
-  mlir::Value wasLeft = isParallel ? mlir::Value() : makeLeftFlag(at);
+  mlir::Value breakFlag = isParallel ? mlir::Value() : makeBreakFlag(at);
   auto integer = [&](std::optional<int32_t> value) { return value ? builder.getI32IntegerAttr(*value) : IntegerAttr(); };
   auto op = create<ir::ForOp>(ValueRange(box.lower), ValueRange(box.upper), ValueRange(box.steps), isParallel, integer(options.blockDim),
                               integer(options.maxThreads), options.name.empty() ? StringAttr() : builder.getStringAttr(options.name));
@@ -506,7 +506,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
   bool wasInside = std::exchange(isInsideParallel, isInsideParallel || isParallel);
   Loop loop;
   loop.kind = isParallel ? Loop::Kind::Parallel : Loop::Kind::Sequential;
-  loop.wasLeft = wasLeft;
+  loop.breakFlag = breakFlag;
   loops.push_back(loop);
   Branch body = runBranch(op.getBody(), [&] {
     std::vector<Value> indices(rank);
@@ -524,14 +524,14 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
     box.isNdrange ? bindIndices(target, value, statements) : bindLoopVariable(target, value);
     visitBody(statements);
   });
-  hideShadowed(body.bindings);
+  invalidateMerged(body.bindings);
   loops.pop_back();
   isInsideParallel = wasInside;
   if (isParallel) materializeSharedVariables(op);
   if (isParallel)
     visitBlock(getAttribute(at, names().orelse));
   else
-    visitElse(at, wasLeft);
+    visitElse(at, breakFlag);
 }
 
 nb::object FunctionBuilder::findRepeat(nb::handle test) {
@@ -614,7 +614,7 @@ void FunctionBuilder::visitRepeat(nb::handle at, nb::handle callee) {
 
 void FunctionBuilder::visitWhile(nb::handle at) {
   if (nb::object callee = findRepeat(getAttribute(at, names().test)); callee) return visitRepeat(at, callee);
-  mlir::Value wasLeft = makeLeftFlag(at);
+  mlir::Value breakFlag = makeBreakFlag(at);
   auto op = create<ir::WhileOp>();
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -629,11 +629,11 @@ void FunctionBuilder::visitWhile(nb::handle at) {
     scopes.pop();
   }
   Loop loop;
-  loop.wasLeft = wasLeft;
+  loop.breakFlag = breakFlag;
   loops.push_back(loop);
-  hideShadowed(runBranch(op.getBody(), [&] { visitBody(getAttribute(at, names().body)); }).bindings);
+  invalidateMerged(runBranch(op.getBody(), [&] { visitBody(getAttribute(at, names().body)); }).bindings);
   loops.pop_back();
-  visitElse(at, wasLeft);
+  visitElse(at, breakFlag);
 }
 
 } // namespace qd::frontend

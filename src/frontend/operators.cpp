@@ -108,8 +108,8 @@ mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir:
   // A literal says what it means.
   bool isLiteral = lhs.getDefiningOp<ir::ConstantOp>() || rhs.getDefiningOp<ir::ConstantOp>();
   if (areMixed && !isLiteral && !isFloat(left) && !isFloat(right) && llvm::is_contained(kSigned, kind))
-    session.note("'" + symbol + "' of '" + ir::describe(left) + "' and '" + ir::describe(right) +
-                 "': both are taken as unsigned, so a negative operand counts as a large one");
+    session.logDebug("'" + symbol + "' of '" + ir::describe(left) + "' and '" + ir::describe(right) +
+                     "': both are taken as unsigned, so a negative operand counts as a large one");
   lhs = cast(lhs, type);
   rhs = cast(rhs, type);
   unifyShapes(lhs, rhs, symbol);
@@ -166,7 +166,7 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
   }
   const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
   if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getOpInfo(kind).result == BinaryResult::Compare)) {
-    nb::object left = session.python.ofPython(toPython(lhs)), right = session.python.ofPython(toPython(rhs));
+    nb::object left = session.python.toPythonScalar(toPython(lhs)), right = session.python.toPythonScalar(toPython(rhs));
     if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
   }
   if (row != std::end(kOperators))

@@ -1,3 +1,8 @@
+// python_objects.cpp: names, classes and queries of Python objects
+//
+// In:   Python objects and syntax nodes.
+// Out:  their kind, and plain numbers and texts.
+// Here: the frontend's other files depend on these queries instead of module names of the Python package.
 #include "frontend/python_objects.h"
 
 namespace qd::frontend {
@@ -91,7 +96,7 @@ nb::object PythonObjects::toPlainNumber(nb::handle object) const {
   return getAttribute(object, names.item)();
 }
 
-nb::object PythonObjects::ofPython(nb::handle object) const {
+nb::object PythonObjects::toPythonScalar(nb::handle object) const {
   return isInstance(object, numpyGeneric) ? getAttribute(object, names.item)() : nb::borrow(object);
 }
 

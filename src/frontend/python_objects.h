@@ -1,4 +1,4 @@
-// python_objects.h: what the frontend asks of Python objects. Names and classes are looked up once per compilation.
+// python_objects.h: queries on Python objects. Names and classes are looked up once per compilation.
 #pragma once
 
 #include <Python.h>
@@ -18,7 +18,7 @@ namespace qd::frontend {
 
 namespace nb = nanobind;
 
-// Attributes that are asked for again and again, interned.
+// Interned names of attributes that are read often.
 // clang-format off
 #define QD_NAMES(X)                                                                                                                        \
   X(annotation)                                                                                                                            \
@@ -49,10 +49,10 @@ enum class NodeKind : uint8_t {
       Unknown
 };
 
-/// The container behind a `qd.Tensor`, which keeps it alive; any other object as it is.
+/// The container of a `qd.Tensor`, which owns it; any other object unchanged.
 nb::handle unwrapTensor(nb::handle object);
 
-/// Names, node classes and the package's classes.
+/// Interned names, classes of syntax nodes, and classes and functions of the package.
 struct PythonObjects {
   PythonObjects();
 
@@ -64,7 +64,7 @@ struct PythonObjects {
 
   NodeKind kindOf(nb::handle node) const;
 
-  // Classes of the package; null where it lacks one.
+  // Null if the package or module is not loaded.
   nb::object dataType, fieldBase, arrayBase, func, boundFunc, kernel, matrix, vector, matrixType, structType, structValue, structField,
       snode, arrayType, ndrange, groupedRange, enumClass, moduleClass, functionClass, methodClass, partialClass, operandClass, asFunc,
       numpyGeneric, numpyArray, rangeClass, mayOverlap, listShared, plainClasses, bufferView, standIn, bind, getSource, findDtype,
@@ -76,14 +76,14 @@ struct PythonObjects {
     return isInstance(unwrapTensor(object), fieldBase) || isInstance(unwrapTensor(object), arrayBase);
   }
   bool isNumber(nb::handle object) const; ///< int, float, bool, and NumPy's scalars
-  /// The number as Python's own int, float or bool.
+  /// The number as an int, float or bool of Python.
   nb::object toPlainNumber(nb::handle object) const;
-  /// A scalar of NumPy as Python's, so that operators are Python's; anything else as it is.
-  nb::object ofPython(nb::handle object) const;
+  /// Converts a NumPy scalar to a Python scalar, so that Python's operators apply; returns any other object unchanged.
+  nb::object toPythonScalar(nb::handle object) const;
   /// A number, a string, None, an enum, a data type, or a tuple, list or dict of these.
   bool isPlainData(nb::handle object, int depth = 0) const;
   bool isDataclassInstance(nb::handle object) const;
-  /// Made by this package: its functions belong to the build, not to the user's program.
+  /// Whether this package defines the object. Functions of the package belong to the build, not to the user's program.
   bool isOfPackage(nb::handle object) const;
 
 private:
@@ -97,7 +97,7 @@ inline llvm::StringRef toText(nb::handle text) {
   return {data, size_t(size)};
 }
 
-/// Takes over a new reference; null is the exception that Python has set.
+/// Takes ownership of a new reference; throws the pending Python exception for null.
 inline nb::object checked(PyObject *result) {
   if (!result) throw nb::python_error();
   return nb::steal(result);
@@ -105,13 +105,13 @@ inline nb::object checked(PyObject *result) {
 
 inline nb::object getAttribute(nb::handle object, const nb::object &name) { return checked(PyObject_GetAttr(object.ptr(), name.ptr())); }
 
-/// The integers of a sequence. nanobind's own conversion ends the process where there is no memory.
+/// The integers of a sequence. nanobind's own conversion ends the process if memory runs out.
 std::vector<int64_t> readNumbers(nb::handle sequence);
 
-/// Null where there is none; other failures than AttributeError are thrown.
+/// The attribute, or null if there is none; throws any exception other than AttributeError.
 nb::object findAttribute(nb::handle object, nb::handle name);
 
-/// The first of some names that differs from a misspelt one by a letter or two; empty where there is none.
+/// The first candidate that differs from a misspelt name by at most two letters (one for short names); empty if there is none.
 std::string findClosest(llvm::StringRef name, nb::handle candidates);
 
 std::string describeType(nb::handle object); ///< "<class 'str'>"

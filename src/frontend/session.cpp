@@ -1,3 +1,8 @@
+// session.cpp: one compilation: options, errors and warnings, types and layouts, and the entry `build`
+//
+// In:   a Request: the kernel's source, parameters and arguments as Python objects.
+// Out:  a module and the artifact's inputs and dependencies, or a diagnostic with the user's mistakes.
+// Here: exceptions of the frontend (CompileError) and of Python end in `build`; the stages after it throw none.
 #include "frontend/builder.h"
 
 #include "mlir/IR/Builders.h"
@@ -75,7 +80,7 @@ OwningOpRef<ModuleOp> Session::run() {
     addShadows();
     markWrittenInputs();
     addSpecializationFacts();
-  } catch (nb::python_error &problem) { failFromPython(problem); } // while the kernel is there to name its line
+  } catch (nb::python_error &problem) { failFromPython(problem); } // here, because `builder` knows the line of the kernel
   return std::move(module);
 }
 
@@ -88,7 +93,7 @@ void Session::failBecause(const char *className, const llvm::Twine &message, std
   throw CompileError{std::move(diagnostic)};
 }
 
-/// `str(exception)`, or what is said where that raises as well.
+/// `str(exception)`, or a substitute if that raises too.
 static std::string readMessage(nb::handle exception) {
   nb::object text = nb::steal(PyObject_Str(exception.ptr()));
   const char *data = text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
@@ -98,7 +103,7 @@ static std::string readMessage(nb::handle exception) {
 }
 
 void Session::failFromPython(nb::python_error &problem, const llvm::Twine &context) {
-  // What ends a program, and what no kernel is to blame for, leaves as it is.
+  // KeyboardInterrupt, SystemExit and the like pass unchanged, and so does a lack of memory.
   if (!problem.matches(PyExc_Exception) || problem.matches(PyExc_MemoryError)) throw nb::python_error(problem);
   std::shared_ptr<PyObject> cause(problem.value().inc_ref().ptr(), [](PyObject *object) { Py_DECREF(object); });
   std::string text = readMessage(cause.get());
@@ -122,15 +127,15 @@ void Session::failFromPython(nb::python_error &problem, const llvm::Twine &conte
   failBecause(className, name + context + ": " + text, cause);
 }
 
-void Session::keepMistake(Diagnostic mistake) {
+void Session::recordMistake(Diagnostic mistake) {
   constexpr size_t kEnough = 10;
-  // An unrolled loop has the same one in each iteration.
+  // An unrolled loop repeats a mistake in each iteration.
   bool isKnown = llvm::any_of(mistakes, [&](const Diagnostic &other) {
     return other.message == mistake.message && other.frames.back().line == mistake.frames.back().line &&
            other.frames.back().column == mistake.frames.back().column;
   });
   if (!isKnown) mistakes.push_back(std::move(mistake));
-  if (isOver || mistakes.size() == kEnough) throwMistakes();
+  if (isLastMistake || mistakes.size() == kEnough) throwMistakes();
 }
 
 void Session::throwMistakes() {
@@ -140,22 +145,22 @@ void Session::throwMistakes() {
   throw CompileError{std::move(first), true};
 }
 
-artifact::SourceLocation Session::currentPlace() const {
+artifact::SourceLocation Session::currentLocation() const {
   std::vector<artifact::SourceLocation> frames;
   if (current) current->appendFrames(frames);
   return frames.empty() ? artifact::SourceLocation() : frames.back();
 }
 
-void Session::note(const llvm::Twine &message) {
+void Session::logDebug(const llvm::Twine &message) {
   nb::module_ runtime = nb::module_::import_("quadrants._runtime");
   if (!nb::cast<bool>(runtime.attr("is_logged")("debug"))) return;
-  artifact::SourceLocation place = currentPlace();
+  artifact::SourceLocation place = currentLocation();
   std::string where = place.file + ":" + std::to_string(place.line), text = message.str();
   if (notes.insert(where + " " + text).second) runtime.attr("log")("debug", text.c_str(), where.c_str());
 }
 
 void Session::warn(const llvm::Twine &message, PyObject *category) {
-  artifact::SourceLocation place = currentPlace();
+  artifact::SourceLocation place = currentLocation();
   warnAt(place.file, place.line, message, category);
 }
 
@@ -207,7 +212,7 @@ layout::TensorLayout Session::readLayout(nb::handle container) const {
 layout::TensorLayout Session::readInputLayout(nb::handle container) const {
   layout::TensorLayout layout = readLayout(container);
   if (python.isInstance(container, python.fieldBase)) return layout;
-  // Packed arrays share code; others bring their strides along.
+  // All packed arrays share code; the strides of others are read at launch.
   const bool isPacked = layout::isPacked(layout);
   layout.extents.assign(layout.extents.size(), layout::kDynamic);
   isPacked ? layout.strides.clear() : layout.strides.assign(layout.strides.size(), layout::kDynamic);
@@ -215,7 +220,7 @@ layout::TensorLayout Session::readInputLayout(nb::handle container) const {
 }
 
 namespace {
-/// A compile makes many objects and no garbage: Python's cycle collector would only walk them again and again.
+/// Disables Python's cycle collector: a compilation makes many objects and no cyclic garbage, and each collection would traverse them all.
 struct CollectorPause {
   bool wasEnabled = PyGC_Disable() != 0;
   ~CollectorPause() {

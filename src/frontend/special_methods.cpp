@@ -11,15 +11,15 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
-nb::object FunctionBuilder::classOfUser(const Value &value) {
+nb::object FunctionBuilder::findUserClass(const Value &value) {
   if (value.is(Kind::Instance)) return value.object;
   if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers, texts
   auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
-  return isClassOfUser(type) ? type : nb::object();
+  return isUserClass(type) ? type : nb::object();
 }
 
 std::optional<Value> FunctionBuilder::callSpecial(const Value &value, const std::string &name, std::vector<Value> operands) {
-  nb::object type = classOfUser(value);
+  nb::object type = findUserClass(value);
   if (!type) return std::nullopt;
   nb::object found = nb::module_::import_("inspect").attr("getattr_static")(type, name.c_str(), nb::none());
   if (!session.python.isInstance(found, session.python.func) && !session.python.isInstance(found, session.python.functionClass))
@@ -64,7 +64,7 @@ static const SpecialName kSpecialNames[] = {
 };
 
 std::optional<Value> FunctionBuilder::callOperator(NodeKind node, const Value &lhs, const Value &rhs) {
-  nb::object left = classOfUser(lhs), right = classOfUser(rhs);
+  nb::object left = findUserClass(lhs), right = findUserClass(rhs);
   if (!left && !right) return std::nullopt;
   const SpecialName *row = llvm::find_if(kSpecialNames, [&](const SpecialName &known) { return known.node == node; });
   if (row == std::end(kSpecialNames)) return std::nullopt;

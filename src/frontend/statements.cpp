@@ -45,7 +45,7 @@ void FunctionBuilder::visitRecovering(nb::handle statement) {
     for (nb::handle part : nb::module_::import_("ast").attr("walk")(statement))
       if (kindOf(part) == NodeKind::Name && kindOf(getAttribute(part, names().ctx)) == NodeKind::Store)
         scopes.poison(getAttribute(part, names().id).ptr());
-    if (!error.diagnostic.className.empty()) session.keepMistake(std::move(error.diagnostic));
+    if (!error.diagnostic.className.empty()) session.recordMistake(std::move(error.diagnostic));
   }
 }
 
@@ -136,7 +136,7 @@ FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::fu
 }
 
 /// A loop's variables are its own. One that both branches of an `if` before the loop have assigned, too, would be stale after it.
-void FunctionBuilder::hideShadowed(const std::vector<std::pair<PyObject *, Binding>> &made) {
+void FunctionBuilder::invalidateMerged(const std::vector<std::pair<PyObject *, Binding>> &made) {
   for (auto &[name, binding] : made) {
     Binding *outer = scopes.find(name);
     if (!outer || outer->kind != Binding::Kind::Merged) continue;
@@ -242,7 +242,7 @@ void FunctionBuilder::visitReturn(nb::handle at) {
     }
     return part.isObject() && session.python.isNumber(part.object) ? makeComputed(emit(part)) : copy(part);
   };
-  bool isOneOfSeveral = uses->lookup(tree.ptr()).count > 1;
+  bool isOneOfSeveral = assignmentCounts->lookup(tree.ptr()).count > 1;
   if (!resultTypes.is_none())
     value = isReal || isInKernel() ? convertResults(value) : castResults(value);
   else if (isReal && !value.isNone())

@@ -137,7 +137,7 @@ Value FunctionBuilder::makeDataclass(nb::handle type, const nb::object &valueTyp
 Value FunctionBuilder::structOfObject(const Value &object) {
   nb::object type = findAttribute(object.object, names()._type);
   bool isTyped = type && !type.is_none();
-  if (isTyped) session.tracker.noteType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
+  if (isTyped) session.tracker.recordType(type, session.tracker.getStep(object.path, PathStep::Kind::Attribute, "_type"));
   nb::dict types = isTyped ? nb::borrow<nb::dict>(getAttribute(type, names().members)) : nb::dict();
   Value result = makeMembers(getAttribute(object.object, names().entries), [&](nb::handle name, nb::handle member) {
     Value item = makeObject(member, session.tracker.getStep(object.path, PathStep::Kind::Attribute, toText(name)));
@@ -167,7 +167,7 @@ Value FunctionBuilder::structElement(const Value &structField, llvm::function_re
   });
   nb::object type = findAttribute(structField.object, names().dtype);
   if (type && isStructType(type)) {
-    session.tracker.noteType(type, session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
+    session.tracker.recordType(type, session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "dtype"));
     result.aggregate->structType = type;
   }
   return result;

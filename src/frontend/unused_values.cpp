@@ -1,3 +1,8 @@
+// unused_values.cpp: erases unused operations while the frontend is still building the module
+//
+// In:   values that have lost a use.
+// Out:  the module without them and without the computations that only they used, variables included.
+// Here: assertions that are not checked, and reads that became atomic updates, leave such computations behind.
 #include "frontend/unused_values.h"
 
 #include "frontend/session.h"
@@ -15,17 +20,17 @@ void UnusedEraser::add(mlir::Value value) {
 void UnusedEraser::run() {
   while (!pending.empty()) {
     Operation *op = pending.pop_back_val();
-    if (op->use_empty() && isHarmless(op)) erase(op);
+    if (op->use_empty() && isRemovable(op)) erase(op);
   }
 }
 
-bool UnusedEraser::isHarmless(Operation *op) {
-  // Inputs are shared by the whole function.
+bool UnusedEraser::isRemovable(Operation *op) {
+  // The whole function shares inputs.
   if (isa<ir::ArgumentOp, ir::TensorArgumentOp, ir::SharedOp>(op)) return false;
   auto walked = op->walk([](Operation *inner) {
-    bool isOne =
+    bool canErase =
         isPure(inner) || isa<ir::LocalOp, ir::IfOp, ir::YieldOp>(inner) || (isa<ir::LoadOp>(inner) && !inner->hasAttr(ir::kVolatile));
-    return isOne ? WalkResult::advance() : WalkResult::interrupt();
+    return canErase ? WalkResult::advance() : WalkResult::interrupt();
   });
   return !walked.wasInterrupted();
 }
@@ -40,7 +45,7 @@ void UnusedEraser::erase(Operation *op) {
   if (place) dropStores(place);
 }
 
-/// The result of a branch is a variable; when nobody reads it, the branch need not store it.
+/// The result of a branch is a variable. If no operation reads it, its stores are erased too.
 void UnusedEraser::dropStores(mlir::Value place) {
   auto local = place.getDefiningOp<ir::LocalOp>();
   if (!local || !around->isProperAncestor(local) || !llvm::all_of(local->getUsers(), llvm::IsaPred<ir::StoreOp>)) return;

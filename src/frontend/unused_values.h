@@ -1,4 +1,4 @@
-// unused_values.h: erases what nobody uses, from values back to what they were computed from
+// unused_values.h: erases unused operations, and then the computation of their operands
 #pragma once
 
 #include "ir/dialect.h"
@@ -7,15 +7,15 @@
 
 namespace qd::frontend {
 
-/// Erases operations inside of `around` only; no value of the frontend may still name anything in there.
+/// Erases operations in `around` only. No frontend value may refer to an operation in it afterwards.
 class UnusedEraser {
 public:
   explicit UnusedEraser(mlir::Operation *around) : around(around) {}
-  void add(mlir::Value value);
+  void add(mlir::Value value); ///< a value that may be unused
   void run();
 
 private:
-  bool isHarmless(mlir::Operation *op);
+  bool isRemovable(mlir::Operation *op);
   void erase(mlir::Operation *op);
   void dropStores(mlir::Value place);
 

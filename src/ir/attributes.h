@@ -1,54 +1,56 @@
-// attributes.h: attributes that ops may have without declaring them.
+// attributes.h: discardable attributes of operations
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
 
 namespace qd::ir {
 
-/// On the operations and tasks of a `with qd.stream_parallel()` block: its number. Tasks of different blocks do not wait for each other.
+/// On operations and tasks of a `with qd.stream_parallel()` block: the block's number. Tasks of different blocks do not wait for each
+/// other.
 inline constexpr llvm::StringLiteral kStreamBlock = "qd.stream_block";
-/// Of a qd.tensor_argument: an array that shares memory with another one, both of which are updated atomically.
+/// On a qd.tensor_argument: the array shares memory with another array, and both are updated atomically.
 inline constexpr llvm::StringLiteral kOverlaps = "qd.overlaps";
 
-/// What the launch for which a kernel is compiled hands over, of a qd.tensor_argument: the axes with artifact::kManyElements and more
-/// (bits), and that an array shares memory with another input, or may share its own elements with each other.
+/// On a qd.tensor_argument, facts about the launch that caused the compilation. kManyAxes: bit set of the axes with at least
+/// artifact::kManyElements elements. kShares: the array shares memory with another input, or two of its elements may share memory.
 inline constexpr llvm::StringLiteral kManyAxes = "qd.many_axes", kShares = "qd.shares";
-/// What launches of a qd.kernel have to be like: offsets of arrays that share memory with no other input; triples of an argument's offset,
-/// an axis, and whether it has artifact::kManyElements and more.
+/// On a qd.kernel, guards of its launches. kUnaliased: argument offsets of arrays that share memory with no other input. kExtents: triples
+/// of an argument's offset, an axis, and whether the axis has at least artifact::kManyElements elements.
 inline constexpr llvm::StringLiteral kUnaliased = "qd.unaliased", kExtents = "qd.extents";
 
-/// Of a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "fused".
+/// On a qd.kernel that is to be differentiated: "forward", "reverse", "replay" or "fused".
 inline constexpr llvm::StringLiteral kDerivative = "qd.derivative";
 
-/// Of a qd.tensor_argument in a kernel that is to be differentiated: offset and type of the container of its gradients or tangents.
+/// On a qd.tensor_argument of a kernel that is to be differentiated: the shadow's offset, its type, and whether the shadow is an unaliased
+/// field.
 inline constexpr llvm::StringLiteral kShadow = "qd.shadow";
 
-/// Of the qd.if that ends a loop's body with its only break.
+/// On the qd.if that ends a loop's body and holds the loop's only break.
 inline constexpr llvm::StringLiteral kLoopExit = "qd.loop_exit";
 
-/// Of a qd.for that goes back through a loop: its number, how many states of the loop are kept at most, and whether these are all of them.
-/// Of a qd.local that holds such states: the number.
+/// On a qd.for that runs a loop's iterations in reverse: the loop's number, the maximum number of checkpoints, and whether every iteration
+/// has its own checkpoint. On a qd.local that stores such checkpoints: the loop's number.
 inline constexpr llvm::StringLiteral kCheckpoints = "qd.checkpoints";
 
-/// Of an operation whose value a derived kernel cannot have again: why.
+/// On an operation whose value a derived kernel cannot recompute: the reason, as text.
 inline constexpr llvm::StringLiteral kOverwritten = "qd.overwritten";
 
-/// Of a qd.load whose element may be overwritten afterwards: the number of the check that finds out. Of a qd.store and a qd.assert that are
-/// part of the check: that number. They have no effect without the load.
+/// kGuarded, on a qd.load whose element may be overwritten afterwards: the number of the check that detects it. kGuards, on the qd.store
+/// and qd.assert operations of that check: the same number. The check is dead when the load is.
 inline constexpr llvm::StringLiteral kGuarded = "qd.guarded", kGuards = "qd.guards";
 
-/// Of a qd.load: when the kernel begins, memory holds what is read here.
+/// On a qd.load: it reads the entry value.
 inline constexpr llvm::StringLiteral kIsEntryValue = "qd.is_entry_value";
-/// Of a qd.kernel: offsets of the containers that it reads as they were before the kernel that it is derived from.
+/// On a derived qd.kernel: argument offsets of the containers of which it reads the values from before the original kernel.
 inline constexpr llvm::StringLiteral kReadsEntryValues = "qd.reads_entry_values";
 
-/// Of a qd.kernel that runs together with its gradient: offsets of the gradients that it writes without a look at what they were.
+/// On a qd.kernel fused with its gradient: argument offsets of the gradients that it overwrites without reading them.
 inline constexpr llvm::StringLiteral kReplaces = "qd.replaces";
 
-/// Of a qd.assert: it is checked whether or not the kernel is compiled for debugging.
+/// On a qd.assert: it is checked also without debug mode.
 inline constexpr llvm::StringLiteral kAlways = "qd.always";
 
-/// Of a qd.load: memory is read each time, whatever was read before.
+/// On a qd.load: memory is read each time, also after an earlier read of the same place.
 inline constexpr llvm::StringLiteral kVolatile = "qd.volatile";
 
 } // namespace qd::ir

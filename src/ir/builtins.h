@@ -1,4 +1,4 @@
-// builtins.h: the op table as enums and lookups.
+// builtins.h: the table of ops as enums and lookups
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class AtomicKind : uint32_t {
 #include "ir/builtins.def"
 };
 
-/// The columns of a row that the compiler asks for. An atomic's result has the type of its place.
+/// The columns of the table that the compiler reads. The result of an atomic operation has the type of its place.
 template <typename Result> struct OpInfo {
   std::string_view name;
   OperandClass operand;
@@ -33,7 +33,7 @@ template <typename Result> struct OpInfo {
   int cost = 1;
 };
 
-/// The rows of a kind, in the order of its enum.
+/// All ops of a kind, in the order of its enum.
 template <typename Kind> inline constexpr std::nullptr_t kOpInfos = nullptr;
 template <>
 inline constexpr OpInfo<UnaryResult> kOpInfos<UnaryKind>[] = {
@@ -54,8 +54,8 @@ inline constexpr OpInfo<std::nullptr_t> kOpInfos<AtomicKind>[] = {
 template <typename Kind> constexpr const auto &getOpInfo(Kind kind) { return kOpInfos<Kind>[size_t(kind)]; }
 
 template <typename Kind> std::optional<Kind> findKind(std::string_view name) {
-  for (const auto &row : kOpInfos<Kind>)
-    if (row.name == name) return Kind(&row - kOpInfos<Kind>);
+  for (const auto &info : kOpInfos<Kind>)
+    if (info.name == name) return Kind(&info - kOpInfos<Kind>);
   return std::nullopt;
 }
 

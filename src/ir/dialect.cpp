@@ -1,3 +1,8 @@
+// dialect.cpp: the qd dialect: queries on types, printers and parsers, inferred result types, verifiers
+//
+// In:   the records of dialect.td and ops.td, and the table builtins.def.
+// Out:  the parts of the dialect that TableGen cannot generate.
+// Here: a table row names a kind only; its printer, its result type and its verifier are the same for all rows.
 #include "ir/dialect.h"
 
 #include "mlir/IR/Builders.h"

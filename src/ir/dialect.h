@@ -1,4 +1,4 @@
-// dialect.h: the qd dialect: types, ops, and the questions that every module asks of types.
+// dialect.h: the qd dialect: types, operations, and queries on types that every module uses
 #pragma once
 
 #include "ir/builtins.h"
@@ -28,12 +28,12 @@ bool isFloatScalar(mlir::Type type);
 
 /// The scalar of a scalar, vector or matrix.
 mlir::Type getScalar(mlir::Type value);
-/// `value` with another scalar and the same shape.
+/// The type of the same shape with another scalar type.
 mlir::Type withScalar(mlir::Type value, mlir::Type scalar);
 /// 0 for a scalar, 1 for a vector, 2 for a matrix.
 int64_t getAxisCount(mlir::Type value);
 int64_t getComponentCount(mlir::Type value);
-/// The value of an integer constant; nothing for u1.
+/// The value of an integer constant; none for u1 and for anything else.
 std::optional<int64_t> findInteger(mlir::Value value);
 
 support::ScalarType getScalarType(mlir::Type scalar);
@@ -42,7 +42,7 @@ layout::ValueType getValueType(mlir::Type value);
 mlir::Type getType(mlir::MLIRContext *ctx, const layout::ValueType &type);
 TensorType getType(mlir::MLIRContext *ctx, const layout::TensorLayout &layout);
 llvm::SmallVector<layout::Tiling, 2> getTilings(TensorType type);
-/// The type as the user knows it: "f32", "[Tensor (3) f32]", "[Tensor (2, 2) i32]".
+/// The type as messages write it: "f32", "[Tensor (3) f32]", "[Tensor (2, 2) i32]".
 std::string describe(mlir::Type value);
 
 } // namespace qd::ir
@@ -57,13 +57,13 @@ std::string describe(mlir::Type value);
 
 namespace qd::ir {
 
-/// Whether all threads of the loop wait for each other there.
+/// Whether the operation is a barrier for all threads of the loop.
 inline bool isGridBarrier(mlir::Operation *op) {
   auto barrier = llvm::dyn_cast<BarrierOp>(op);
   return barrier && barrier.getGrid();
 }
 
-/// Whether the operation has a meaning among the threads of a block only.
+/// Whether the operation is meaningful only among the threads of a block.
 inline bool isOfBlock(mlir::Operation *op) {
   auto isShared = [](mlir::Value operand) { return operand.getDefiningOp<SharedOp>() != nullptr; };
   return llvm::isa<BarrierOp, ThreadOp, BlockOp, ShuffleOp, PinOp, BallotOp>(op) || llvm::any_of(op->getOperands(), isShared);

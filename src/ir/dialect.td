@@ -25,8 +25,8 @@ def RefType : TypeDef<QdDialect, "Ref"> {
 def TensorType : TypeDef<QdDialect, "Tensor"> {
   let mnemonic = "tensor";
   let summary = "A container: its element, extents, byte strides and the byte distance of an element's components.";
-  // Extents and strides are one per axis; `?` is known at launch only. No strides (`[]`): packed, row-major.
-  // Indices begin at `origin`; without one, at 0. `tiles` has axis, length and jump of each tiling, as layout::Tiling.
+  // There is one extent and one stride per axis; `?` means known at launch only. No strides (`[]`): packed, row-major.
+  // Indices begin at `origin`, by default at 0. `tiles` lists axis, length and jump of each tiling, as layout::Tiling.
   // `!qd.tensor<vector<3xf32>, [64], [12], 4>` is a field, `!qd.tensor<f32, [?, ?], [], 4>` an array argument of rank 2.
   let parameters = (ins "::mlir::Type":$element, ArrayRefParameter<"int64_t">:$extents, ArrayRefParameter<"int64_t">:$strides,
       "int64_t":$componentStride, OptionalArrayRefParameter<"int64_t">:$origin, OptionalArrayRefParameter<"int64_t">:$tiles);
