@@ -1,4 +1,8 @@
-// arguments.cpp: the kernel's own parameters and results
+// arguments.cpp: parameters and results of the kernel
+//
+// In:   the parameters' annotations and the validated arguments of the call that caused the compilation.
+// Out:  a binding for each parameter (an input, a container or a compile-time object), and returned values of the annotated types.
+// Here: inputs are created where their types are known; a struct argument becomes one input per member.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -26,7 +30,7 @@ void FunctionBuilder::bindKernelParameters() {
       if (!type) fail(error::kType, "the type of parameter '" + toText(name) + "' is not complete: " + toText(nb::repr(annotation)));
       binding.value = makeInput(path, type);
     } else if (kind == "struct") {
-      // A copy of its own: members may be written.
+      // A copy, because the kernel may assign its members.
       binding.kind = Binding::Kind::Variable;
       session.tracker.recordType(annotation, session.tracker.getStep(path, PathStep::Kind::Attribute, "_type"));
       binding.value = declare(makeStructArgument(annotation, path), false);
@@ -153,7 +157,7 @@ Value FunctionBuilder::castResult(nb::handle annotation, const Value &value) {
   if (!type) return convertResult(annotation, value);
   if (value.is(Kind::Sequence) && !isa<VectorType>(type))
     return mapItems(value, [&](const Value &item) { return castResult(annotation, item); });
-  if (!canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // says what is wrong
+  if (!canEmit(value) && !value.is(Kind::Sequence)) return convertResult(annotation, value); // reports the mistake
   if (value.isObject() && session.python.isNumber(value.object)) return rounded(makeComputed(convert(value, ir::getScalar(type))));
   mlir::Value given = emit(value, type);
   if (ir::withScalar(given.getType(), ir::getScalar(type)) != type)

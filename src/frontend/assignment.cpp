@@ -1,4 +1,8 @@
-// assignment.cpp: targets: variables, components, elements, members, and unpacking
+// assignment.cpp: assignments to variables, components, elements and members, and unpacking
+//
+// In:   the syntax node of a target and the assigned value.
+// Out:  a new or changed binding, or stores and atomic updates.
+// Here: only this file decides whether a name becomes a variable (a place), a compile-time object, or an alias of its value.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -34,7 +38,7 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
   nb::object iterator;
   if (value.isObject() && !session.python.isTensor(value.object) && !session.python.isNumber(value.object))
     iterator = nb::steal(PyObject_GetIter(value.object.ptr()));
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // of the object's own method
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error(); // raised by the object's __iter__
   if (iterator) {
     bool hasItems = PyList_Check(value.object.ptr()) || PyTuple_Check(value.object.ptr());
     auto step = [&] { return hasItems ? session.tracker.getStep(value.path, PathStep::Kind::Item, "", int64_t(items.size())) : nullptr; };
@@ -50,7 +54,7 @@ std::vector<Value> FunctionBuilder::listItems(const Value &value, llvm::StringRe
   auto type = value.isTyped() ? dyn_cast<VectorType>(value.type) : VectorType();
   if (!type && purpose == "unpack") fail(error::kSyntax, "Cannot unpack type: " + describe(value));
   if (!type) fail(error::kType, "cannot " + purpose + " " + describe(value));
-  // The parts of a variable are read together, before anything is assigned.
+  // All components are loaded before any target is assigned.
   mlir::Value whole = emit(value);
   int64_t columns = type.getRank() == 2 ? type.getDimSize(1) : 1;
   if (columns != 1 && purpose == "unpack") fail(error::kSyntax, "Matrices with more than one columns cannot be unpacked");
@@ -166,7 +170,7 @@ void FunctionBuilder::assignName(nb::handle target, const Value &given, Type dec
   } else if (binding) {
     bool isPlace = binding->value.is(Kind::Place) || binding->value.is(Kind::Struct) || binding->value.is(Kind::Components);
     bool isObjectBefore = binding->kind == Binding::Kind::Static && !binding->value.isStatic && binding->runtimeDepth == runtimeDepth;
-    if (isObjectBefore) { // what stood for None or a list becomes a variable
+    if (isObjectBefore) { // a name of None or a list becomes a variable
       binding->kind = Binding::Kind::Variable;
       binding->value = declare(value, false);
       return;
@@ -194,7 +198,7 @@ void FunctionBuilder::requirePlace(const Value &place) {
   if (place.isReadOnly) failImmutable(place.path ? DependencyTracker::describe(place.path) : "parameter");
   if (place.is(Kind::Struct) || place.is(Kind::Place) || place.is(Kind::Components)) return;
   if (place.is(Kind::Argument)) failImmutable(DependencyTracker::describe(place.path));
-  if (place.is(Kind::View)) emit(place); // says what is wrong with it as an element
+  if (place.is(Kind::View)) emit(place); // reports the mistake of using a view as an element
   if (place.is(Kind::Object) && place.path) failCaptured(DependencyTracker::describe(place.path));
   fail(error::kSyntax, "the target is not an lvalue and cannot be assigned");
 }
@@ -214,7 +218,7 @@ void FunctionBuilder::store(const Value &place, const Value &value) {
     if (value.isObject() && session.python.isInstance(value.object, session.python.structValue)) return store(place, structOfObject(value));
     if (!value.is(Kind::Struct)) fail(error::kType, "cannot assign '" + describe(value) + "' to a struct");
     requireSameMembers(place, value);
-    // All is read before anything is written: the two may overlap.
+    // All members are loaded before any is stored, because the two structs may overlap.
     Value copied = copy(value);
     for (auto [member, item] : llvm::zip(place.aggregate->items, copied.aggregate->items)) store(member, item);
     return;
@@ -310,7 +314,7 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
   if (kindOf(target) == NodeKind::Name) return assignName(target, value);
   if (kindOf(target) == NodeKind::Tuple || kindOf(target) == NodeKind::List) {
     auto pairs = pairTargets(getAttribute(target, names().elts), value);
-    // The right side is complete before the first target changes.
+    // The right side is evaluated completely before the first target changes.
     for (auto &[part, item] : pairs) {
       item = load(item);
       item.isStatic = item.isStatic || value.isStatic;
@@ -324,11 +328,11 @@ void FunctionBuilder::assign(nb::handle target, const Value &value) {
 void FunctionBuilder::visitAssign(nb::handle at) {
   nb::object expression = getAttribute(at, names().value);
   Value value = visit(expression);
-  // What does not fit is the value's fault; `findTarget` and `visitTarget` speak of the target.
+  // Errors from here on are located at the value; `findTarget` and `visitTarget` locate theirs at the target.
   At here(*this, expression);
   nb::object targets = getAttribute(at, names().targets);
   if (nb::len(targets) > 1) value = copy(value);
-  // The name of a static number stands for the number: only qd.static itself makes another name static.
+  // A name that is assigned from the name of a static number is not static; only a call of qd.static makes it so.
   if (kindOf(expression) == NodeKind::Name && value.isObject() && canEmit(value)) value.isStatic = false;
   for (nb::handle target : targets) assign(target, value);
 }
@@ -392,7 +396,7 @@ void FunctionBuilder::augment(const Value &place, BinaryKind kind, const Value &
     return forEachPlace(place, convert(operand, place.type),
                         [&](mlir::Value ref, mlir::Value part) { create<ir::AtomicOp>(*atomic, ref, part); });
   mlir::Value old = emit(place);
-  // What may be atomic elsewhere takes the target's type first, so that `x += 1.9` means the same on a variable and on an element.
+  // An operator with an atomic form converts its operand first, so that `x += 1.9` is the same for a variable and an element.
   if (atomic && kind != BinaryKind::mul) operand = cast(operand, scalar);
   storeTyped(place, kind == BinaryKind::pow ? emit(power(makeComputed(old), value.isObject() ? value : makeComputed(operand)))
                                             : binaryTyped(kind, old, operand, symbol));
@@ -460,18 +464,18 @@ void FunctionBuilder::visitAugmentedAssign(nb::handle at) {
 Value FunctionBuilder::merge(Binding &binding, PyObject *name) {
   bool isVariable = binding.merge || binding.value.isTyped() || binding.value.is(Kind::Struct);
   binding.kind = isVariable ? Binding::Kind::Variable : Binding::Kind::Static;
-  // Without paths: from the taken branch of a compile-time `if`.
+  // Without `merge` the binding is from the taken branch of a compile-time `if`.
   if (!binding.merge) return binding.value;
   Merge &paths = *binding.merge;
-  std::function<Value(const Value *, const Value *)> join = [&](const Value *first, const Value *second) -> Value {
+  std::function<Value(const Value *, const Value *)> unify = [&](const Value *first, const Value *second) -> Value {
     const Value &shape = first ? *first : *second;
     if (shape.is(Kind::Struct)) {
       size_t member = 0;
       auto part = [&](const Value *side) { return side ? &side->aggregate->items[member] : nullptr; };
       return mapItems(shape, [&](const Value &) {
-        Value joined = join(part(first), part(second));
+        Value unified = unify(part(first), part(second));
         ++member;
-        return joined;
+        return unified;
       });
     }
     Type type = first && second ? findCommonType(first->type, second->type) : shape.type;
@@ -488,7 +492,7 @@ Value FunctionBuilder::merge(Binding &binding, PyObject *name) {
     }
     return place;
   };
-  binding.value = join(paths.isTerminated[0] ? nullptr : &paths.values[0], paths.isTerminated[1] ? nullptr : &paths.values[1]);
+  binding.value = unify(paths.isTerminated[0] ? nullptr : &paths.values[0], paths.isTerminated[1] ? nullptr : &paths.values[1]);
   binding.merge.reset();
   return binding.value;
 }

@@ -1,16 +1,18 @@
-// assignment_counts.cpp: what the text of a function tells before it is compiled: which names need a place, whether its loops are tasks
+// assignment_counts.cpp: analysis of a function's syntax tree before it is compiled: which names need a place, whether its loops are tasks
 //
-// A name that is assigned once, and is never the target of `+=`, of a component's or member's assignment, or an argument that a func may
-// take by reference, stands for its value: no variable, no loads, no stores.
+// In:   the syntax tree of a function, and the globals that its calls name.
+// Out:  how often each name is assigned, and answers to `containsTasks`, `returnsAtEnd` and `isAssignedIn`.
+// Here: a name needs no place, loads or stores if it is assigned once and is never the target of `+=` or of a component's or member's
+//       assignment, nor an argument that a func may take by reference.
 #include "frontend/builder.h"
 
 namespace qd::frontend {
 
-/// What `ask` returns, or nothing where Python code of the user raised: the text is looked through before the compiler gets to its
-/// statements, and the statement that asks the same object tells of the exception at its own line.
-template <typename Ask> static auto lookAhead(const Ask &ask) -> decltype(ask()) {
+/// The result of `query`, or an empty one if Python code of the user raised. The analysis precedes the compilation of the statements; the
+/// statement that reads the same object reports the exception at its own line.
+template <typename Query> static auto tryQuery(const Query &query) -> decltype(query()) {
   try {
-    return ask();
+    return query();
   } catch (const nb::python_error &problem) {
     if (!problem.matches(PyExc_Exception)) throw; // Ctrl-C
     return {};
@@ -30,13 +32,13 @@ nb::object FunctionBuilder::resolveCallee(nb::handle at) {
   }
   if (kindOf(at) != NodeKind::Attribute) return {};
   nb::object base = resolveCallee(getAttribute(at, names().value));
-  // Attributes of instances may be computed; those of modules are plain.
+  // Reading an attribute of an instance may run user code; reading one of a module does not.
   if (!base || !session.python.isInstance(base, session.python.moduleClass)) return {};
-  return lookAhead([&] { return findAttribute(base, getAttribute(at, names().attr)); });
+  return tryQuery([&] { return findAttribute(base, getAttribute(at, names().attr)); });
 }
 
 std::string FunctionBuilder::builtinName(nb::handle object) {
-  nb::object name = object ? lookAhead([&] { return findAttribute(object, names()._qd_builtin); }) : nb::object();
+  nb::object name = object ? tryQuery([&] { return findAttribute(object, names()._qd_builtin); }) : nb::object();
   return name && PyUnicode_Check(name.ptr()) ? toText(name).str() : "";
 }
 
@@ -48,7 +50,7 @@ bool FunctionBuilder::mayContainTasks(nb::handle statements) {
   for (nb::handle statement : statements) {
     NodeKind kind = kindOf(statement);
     if (kind == NodeKind::For) {
-      // An unrolled loop is no task; its body may hold some.
+      // An unrolled loop is no task, but its body may contain tasks.
       if (!isStaticCall(getAttribute(statement, names().iter)) || mayContainTasks(getAttribute(statement, names().body))) return true;
     } else if (kind == NodeKind::While) {
       nb::object test = getAttribute(statement, names().test);
@@ -66,7 +68,7 @@ bool FunctionBuilder::mayContainTasks(nb::handle statements) {
   return false;
 }
 
-/// A compile-time `if` is told by its call: of qd.static, or of what Python asks about types.
+/// Whether the test is a call of qd.static or of one of Python's type queries.
 bool FunctionBuilder::isCompileTimeTest(nb::handle test) {
   if (isStaticCall(test)) return true;
   if (kindOf(test) != NodeKind::Call) return false;
@@ -97,12 +99,12 @@ bool FunctionBuilder::containsTasks() {
 
 bool FunctionBuilder::isAssignedIn(nb::handle body, nb::handle name) {
   auto isName = [&](nb::handle at) { return kindOf(at) == NodeKind::Name && getAttribute(at, names().id).equal(name); };
-  // `name[i].x` is a part of `name`.
+  // `name`, or a part of it such as `name[i].x`.
   auto isPart = [&](nb::object at) {
     while (kindOf(at) == NodeKind::Attribute || kindOf(at) == NodeKind::Subscript) at = getAttribute(at, names().value);
     return isName(at);
   };
-  auto isHandedOn = [&](nb::handle call) {
+  auto isPassed = [&](nb::handle call) {
     nb::object callee = resolveCallee(getAttribute(call, names().func));
     if (!callee) return false;
     size_t position = 0;
@@ -121,7 +123,7 @@ bool FunctionBuilder::isAssignedIn(nb::handle body, nb::handle name) {
       NodeKind kind = kindOf(part);
       bool isTarget = (kind == NodeKind::Name || kind == NodeKind::Attribute || kind == NodeKind::Subscript) && isPart(nb::borrow(part)) &&
                       kindOf(getAttribute(part, names().ctx)) == NodeKind::Store;
-      if (isTarget || (kind == NodeKind::Call && isHandedOn(part))) return true;
+      if (isTarget || (kind == NodeKind::Call && isPassed(part))) return true;
     }
   return false;
 }
@@ -170,7 +172,7 @@ void FunctionBuilder::collectAssignments() {
       continue;
     }
     if (kind == NodeKind::FunctionDef && !at.is(tree)) {
-      // A function inside may read its captures at any time: each has a place.
+      // A nested function may read its captured variables at any time, so each needs a place.
       for (nb::handle name : session.python.freeNames(at)) (*assignmentCounts)[name.ptr()].count += 2;
       continue;
     }
@@ -187,7 +189,7 @@ void FunctionBuilder::collectAssignments() {
         for (nb::handle keyword : getAttribute(at, names().keywords)) addRoot(getAttribute(keyword, names().value));
       }
     }
-    // Fields only: debuggers and notebooks hang attributes of their own on nodes, some of which Python shares between all trees.
+    // Only `_fields`: debuggers and notebooks add attributes to nodes, and Python shares some nodes between all trees.
     for (nb::handle name : fields) {
       nb::object value = findAttribute(at, name);
       if (value && (PyList_Check(value.ptr()) || kindOf(value) != NodeKind::Unknown || name.is(names().args))) pending.push_back(value);

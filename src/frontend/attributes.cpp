@@ -1,4 +1,8 @@
-// attributes.cpp: members of objects, containers, vectors and structs
+// attributes.cpp: attributes of objects, containers, vectors and structs
+//
+// In:   the value of an expression and an attribute's name.
+// Out:  a member, a compile-time object with its path, an input, or a Method for a call.
+// Here: every read of an attribute of a Python object is recorded as a dependency.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -110,7 +114,7 @@ Value FunctionBuilder::tensorAttribute(const Value &base, nb::handle name) {
   if (!found && (text == "grad" || text == "dual")) failShadow(base.path, text);
   if (!found) fail(error::kAttribute, "'" + describeType(base.object) + "' has no attribute '" + text + "'");
   const PathNode *path = session.tracker.getStep(base.path, PathStep::Kind::Attribute, text);
-  if (text == "parent") { // nodes of trees say what to loop over
+  if (text == "parent") { // a node of the layout tree, over which a loop can run
     session.tracker.depend(base.path, artifact::Dependency::Kind::Identity);
     return makeObject(found, path);
   }
@@ -180,7 +184,7 @@ Value FunctionBuilder::structAttribute(const Value &base, nb::handle name) {
   }
   if (text == "keys")
     return makeAggregate(Kind::Sequence, listValues(base.aggregate->names, [](const nb::object &key) { return makeObject(key); }));
-  // An unpacked vector `r` is the members `_r0`, `_r1`, ….
+  // An unpacked vector `r` consists of the members `_r0`, `_r1`, ….
   std::vector<Value> components;
   auto component = [&] { return findMember(base, nb::str(("_" + text + std::to_string(components.size())).str().c_str())); };
   while (const Value *member = component()) components.push_back(*member);
@@ -277,10 +281,10 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
   if (PyUnicode_Check(object.ptr()) || PyList_Check(object.ptr()) || PyDict_Check(object.ptr()) ||
       (PyTuple_Check(object.ptr()) && !isNamedTuple))
     return makeMethod(base, name);
-  // Since Python 3.13 a class method binds what it holds by itself.
+  // Since Python 3.13 a class method binds the object that it wraps by itself.
   if (python.isInstance(found, python.methodClass) && python.isInstance(found.attr("__func__"), python.func))
     found = python.boundFunc(found.attr("__func__"), found.attr("__self__"));
-  // A method without decorator, together with its object.
+  // A method without decorator, bound to its object.
   if (python.isInstance(found, python.methodClass) && python.isInstance(getAttribute(found, names().func_), python.functionClass)) {
     nb::object self = getAttribute(found, names().__self__);
     if (self.is(object) || self.is(type)) {
@@ -290,7 +294,7 @@ Value FunctionBuilder::objectAttribute(const Value &base, nb::handle name) {
       return method;
     }
   }
-  // A func of the object's class, together with the object. It is known under the class: the bound func is made anew at each look.
+  // A func of the object's class, bound to the object. Its path goes through the class, because each read creates a new bound func.
   if (python.isInstance(found, python.boundFunc) && getAttribute(found, names().instance).is(object)) {
     Value method = makeMethod(base, getAttribute(found, names().func));
     method.path = methodPath;

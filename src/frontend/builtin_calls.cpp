@@ -1,4 +1,8 @@
-// builtin_calls.cpp: the functions of quadrants._language.builtins and Python's own
+// builtin_calls.cpp: calls of the functions of quadrants._language.builtins and of Python's builtins
+//
+// In:   the name of a function and its arguments as values.
+// Out:  ops, or the compile-time result if Python can compute it.
+// Here: one table of names and parameters for the language's functions, then Python's builtins with a meaning of their own in kernels.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
@@ -70,7 +74,7 @@ Value FunctionBuilder::callStatic(Arguments &arguments) {
   bool isNested = nb::len(given) == 1 && kindOf(nb::object(given[0])) == NodeKind::Call && arguments.positional[0].isStatic;
   if (isNested && !canEmit(arguments.positional[0])) fail(error::kSyntax, "'qd.static' cannot be nested");
   Value result = arguments.positional.size() == 1 ? arguments.positional[0] : makeAggregate(Kind::Sequence, arguments.positional);
-  // Beyond max_unroll iterations the loop stays one.
+  // A loop of more than max_unroll iterations is not unrolled.
   result.isStatic = !limit.isGiven() || int64_t(listItems(result, "loop over").size()) <= nb::cast<int64_t>(known(limit));
   return result;
 }
@@ -103,7 +107,7 @@ Value FunctionBuilder::rounded(const Value &value) {
   return load(makePlace(memory));
 }
 
-/// `order=` and `scope=` of an atomic operation, which by itself is relaxed: fences in front of it and behind it order no less.
+/// Calls an atomic operation with `order=` and `scope=`. The operation itself is relaxed; fences before and after it enforce the order.
 Value FunctionBuilder::callOrdered(llvm::StringRef name, Arguments &arguments, llvm::function_ref<Value()> call) {
   auto take = [&](llvm::StringRef keyword, ArrayRef<llvm::StringRef> words) -> size_t {
     auto given = llvm::find_if(arguments.named, [&](const auto &argument) { return argument.first == keyword; });
@@ -124,27 +128,27 @@ Value FunctionBuilder::callOrdered(llvm::StringRef name, Arguments &arguments, l
 }
 
 Value FunctionBuilder::callAtomic(llvm::StringRef name, Arguments &arguments) {
-  llvm::StringRef row = name.drop_front(7);
-  if (row == "load") {
+  llvm::StringRef operation = name.drop_front(7); // without "atomic_"
+  if (operation == "load") {
     Value place = bind("qd." + name, arguments, "x")[0];
     return place.isElement || isTensor(place) ? loadVolatile(place, name) : load(place);
   }
-  std::vector<Value> given = bind("qd." + name, arguments, row == "cas" ? "x expected desired" : "x y");
+  std::vector<Value> given = bind("qd." + name, arguments, operation == "cas" ? "x expected desired" : "x y");
   const Value &place = given[0];
   bool isLvalue = (place.is(Kind::Place) || place.is(Kind::Components)) && !place.isReadOnly;
   if (!isLvalue)
     fail(error::kSyntax,
          "cannot use a non-writable target as the first operand of '" + name + "': an lvalue (a variable or an element) is needed");
-  if (row == "cas") {
+  if (operation == "cas") {
     if (!place.is(Kind::Place) || isa<VectorType>(place.type))
       fail(error::kType, "qd.atomic_cas takes a scalar lvalue, the expected value and the new value");
     return makeComputed(
         widened(create<ir::CompareExchangeOp>(place.type, place.ir, convert(given[1], place.type), convert(given[2], place.type))));
   }
-  bool isStore = row == "store";
-  if (isStore) row = "exchange";
-  std::optional<ir::AtomicKind> kind =
-      ir::findKind<ir::AtomicKind>(row == "and" || row == "or" || row == "xor" ? "bit_" + row.str() : row.str());
+  bool isStore = operation == "store";
+  if (isStore) operation = "exchange";
+  bool isBitwise = operation == "and" || operation == "or" || operation == "xor";
+  std::optional<ir::AtomicKind> kind = ir::findKind<ir::AtomicKind>((isBitwise ? "bit_" : "") + operation.str());
   Type scalar = ir::getScalar(place.type);
   mlir::Value operand = emit(given[1], place.type);
   if (ir::getOpInfo(*kind).operand == ir::OperandClass::Integer &&
@@ -254,7 +258,7 @@ Value FunctionBuilder::callBuiltin(llvm::StringRef name, const Value &callee, Ar
        {"cond msg?",
         [](auto &builder, auto, auto &given) {
           if (!builder.toPython(given[0])) builder.fail(error::kType, "Static assert with non-static condition");
-          builder.session.isLastMistake = !builder.isTrue(given[0]); // what follows was not meant to be compiled
+          builder.session.isLastMistake = !builder.isTrue(given[0]); // the code after it must not be compiled
           std::string text = given[1].isNone() ? "static assertion failed" : toText(nb::str(builder.known(given[1]))).str();
           if (!builder.isTrue(given[0])) builder.fail(error::kCompilation, "AssertionError: " + text);
           return makeObject(nb::none());
@@ -379,8 +383,8 @@ Value FunctionBuilder::mapItemsOf(const std::vector<Value> &given, bool isFilter
 
 Value FunctionBuilder::sortItems(const Value &list, Arguments &arguments) {
   Value reverse = bind("sorted", arguments, "items reverse?")[1];
-  std::vector<Value> items = listItems(makeComputed(emit(list)), "sort"); // of one type
-  // Exchanges of neighbors: as many rounds as there are items.
+  std::vector<Value> items = listItems(makeComputed(emit(list)), "sort"); // converts the items to one type
+  // Odd-even transposition sort: as many rounds as items.
   for (size_t round = 0; round < items.size(); ++round)
     for (size_t index = round % 2; index + 1 < items.size(); index += 2) {
       Value low = binary(BinaryKind::min, items[index], items[index + 1], "sorted");
@@ -399,13 +403,13 @@ Value FunctionBuilder::standIn(const Value &value) {
 
 bool FunctionBuilder::matchesClass(const Value &value, nb::handle type) {
   nb::object members = findAttribute(type, nb::str("__match_args__"));
-  if (PyTuple_Check(type.ptr())) { // what a pattern of a sequence takes
+  if (PyTuple_Check(type.ptr())) { // a sequence pattern
     bool isVector =
         value.isTyped() ? isa<VectorType>(value.type) : value.isObject() && session.python.isInstance(value.object, session.python.matrix);
     if (isVector || value.isTyped() || value.is(Kind::Struct)) return isVector;
   }
   if (value.is(Kind::Struct)) return members && members.equal(nb::tuple(nb::cast(value.aggregate->names)));
-  if (!PyType_Check(type.ptr()) && !PyTuple_Check(type.ptr())) { // a struct type: the structs from outside the kernel have its members
+  if (!PyType_Check(type.ptr()) && !PyTuple_Check(type.ptr())) { // a struct type: it matches structs from outside the kernel by members
     auto items = members ? findNamedItems(value) : std::nullopt;
     nb::list given;
     if (items)
@@ -449,7 +453,7 @@ Value FunctionBuilder::callPythonBuiltin(llvm::StringRef name, const Value &call
     if (operand.is(Kind::View) || isTensor(operand))
       return subscriptSequence(getAttributeOf(operand, names().shape), makeObject(nb::int_(0)));
   }
-  if (name == "isinstance" && count == 3) { // a pattern of `match`
+  if (name == "isinstance" && count == 3) { // a class pattern of `match`
     nb::object type = toPython(given[1]);
     if (!type) fail(error::kType, "called match pattern must be a class, got " + describe(given[1]));
     return makeObject(nb::bool_(matchesClass(given[0], type)));

@@ -1,7 +1,9 @@
-// callables.cpp: what can be called without being a func: functions of Python, methods, partials, objects, C functions
+// callables.cpp: calls of callables that are no funcs: Python functions, methods, partials, objects, C functions
 //
-// A function of Python is compiled as a func. What has no text to compile runs while compiling, on stand-ins whose operators emit code: so
-// do functions of C that only apply Python's operators, such as those of the module `operator`.
+// In:   a callee and arguments of which some are known at run time only.
+// Out:  the result as a value, and ops in the current block.
+// Here: a Python function is compiled as a func. A callable without source runs during compilation, on stand-ins whose operators emit
+//       code; this supports C functions that only apply Python's operators, such as those of the module `operator`.
 #include "frontend/builder.h"
 
 #include "llvm/Support/SaveAndRestore.h"
@@ -43,7 +45,7 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
       session.tracker.read(path, item);
       if (!isGiven) all.named.emplace_back(toText(name).str(), fromPython(item, path));
     }
-    // Another dict may have more names.
+    // Another dict may have more names, so the partial's identity is a dependency.
     if (nb::len(named.object) != 0) session.tracker.depend(callee.path, artifact::Dependency::Kind::Identity);
     llvm::append_range(all.named, arguments.named);
     return call(partOf(names().func), all, at);
@@ -60,8 +62,9 @@ std::optional<Value> FunctionBuilder::callWrapped(const Value &callee, Arguments
     if (isOfPython) return callMethod(method, arguments, at);
   }
   if (PyType_Check(object.ptr()) || python.isInstance(object, python.functionClass) || PyCFunction_Check(object.ptr())) return std::nullopt;
-  nb::object behind = findAttribute(object, names().__wrapped__);
-  if (behind && python.isInstance(behind, python.functionClass)) return call(partOf(names().__wrapped__), arguments, at); // functools.cache
+  nb::object wrapped = findAttribute(object, names().__wrapped__);
+  if (wrapped && python.isInstance(wrapped, python.functionClass))
+    return call(partOf(names().__wrapped__), arguments, at); // functools.cache
   nb::object type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())));
   nb::object own = findAttribute(type, names().__call__);
   if (!own || !python.isInstance(own, python.functionClass)) return std::nullopt;
@@ -84,13 +87,13 @@ Value FunctionBuilder::callPlain(const Value &function, const Value *self, Argum
     session.tracker.refuseCache();
     return callWithOperands(object, name, self, arguments);
   }
-  // What makes an object is called by its class.
+  // No warning for constructors, because the class calls them.
   if (name != "__init__" && name != "__post_init__")
     session.warn("Calling non-quadrants function \"" + name + "\". Its body is compiled as if it were decorated with @qd.func.",
                  PyExc_SyntaxWarning);
   Value func = makeObject(found->second);
   func.path = function.path;
-  // Where Python would have run it, its loops are no tasks.
+  // The loops of such a function are no tasks.
   llvm::SaveAndRestore ordered(isOrdered, true);
   return callFunc(func, self, arguments);
 }
@@ -145,9 +148,9 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
   std::string library = toText(nb::module_::import_("sysconfig").attr("get_path")("stdlib")).str();
   std::function<void(nb::handle, const PathNode *)> visitFunction = [&](nb::handle callable, const PathNode *own) {
     nb::object file = getAttribute(callable, names().__code__).attr("co_filename");
-    // What is installed stays as it is.
+    // Functions of installed packages do not change.
     if (!seen.insert(callable.ptr()).second || toText(file).starts_with(library) || toText(file).contains("site-packages")) return;
-    auto note = [&](const PathNode *place, nb::handle object) {
+    auto record = [&](const PathNode *place, nb::handle object) {
       bool isFunction = python.isInstance(object, python.functionClass);
       if (!isFunction && !python.isNumber(object) && !PyUnicode_Check(object.ptr())) return;
       session.tracker.read(place, object);
@@ -158,16 +161,16 @@ void FunctionBuilder::readCaptured(nb::handle function, const PathNode *path, co
     const PathNode *root = session.tracker.getFunctionRoot(callable, own);
     for (nb::handle name : code.attr("co_names")) {
       if (PyObject *found = PyDict_GetItem(globals.ptr(), name.ptr()))
-        note(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
+        record(session.tracker.getStep(root, PathStep::Kind::FunctionGlobal, toText(name)), found);
       if (PyObject *found = members && PyDict_Check(members.ptr()) ? PyDict_GetItem(members.ptr(), name.ptr()) : nullptr)
-        note(session.tracker.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
+        record(session.tracker.getStep(self->path, PathStep::Kind::Attribute, toText(name)), found);
     }
     size_t position = 0;
     for (nb::handle name : getAttribute(code, names().co_freevars)) {
       nb::object cell = getAttribute(callable, names().__closure__)[position++];
       nb::object content = nb::steal(PyCell_Get(cell.ptr()));
       const PathNode *step = session.tracker.getStep(own, PathStep::Kind::FunctionClosure, toText(name));
-      if (content) note(session.tracker.getCellRoot(cell, step), content);
+      if (content) record(session.tracker.getCellRoot(cell, step), content);
     }
   };
   if (python.isInstance(function, python.functionClass) && !python.isOfPackage(function)) visitFunction(function, path);
@@ -202,7 +205,7 @@ Value FunctionBuilder::applyOperator(llvm::StringRef name, const std::vector<Val
 }
 
 namespace {
-/// Stand-ins of one call. They may outlive it; their operators do not.
+/// The values behind the stand-ins of one call. Stand-ins may outlive the call, but their operators fail afterwards.
 struct Operands {
   std::vector<Value> values;
   std::optional<CompileError> mistake;
@@ -249,7 +252,7 @@ Value FunctionBuilder::callWithOperands(nb::handle object, const std::string &na
     } catch (CompileError &error) { operands->mistake = std::move(error); }
     nb::raise("a call in '%s' cannot be compiled", name.c_str());
   });
-  struct Closer { // the function that the stand-ins hold refers to this frame
+  struct Closer { // `apply` refers to variables of this function
     Operands &operands;
     ~Closer() {
       operands.isFinished = true;

@@ -1,4 +1,8 @@
-// calls.cpp: what a callee is, and its arguments
+// calls.cpp: calls: dispatch by the kind of the callee, and evaluation of arguments
+//
+// In:   the syntax node of a call.
+// Out:  the value of the call.
+// Here: each kind of callee has its own file (functions, builtin_calls, callables, instances, structs, matrix_methods).
 #include "frontend/builder.h"
 
 #include "llvm/Support/SaveAndRestore.h"
@@ -10,7 +14,7 @@ namespace qd::frontend {
 using Kind = Value::Kind;
 using artifact::PathStep;
 
-/// How many arguments stand before the last one that may change variables; 0 where a starred one hides which is which.
+/// The number of arguments before the last one that may change variables; 0 if a starred argument makes positions unknown.
 static size_t countBeforeChanges(nb::handle placed, nb::handle keywords, const PythonObjects &python) {
   std::vector<nb::object> nodes;
   for (nb::handle argument : placed) {
@@ -32,17 +36,17 @@ Arguments FunctionBuilder::visitArguments(nb::handle at, const Value *callee) {
   nb::object placed = getAttribute(at, names().args), keywords = getAttribute(at, names().keywords);
   size_t position = 0;
   std::optional<size_t> beforeChanges;
-  // What is passed by value is read before the arguments behind it may change it.
-  auto materialized = [&](Value value, nb::handle name) {
+  // An argument by value is loaded before later arguments may change it.
+  auto pass = [&](Value value, nb::handle name) {
     size_t own = position++;
     if (!callee || !(value.is(Kind::Place) || value.is(Kind::Components) || value.is(Kind::Struct))) return value;
     if (!beforeChanges) beforeChanges = countBeforeChanges(placed, keywords, session.python);
     return own < *beforeChanges && !mayTakeReference(*callee, own, name) ? copy(value) : value;
   };
-  arguments.positional = visitAll(placed, [&](nb::handle argument) { return materialized(visit(argument), nb::none()); });
+  arguments.positional = visitAll(placed, [&](nb::handle argument) { return pass(visit(argument), nb::none()); });
   for (nb::handle keyword : keywords) {
     nb::object name = getAttribute(keyword, names().arg);
-    Value value = materialized(visit(getAttribute(keyword, names().value)), name);
+    Value value = pass(visit(getAttribute(keyword, names().value)), name);
     if (!name.is_none()) {
       arguments.named.emplace_back(toText(name).str(), std::move(value));
       continue;
@@ -106,11 +110,11 @@ Value FunctionBuilder::call(const Value &callee, Arguments &arguments, nb::handl
   return callPython(callee, arguments);
 }
 
-/// What makes a value of the kernel; nothing for a class that Python itself calls.
+/// Constructs a value of a class in compiled code; none for a class that Python calls.
 std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &arguments) {
   nb::handle object = callee.object;
   bool isKnown = isKnownCall(arguments);
-  // Containers and objects keep their paths: how they are reached at a launch.
+  // Containers and objects are not plain data: launches reach them by their paths.
   auto isPlain = [&](const Value &value) {
     nb::object known = toPython(value);
     return known && session.python.isPlainData(known);
@@ -136,7 +140,7 @@ std::optional<Value> FunctionBuilder::callClass(const Value &callee, Arguments &
   return std::nullopt;
 }
 
-/// What Python makes of arguments that are known; nothing where one is not, or where a func among them is called.
+/// Calls the callable in Python. None if an argument is not known, or if the callable calls a func among its arguments.
 std::optional<Value> FunctionBuilder::tryPython(nb::handle callable, const Value &callee, const std::string &name, Arguments &arguments) {
   auto isObject = [&](const Value &value) { return bool(toPython(value)); };
   bool areObjects = llvm::all_of(arguments.positional, isObject) &&
@@ -183,7 +187,7 @@ Value FunctionBuilder::castLiteral(Type type, Arguments &arguments) {
   return makeComputed(constantNumber(number, type));
 }
 
-/// Debuggers and consoles stop in the frame of their caller.
+/// Whether the function stops in its caller's frame, as debuggers and consoles do.
 static bool isDebugger(llvm::StringRef name, nb::handle object) {
   nb::object module = findAttribute(object, nb::str("__module__"));
   llvm::StringRef package = module && PyUnicode_Check(module.ptr()) ? toText(module).split('.').first : "";
@@ -201,8 +205,7 @@ Value FunctionBuilder::callPython(const Value &callee, Arguments &arguments) {
     fail(error::kSyntax, "'" + name + "' stops in a frame of Python: a compiled kernel has none");
   bool isFunction = python.isInstance(object, python.functionClass);
   if (python.isOfPackage(object) && (isFunction || PyType_Check(object.ptr())) && !python.isOfPackage(function.object)) {
-    // Types are made in kernels too, and the runtime is asked about its options; everything else of the package has its own meaning
-    // there or none.
+    // Kernels may call constructors of types and queries of options. Any other function of the package is a builtin or not allowed.
     nb::object owner = findAttribute(object, names().__module__);
     llvm::StringRef module = toText(owner);
     if (module == "quadrants._language.func" && llvm::is_contained({"func", "pyfunc", "real_func"}, name))
@@ -223,7 +226,7 @@ Value FunctionBuilder::runPython(nb::handle callable, const Value &callee, const
   nb::dict named;
   for (const Value &argument : arguments.positional) positional.append(toPython(argument));
   for (const auto &[key, argument] : arguments.named) named[key.c_str()] = toPython(argument);
-  // What a function of the user's looks at beyond its arguments is known in part only.
+  // The dependencies of a user's function beyond its arguments are known only in part.
   const Value *self = callee.is(Kind::Method) ? &callee.aggregate->items[0] : nullptr;
   bool isOfPython = session.python.isInstance(callee.object, session.python.functionClass) ||
                     session.python.isInstance(callable, session.python.methodClass);
@@ -322,7 +325,7 @@ Value FunctionBuilder::callSequenceMethod(const Value &receiver, llvm::StringRef
     own.items.push_back(load(arguments.positional[0]));
     return makeObject(nb::none());
   }
-  // Python's own list, tuple or dict does it, with stand-ins for what it does not know.
+  // A list, tuple or dict of Python runs the method, with stand-ins for run-time values.
   std::vector<Value> boxed;
   auto box = [&](const Value &value) -> nb::object {
     nb::handle object = value.object;

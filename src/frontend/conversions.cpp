@@ -1,4 +1,8 @@
-// conversions.cpp: between compile-time values, places and typed IR values
+// conversions.cpp: conversions between compile-time values, places and typed IR values
+//
+// In:   a value of any kind.
+// Out:  the same value as an mlir::Value (`emit`), as a Python object (`toPython`), or as a container (`toTensor`).
+// Here: the types of literals are chosen here: default_ip, default_fp, or the type of the other operand.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -19,7 +23,7 @@ bool FunctionBuilder::isConstant(const Value &value) {
 nb::object FunctionBuilder::toPython(const Value &value) {
   switch (value.kind) {
   case Kind::Object:
-    // Whoever looks at a container itself finds another kind of object there another time.
+    // Code that uses the container as an object depends on its class.
     if (session.python.isTensor(value.object)) session.tracker.depend(value.path, artifact::Dependency::Kind::Type);
     return value.object;
   case Kind::Tensor: return value.object;
@@ -43,7 +47,7 @@ nb::object FunctionBuilder::toPython(const Value &value) {
     return dict;
   }
   case Kind::Method:
-    // A func with what it captures, or a partial of it, is no object of Python.
+    // A func with captured variables, or a partial of it, is no Python object.
     if (value.aggregate->items.empty() || !value.aggregate->items[0].isObject()) return {};
     if (session.python.isInstance(value.object, session.python.functionClass))
       return session.python.methodClass(value.object, value.aggregate->items[0].object);
@@ -91,7 +95,7 @@ Type FunctionBuilder::literalType(nb::handle number, Type anchor) {
   if (PyBool_Check(number.ptr())) return session.types.u1;
   if (PyFloat_Check(number.ptr())) return session.types.defaultFloat;
   if (holds(session.types.defaultInteger, number)) return session.types.defaultInteger;
-  // A large literal takes the type of what it meets when that holds it.
+  // A large literal takes the type of the other operand if that can represent it.
   Type scalar = anchor ? ir::getScalar(anchor) : Type();
   if (scalar && (ir::isFloatScalar(scalar) || holds(scalar, number))) return scalar;
   fail(error::kType, "Integer literal " + toText(nb::str(number)) + " exceeded the range of default_ip: " +
@@ -255,7 +259,7 @@ std::optional<int64_t> FunctionBuilder::findInteger(const Value &value) {
   nb::object number = nb::steal(PyNumber_Index(value.object.ptr()));
   if (!number) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
-    PyErr_Clear(); // no integer after all, as an array of many elements
+    PyErr_Clear(); // not convertible, such as an array of many elements
     return std::nullopt;
   }
   int overflow = 0;
@@ -283,7 +287,7 @@ std::string FunctionBuilder::describe(const Value &value) {
   }
 }
 
-/// The layout of a container, or of a gradient or tangent, which may never have been given memory.
+/// The layout of a container; fails for a shadow that was never placed.
 static layout::TensorLayout readPlaced(Session &session, const Value &value) {
   try {
     return session.readInputLayout(value.object);

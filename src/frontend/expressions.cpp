@@ -1,4 +1,8 @@
-// expressions.cpp: names, literals, displays, comparisons, and what evaluates only a part of its operands
+// expressions.cpp: names, literals, displays, comparisons, and expressions that evaluate only some of their operands
+//
+// In:   the syntax node of an expression.
+// Out:  its value; ops in the current block for what is known at run time only.
+// Here: `visitNode` dispatches on the node's class; operators, subscripts, attributes and calls have files of their own.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -118,7 +122,7 @@ Value FunctionBuilder::lookUpGlobal(nb::handle name) {
 }
 
 Value FunctionBuilder::visitBinary(nb::handle at) {
-  // The left spine of a long sum is walked in a loop, so that its length does not matter.
+  // A loop over the left operands instead of recursion, so that sums of any length compile.
   SmallVector<nb::object> spine;
   nb::object left = nb::borrow(at);
   while (kindOf(left) == NodeKind::BinOp) {
@@ -128,7 +132,7 @@ Value FunctionBuilder::visitBinary(nb::handle at) {
   Value value = visit(left);
   for (nb::object &step : llvm::reverse(spine)) {
     At here(*this, step);
-    // A place is read before the right side may change it.
+    // A place is loaded before the right operand may change it.
     if (kindOf(getAttribute(step, names().right)) != NodeKind::Constant) value = load(value);
     Value right = visit(getAttribute(step, names().right));
     NodeKind kind = kindOf(getAttribute(step, names().op));
@@ -148,7 +152,7 @@ Value FunctionBuilder::visitCompare(nb::handle at) {
   nb::object operators = getAttribute(at, names().ops), comparators = getAttribute(at, names().comparators);
   size_t count = nb::len(operators);
   auto isVector = [&](const Value &term) { return isa_and_nonnull<VectorType>(findType(term)); };
-  // As `and` has it: what stands behind a link that fails is not evaluated.
+  // As with `and`, operands after a false comparison are not evaluated.
   std::function<Value(size_t, const Value &)> compareFrom = [&](size_t link, const Value &left) -> Value {
     Value right = visit(nb::object(comparators[link]));
     if (link + 1 < count) right = load(right);
@@ -199,11 +203,11 @@ Value FunctionBuilder::compare(NodeKind kind, const Value &left, const Value &ri
 }
 
 bool FunctionBuilder::isSpeculatable(Block &block) {
-  // Passes put assertions beside arithmetic: what the program does not compute must not fail.
+  // Checked builds add assertions to arithmetic, and an operation that the program does not execute must not fail.
   bool isChecked = session.options.debug || session.options.checksNans;
   auto isCheap = [&](Operation &op) {
     if (isChecked && isa<ir::BinaryOp, ir::UnaryOp, ir::CastOp>(op)) return ir::getScalar(op.getResult(0).getType()).isInteger(1);
-    // Reads of variables cannot fail; elements, calls and integer division may, and a nested branch is not worth it.
+    // Loads of variables cannot fail. Elements, calls and integer divisions may fail, and nested branches are too expensive.
     if (auto load = dyn_cast<ir::LoadOp>(op)) return load.getRef().getDefiningOp<ir::LocalOp>() != nullptr;
     if (auto binary = dyn_cast<ir::BinaryOp>(op)) {
       static constexpr BinaryKind kDivisions[] = {BinaryKind::floor_div, BinaryKind::mod, BinaryKind::raw_div, BinaryKind::raw_mod};
@@ -224,7 +228,7 @@ bool FunctionBuilder::isSpeculatable(Block &block) {
 Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<Value()> &first, const std::function<Value()> &second) {
   auto branches = create<ir::IfOp>(condition);
   Value values[2];
-  SmallVector<mlir::Value> typed[2]; // of a struct its members
+  SmallVector<mlir::Value> typed[2]; // for a struct: its members
   mlir::Block *blocks[2];
   for (int side = 0; side < 2; ++side) {
     OpBuilder::InsertionGuard guard(builder);
@@ -252,7 +256,7 @@ Value FunctionBuilder::chooseBranch(mlir::Value condition, const std::function<V
   }
   SmallVector<mlir::Value> results;
   if (isSpeculatable(*blocks[0]) && isSpeculatable(*blocks[1])) {
-    // Cheap and harmless: both are computed, one is kept.
+    // Both branches are cheap and cannot fail: compute both and select one result.
     for (mlir::Block *block : blocks) branches->getBlock()->getOperations().splice(branches->getIterator(), block->getOperations());
     branches->erase();
     for (auto [type, first, second] : llvm::zip_equal(types, typed[0], typed[1]))
@@ -286,7 +290,7 @@ Value FunctionBuilder::visitBoolean(nb::handle at) {
     return value.isObject() && session.python.isInstance(value.object, session.python.matrix);
   };
   auto isVector = [&](const Value &value) { return isHostMatrix(value) || isa_and_nonnull<VectorType>(findType(value)); };
-  // Beside a vector each operand is true or false, component by component.
+  // With a vector operand, the truth of each operand is computed per component.
   auto asTruth = [&](const Value &value) {
     mlir::Value number = emit(value);
     Type scalar = ir::getScalar(number.getType());
@@ -347,13 +351,13 @@ std::vector<Value> FunctionBuilder::visitAll(nb::handle nodes, llvm::function_re
   return values;
 }
 
-/// Items of lists, tuples and dicts are copies.
+/// The copy of a value that a list, tuple or dict stores.
 Value FunctionBuilder::copyElement(const Value &value) { return value.is(Kind::Struct) ? declare(value, false) : load(value); }
 
 Value FunctionBuilder::visitDisplay(nb::handle at, bool isTuple) {
   Value value = makeAggregate(Kind::Sequence,
                               visitAll(getAttribute(at, names().elts), [&](nb::handle element) { return copyElement(visit(element)); }));
-  for (Value &item : value.aggregate->items) // of other lists
+  for (Value &item : value.aggregate->items) // places that are items of unpacked lists
     if (item.is(Kind::Place)) item = load(item);
   value.aggregate->isTuple = isTuple;
   return value;

@@ -1,7 +1,9 @@
-// functions.cpp: funcs: binding of arguments, instances, inlining at the top level
+// functions.cpp: calls of funcs: binding of arguments, instances, inlining at the top level
 //
-// A func is emitted once for each combination of IR types of its by-value arguments and of compile-time arguments; further calls with the
-// same combination reuse the instance. Containers and launch arguments are read inside by their offset and are no parameters.
+// In:   a func and the values of its arguments.
+// Out:  the returned value, and a qd.call of an instance or the inlined body.
+// Here: a func is emitted once per combination of the IR types of its by-value arguments and of its compile-time arguments; further calls
+//       with the same combination reuse the instance. Containers and launch arguments are no parameters: the func reads them by offset.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -28,10 +30,10 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
     named[name.c_str()] = standIn(value);
   }
   nb::object parameters = getAttribute(func.object, names().parameters);
-  // A function without decorator has no parameters of ours at its path.
+  // A function without decorator has no attribute `parameters` at its path.
   nb::object python = getAttribute(func.object, names().function);
   bool isDecorated = !session.plainFunctions.contains({python.ptr(), false}) && !session.plainFunctions.contains({python.ptr(), true});
-  // What makes an object keeps the numbers that are known.
+  // Parameters of constructors stay known numbers.
   std::string called = readText(func.object, names().name);
   bool keepsNumbers = llvm::StringRef(called).ends_with(".__init__") || llvm::StringRef(called).ends_with(".__post_init__");
   const PathNode *path = isDecorated ? session.tracker.getStep(func.path, artifact::PathStep::Kind::Attribute, "parameters") : nullptr;
@@ -43,13 +45,13 @@ std::vector<Value> FunctionBuilder::bindArguments(const Value &func, const Value
     if (isStructType(annotation))
       session.tracker.recordType(annotation, session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "annotation"));
     bool isGiven = session.python.isInstance(item, session.python.standIn);
-    // A default is part of its func; one that is a func has globals of its own, which need a way to them.
+    // A default value is part of its func. A default that is a func has its own globals, so it needs a path.
     const PathNode *place = session.python.isInstance(item, session.python.func)
                                 ? session.tracker.getStep(own, artifact::PathStep::Kind::Attribute, "default")
                                 : nullptr;
     const Value value = isGiven ? given[nb::cast<size_t>(getAttribute(item, names().index))] : fromPython(item, place);
-    bool isKept = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
-    values.push_back(isKept ? value : passArgument(parameter, value));
+    bool staysKnown = keepsNumbers && value.isObject() && getAttribute(parameter, names().annotation).is_none();
+    values.push_back(staysKnown ? value : passArgument(parameter, value));
   }
   return values;
 }
@@ -124,7 +126,7 @@ Value FunctionBuilder::passArgument(nb::handle parameter, const Value &value) {
     return withBoundary(value, annotation);
   }
   if (kind != "value") return value;
-  // By value: numbers become typed, variables are read.
+  // An argument by value: numbers become typed, variables are loaded.
   return value.isObject() && session.python.isNumber(value.object) ? makeComputed(emit(value)) : copy(value);
 }
 
@@ -152,7 +154,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
   case Kind::Computed:
   case Kind::Place:
   case Kind::Components: {
-    // Places are handed on as they are, for the callee to write.
+    // With `key`, places are passed by reference, so that the callee can assign them.
     bool isPlace = key && value.is(Kind::Place);
     char mark = isOuterVariable(value) ? 's' : value.isElement ? 'a' : value.isReadOnly ? 'c' : 'r';
     note(isPlace ? mark : 'v', value.type.getAsOpaquePointer());
@@ -164,7 +166,7 @@ void FunctionBuilder::flatten(const Value &value, SmallVectorImpl<mlir::Value> &
     for (const nb::object &name : value.aggregate->names) note('k', name.ptr());
     if (value.aggregate->structType) note('t', value.aggregate->structType.ptr());
     if (value.is(Kind::Method)) note('m', value.object.ptr());
-    // An object may be a member of its own.
+    // An object may contain itself.
     if (++session.flattenDepth > 64)
       fail(error::kCompilation, "objects are nested too deeply, or in a circle, to be passed to this function");
     if (value.is(Kind::Instance)) note('O', value.object.ptr());
@@ -193,7 +195,7 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
   case Kind::Components: return makeComputed(next());
   default: {
     Value result = mapItems(shape, [&](const Value &item) { return rebuild(item, next, byReference); });
-    if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // members that are added here would be lost
+    if (result.is(Kind::Instance)) result.aggregate->ownerBlock = nullptr; // the callee cannot add members to the caller's object
     result.isStatic = shape.isStatic;
     result.object = shape.object;
     result.path = shape.path;
@@ -203,16 +205,16 @@ Value FunctionBuilder::rebuild(const Value &shape, llvm::function_ref<mlir::Valu
 }
 
 bool FunctionBuilder::isOuterVariable(const Value &place) const {
-  return place.isShared && (isInsideParallel || place.isElement); // places of the caller's caller are elements already
+  return place.isShared && (isInsideParallel || place.isElement); // `rebuild` sets isElement for outer variables of callers
 }
 
 Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments &arguments) {
   std::vector<Value> values = bindArguments(func, self, arguments);
   nb::object python = getAttribute(func.object, names().function);
-  // The func's own function, known under the path of the func: globals are those of the function.
+  // The Python function of the func, under the func's path, for its globals.
   nb::object source = getAttribute(func.object, names().source);
   Callee callee{func.object, makeObject(python, func.path), source.is_none() ? session.python.getSource(python) : source};
-  // Behind a method of matrices there may be a function of the package, which is part of every key.
+  // Functions of the package need no path: the build is part of every cache key.
   if (!session.tracker.getFunctionRoot(python, func.path) && !session.python.isOfPackage(func.object)) session.tracker.refuseCache();
   if (++session.callDepth > 200)
     fail(error::kCompilation,
@@ -222,7 +224,7 @@ Value FunctionBuilder::callFunc(const Value &func, const Value *self, Arguments 
          "`" + readText(func.object, names().__name__) + "` is decorated with requires_top_level=True and must be called at the top level");
   bool isReal = nb::cast<bool>(getAttribute(func.object, names().is_real_function));
   bool hasTasks = isTopLevel() && !isReal && FunctionBuilder(session, callee.source, callee.function, this).containsTasks();
-  // Objects are the caller's own in the callee, which may give them members.
+  // A callee that receives objects is inlined if possible, so that it can add members to them.
   bool isInlined = hasTasks || (!isReal && llvm::any_of(values, holdsInstance) &&
                                 FunctionBuilder(session, callee.source, callee.function, this).returnsAtEnd());
   Value result = isInlined ? inlineCall(callee, values, hasTasks) : callInstance(callee, values);
@@ -314,7 +316,7 @@ void FunctionBuilder::bindParameters(const std::vector<Value> &values) {
     if (value.is(Kind::Struct)) return llvm::all_of(value.aggregate->items, isByReference);
     return value.is(Kind::Place) || value.is(Kind::Argument);
   };
-  bool isMaker = functionName == "__init__" || functionName == "__post_init__"; // its numbers stay known if they can
+  bool isMaker = functionName == "__init__" || functionName == "__post_init__"; // known numbers stay known unless they are assigned
   for (auto [name, given] : llvm::zip_equal(listParameterNames(), values)) {
     Value value = given;
     Binding binding;
@@ -340,7 +342,7 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
     OpBuilder atModule = OpBuilder::atBlockEnd(session.module->getBody());
     std::string plain = name.substr(name.rfind('.') + 1);
     unsigned count = session.symbolCounts[plain]++;
-    std::string symbol = count == 0 ? plain : plain + "." + std::to_string(count); // no name in Python ends like this
+    std::string symbol = count == 0 ? plain : plain + "." + std::to_string(count); // no Python name has this form
     auto types = llvm::map_to_vector(operands, [](mlir::Value operand) { return operand.getType(); });
     instance.op =
         ir::FuncOp::create(atModule, loc(), symbol, FunctionType::get(&session.ctx, types, {}), StringAttr(), ArrayAttr(), ArrayAttr());
@@ -348,7 +350,7 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
     inner.resultTypes = getAttribute(callee.func, names().results);
     inner.isReal = nb::cast<bool>(getAttribute(callee.func, names().is_real_function));
     if (inner.isReal) {
-      // The annotation says what it returns, so that it may call itself.
+      // The annotation declares the result types before the body is compiled, so that the function can call itself.
       std::vector<Value> shapes;
       std::vector<Type> results = inner.listResultTypes();
       if (!inner.resultTypes.is_none())
@@ -360,7 +362,7 @@ Value FunctionBuilder::callInstance(const Callee &callee, const std::vector<Valu
     try {
       instance.result = inner.buildFunction(instance.op, values);
     } catch (const CompileError &) {
-      session.instances.erase(key); // the next call tells of the mistake again, not of a recursion
+      session.instances.erase(key); // so that the next call reports the same mistake and no recursion
       throw;
     }
     instance.isInProgress = false;
@@ -405,7 +407,7 @@ Type FunctionBuilder::findCommonType(Type first, Type second) {
   return fits ? ir::withScalar(first, promote(first, second)) : Type();
 }
 
-/// Whether two returned values differ in what is known at run time only.
+/// Whether two returned values have the same structure and compile-time parts.
 static bool isSameShape(const Value &first, const Value &second) {
   if (first.isTyped() || second.isTyped()) return first.isTyped() && second.isTyped();
   if (first.kind != second.kind) return false;
@@ -445,14 +447,14 @@ Value FunctionBuilder::unifyReturns(ir::FuncOp op) {
     at.getValuesMutable().assign(operands);
   }
   bool isWanted = llvm::any_of(returns, [](const auto &made) { return !made.second.isNone(); });
-  // A loop may always return, and of a function that is called at run time nobody asks it.
+  // Not checked for real funcs, nor for annotated functions that end with a loop, which may always return.
   nb::object statements = getAttribute(tree, names().body);
   NodeKind last = kindOf(nb::object(statements[nb::len(statements) - 1]));
   bool mayFallThrough = isReal || (!resultTypes.is_none() && (last == NodeKind::For || last == NodeKind::While));
   if (isWanted && !terminated && !mayFallThrough) fail(error::kReturnType, "'" + functionName + "' does not return a value on every path");
   builder.setInsertionPointToEnd(body->entry);
   if (body->entry->empty() || !body->entry->back().hasTrait<OpTrait::IsTerminator>()) {
-    // Where values are returned, every path has left before, or nobody may use the value.
+    // This point is unreachable if every path returns a value; otherwise the result is unspecified, and zero here.
     SmallVector<mlir::Value> zeros;
     for (Type type : types) zeros.push_back(convert(constant(0, session.types.i32), type));
     create<ir::ReturnOp>(zeros);

@@ -1,6 +1,9 @@
-// input_effects.cpp: which containers a kernel writes, so that launches refuse read-only memory for those and only those, and which it
-// updates atomically, so that updates through two arrays on one memory stay atomic; how long containers are and which share memory at the
-// launch for which a kernel with serial loops is compiled
+// input_effects.cpp: effects of a kernel on its inputs, and facts about the inputs of the launch that caused the compilation
+//
+// In:   the complete module, and the containers that the compilation has used.
+// Out:  `isWritten`, `isUpdated`, `isSpread` and `mayAlias` of the artifact's inputs; the attributes kOverlaps, kManyAxes and kShares.
+// Here: launches refuse read-only memory only for inputs that are written. Atomic updates through two arrays in the same memory must stay
+//       atomic. Kernels with serial loops are specialized for extents and for arrays that share memory.
 #include "frontend/session.h"
 #include "ir/attributes.h"
 
@@ -10,8 +13,8 @@ using namespace mlir;
 
 namespace qd::frontend {
 
-/// What a place is a part of: a container's argument, a parameter of a func, or a variable.
-static mlir::Value findRoot(mlir::Value ref) {
+/// The base of a place: a container's argument, a parameter of a func, or a variable.
+static mlir::Value findBase(mlir::Value ref) {
   while (Operation *op = ref.getDefiningOp()) {
     if (auto component = dyn_cast<ir::ComponentOp>(op))
       ref = component.getRef();
@@ -23,7 +26,7 @@ static mlir::Value findRoot(mlir::Value ref) {
   return ref;
 }
 
-/// Whether iterations of a parallel loop do it, or may: of a func it is not known who calls it.
+/// Whether iterations of a parallel loop may execute the operation. A func may be called from such a loop.
 static bool isInParallel(Operation *op) {
   for (; op; op = op->getParentOp())
     if (auto loop = dyn_cast<ir::ForOp>(op); isa<ir::FuncOp>(op) || (loop && loop.getParallel())) return true;
@@ -37,22 +40,22 @@ void Session::markWrittenInputs() {
   for (auto func : module->getOps<ir::FuncOp>()) funcs[func.getSymName()] = func;
   module->walk([&](Operation *op) {
     if (isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(op) && isInParallel(op))
-      spread.insert(findRoot(op->getOperand(isa<ir::StoreOp>(op) ? op->getNumOperands() - 1 : 0)));
+      spread.insert(findBase(op->getOperand(isa<ir::StoreOp>(op) ? op->getNumOperands() - 1 : 0)));
     if (auto store = dyn_cast<ir::StoreOp>(op))
-      written.insert(findRoot(store.getRef()));
+      written.insert(findBase(store.getRef()));
     else if (isa<ir::AtomicOp, ir::CompareExchangeOp>(op))
-      updated.insert(findRoot(op->getOperand(0)));
+      updated.insert(findBase(op->getOperand(0)));
     else if (auto call = dyn_cast<ir::CallOp>(op); call && llvm::any_of(call.getArguments().getTypes(), llvm::IsaPred<ir::RefType>))
       calls.emplace_back(call, funcs.lookup(call.getCallee()));
   });
-  // A func that writes its parameter writes what its callers pass; chains of calls take as many rounds as they are long.
+  // A func that writes its parameter writes the argument of each call. Chains of calls take as many rounds as they have calls.
   for (bool changed = true; changed;) {
     changed = false;
     for (auto [call, func] : calls)
       for (auto [operand, parameter] : llvm::zip(call.getArguments(), func.getBody().getArguments()))
         for (llvm::DenseSet<mlir::Value> *found : {&written, &updated, &spread})
           if (isa<ir::RefType>(operand.getType()) && found->contains(parameter) && (found != &spread || isInParallel(call)))
-            changed |= found->insert(findRoot(operand)).second;
+            changed |= found->insert(findBase(operand)).second;
   }
   for (auto [op, input] : tensorArguments) {
     bool isUpdated = updated.contains(op.getResult());
@@ -74,7 +77,7 @@ static bool hasSerialLoops(Block &block) {
 }
 
 void Session::addSpecializationFacts() {
-  if (request.mode != support::AutodiffMode::None) return; // loops of derived kernels keep their order
+  if (request.mode != support::AutodiffMode::None) return; // serial loops of derived kernels stay serial
   auto kernels = module->getOps<ir::KernelOp>();
   if (llvm::none_of(kernels, [](ir::KernelOp kernel) { return hasSerialLoops(kernel.getBody().front()); })) return;
   nb::list objects;
@@ -89,7 +92,7 @@ void Session::addSpecializationFacts() {
     uint32_t &axes = manyAxes[container.input];
     for (size_t axis = 0; axis < std::min<size_t>(layout.extents.size(), 32); ++axis)
       axes |= uint32_t(extents[axis] >= artifact::kManyElements) << axis;
-    // Strides of another library may lead to one element from several places.
+    // With strides of another library, several indices may refer to one element.
     if (!isOfLanguage && !layout.strides.empty()) shared.insert(container.input);
   }
   for (nb::handle number : python.listShared(objects)) shared.insert(tracker.getContainers()[nb::cast<size_t>(number)].input);

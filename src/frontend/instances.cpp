@@ -1,7 +1,9 @@
-// instances.cpp: objects that kernels make of the user's own classes, and named tuples
+// instances.cpp: objects of users' classes that kernels construct, and named tuples
 //
-// An object is known while compiling; its members are variables. `__init__` and methods without decorator are compiled as code of the place
-// that calls them, so that they give members to the caller's own object.
+// In:   a class and the arguments of its call.
+// Out:  a value of kind Instance, whose members are variables, or a tuple.
+// Here: the object itself exists only during compilation. `__init__` and methods without decorator are inlined at the call, so that they
+//       can add members to the caller's object.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -14,7 +16,7 @@ using artifact::PathStep;
 bool FunctionBuilder::isUserClass(nb::handle object) {
   if (!PyType_Check(object.ptr()) || session.python.isOfPackage(object)) return false;
   auto *type = reinterpret_cast<PyTypeObject *>(object.ptr());
-  // What another metaclass or `__new__` makes is Python's business.
+  // Python must construct objects of classes with another metaclass or `__new__`.
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_new == PyBaseObject_Type.tp_new &&
          Py_TYPE(object.ptr())->tp_call == PyType_Type.tp_call;
 }
@@ -47,7 +49,7 @@ std::vector<std::pair<nb::object, Value>> FunctionBuilder::bindFields(nb::handle
     } else if (isAsked) {
       fail(error::kSyntax, "Missing argument '" + toText(name) + "'.");
     } else {
-      continue; // of `__post_init__`
+      continue; // `__post_init__` sets it
     }
     members.emplace_back(nb::borrow(name), std::move(value));
   }
@@ -133,7 +135,7 @@ void FunctionBuilder::materializeInstances(Value &value) {
 }
 
 Value FunctionBuilder::makeNamedTuple(const Value &type, Arguments &arguments) {
-  // The class itself puts stand-ins in order and adds defaults.
+  // The class itself orders the arguments, here as stand-ins, and adds defaults.
   std::vector<Value> given;
   auto standIn = [&](const Value &value) {
     given.push_back(copyElement(value));
@@ -159,7 +161,7 @@ Value FunctionBuilder::makeNamedTuple(const Value &type, Arguments &arguments) {
 Value FunctionBuilder::namedTupleAttribute(const Value &base, nb::handle name) {
   if (const Value *item = findMember(base, name)) return *item;
   if (llvm::is_contained({"count", "index", "_replace", "_asdict"}, toText(name))) return makeMethod(base, name);
-  // Methods and constants of the class: as of an object whose members are the items.
+  // Look up methods and constants of the class as for an Instance whose members are the items.
   Value object = base;
   object.kind = Kind::Instance;
   object.object = base.aggregate->structType;

@@ -1,7 +1,9 @@
 // loops.cpp: loops over ranges, containers and compile-time items
 //
-// A loop at the kernel's top level becomes `qd.for parallel`; below a run-time construct it is sequential; over a compile-time iterable
-// (qd.static, lists, vectors) it is unrolled.
+// In:   the syntax node of a `for` or `while` statement.
+// Out:  qd.for, qd.while or qd.repeat, or the repeated body of an unrolled loop.
+// Here: a loop at the kernel's top level becomes `qd.for parallel`; in a run-time construct it is sequential; over a compile-time iterable
+//       (qd.static, lists, vectors) it is unrolled.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
@@ -68,7 +70,7 @@ void FunctionBuilder::unroll(nb::handle at, const Value &iterable) {
   loops.back().runtimeDepth = runtimeDepth;
   for (const Value &item : items) {
     scopes.push();
-    bindLoopVariable(target, load(item)); // an item of a list is what it is now
+    bindLoopVariable(target, load(item)); // loads the item's value of this iteration
     visitBody(statements);
     invalidateMerged(scopes.pop());
     Loop &loop = loops.back();
@@ -134,7 +136,7 @@ bool FunctionBuilder::isContainer(const Value &value) {
 
 std::optional<FunctionBuilder::Box> FunctionBuilder::findBox(nb::handle iterNode, Value &iterable, nb::handle target) {
   At here(*this, iterNode);
-  // A name that stands for a container is looped over as the container is.
+  // A loop over the name of a static container is a loop over the container.
   if (kindOf(iterNode) == NodeKind::Name && isContainer(iterable)) iterable.isStatic = false;
   if (iterable.isStatic) {
     if (iterable.is(Kind::Range) && iterable.aggregate->items.size() == 1)
@@ -237,7 +239,7 @@ Value FunctionBuilder::makeRange(const Arguments &arguments) {
 }
 
 Value FunctionBuilder::makeNdrange(const Arguments &arguments) {
-  // The package's own class checks the arguments; zeros stand for bounds that are known at run time only.
+  // The package's class checks the arguments, with zeros in place of run-time bounds.
   std::vector<Value> items;
   bool isKnown = true;
   auto check = [&](const Value &end) -> nb::object {
@@ -452,7 +454,7 @@ FunctionBuilder::Box FunctionBuilder::boxOfSlice(const Value &container, const s
          "a container with " + std::to_string(rank) + " axes has no slice with " + std::to_string(indices.size()) + " indices");
   Box box;
   for (size_t axis = 0; axis < rank; ++axis) {
-    // An index leaves its axis out; what is not given is taken whole.
+    // An axis with an index is not part of the box; an axis without index or slice is complete.
     if (axis < indices.size() && !indices[axis].is(Kind::Range)) continue;
     auto [first, last] = findBounds(container, axis);
     auto clamp = [&, first = first, last = last](size_t which, mlir::Value whole) -> mlir::Value {
@@ -485,7 +487,7 @@ void FunctionBuilder::loopOver(nb::handle at, Box box) {
                  PyExc_UserWarning);
   size_t rank = box.lower.size();
   if (rank == 0) {
-    // The only element of a container without axes.
+    // One iteration, for the only element of a container without axes.
     box.lower = {constant(0, session.types.i32)};
     box.upper = {constant(1, session.types.i32)};
   }
@@ -540,7 +542,7 @@ nb::object FunctionBuilder::findRepeat(nb::handle test) {
   while (kindOf(root) == NodeKind::Attribute) root = getAttribute(root, names().value);
   if (kindOf(root) != NodeKind::Name) return {};
   Binding *binding = scopes.find(getAttribute(root, names().id).ptr());
-  if (binding && binding->kind != Binding::Kind::Static) return {}; // a method of a variable
+  if (binding && binding->kind != Binding::Kind::Static) return {}; // the test calls a method of a variable
   Value function = visit(callee);
   return function.isObject() && builtinName(function.object) == "graph_do_while" ? callee : nb::object();
 }

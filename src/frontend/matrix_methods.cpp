@@ -1,4 +1,8 @@
-// matrix_methods.cpp: construction and methods of vectors and matrices, in few ops each
+// matrix_methods.cpp: construction and methods of vectors and matrices
+//
+// In:   the name of a method or constructor and its arguments as values.
+// Out:  a vector or matrix as a typed value.
+// Here: each method emits a few ops on whole vectors where the IR has them, instead of one per component.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -59,7 +63,7 @@ const llvm::StringMap<FunctionBuilder::MatrixMethod> &FunctionBuilder::getMatrix
       length = b.create<ir::UnaryOp>(UnaryKind::rsqrt, length);
     else if (b.session.request.mode == support::AutodiffMode::None)
       length = b.create<ir::UnaryOp>(UnaryKind::sqrt, length);
-    else { // the norm of a zero vector has derivative zero: the root of zero is not differentiated
+    else { // the derivative of the norm at the zero vector is defined as zero, so that no root of zero is differentiated
       mlir::Value zero = b.constantFloat(0, length.getType()), one = b.constantFloat(1, length.getType());
       mlir::Value isZero = b.create<ir::BinaryOp>(BinaryKind::eq, length, zero);
       mlir::Value safe = b.create<ir::SelectOp>(length.getType(), isZero, one, length);
@@ -156,7 +160,7 @@ const llvm::StringMap<FunctionBuilder::MatrixMethod> &FunctionBuilder::getMatrix
 }
 
 Value FunctionBuilder::callMatrixMethod(const Value &receiver, llvm::StringRef name, const Arguments &arguments) {
-  // As Python's: of the magnitude.
+  // As in Python, bit_count counts the bits of the absolute value.
   if (name == "bit_count") return unary(UnaryKind::popcnt, unary(UnaryKind::abs, receiver, name), name);
   const MatrixMethod &method = getMatrixMethods().find(name)->second;
   return method.call(*this, {name, receiver, dyn_cast<VectorType>(receiver.type), bind(name, arguments, method.parameters)});
@@ -224,7 +228,7 @@ Value FunctionBuilder::callMatrixFactory(llvm::StringRef name, const Value &matr
   }
   if (name != "zero" && name != "one" && name != "unit" && name != "identity")
     fail(error::kSyntax, "'" + toText(nb::str(matrixClass.object.attr("__name__"))) + "." + name + "' cannot be called in kernels");
-  // Known while compiling: as in Python, in the type that is asked for.
+  // Python constructs the matrix from known arguments, with the given type.
   for (auto &[key, value] : arguments.named)
     if (key == "dtype") key = "dt";
   for (Value &value : arguments.positional) value = makeObject(known(value));

@@ -1,4 +1,8 @@
-// operators.cpp: the rows of builtins.def applied to values: promotion, shapes, and what Python computes itself
+// operators.cpp: application of the ops of builtins.def to values
+//
+// In:   the kind of an op and its operands as values.
+// Out:  a typed value, or a compile-time object that Python has computed.
+// Here: promotion of scalar types, broadcasting of scalars, and the rules for literals.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -33,11 +37,11 @@ Type FunctionBuilder::promoteArithmetic(Type lhs, Type rhs) const {
 
 mlir::Value FunctionBuilder::cast(mlir::Value value, Type scalar) {
   if (ir::getScalar(value.getType()) == scalar) return value;
-  if (scalar == session.types.bf16) { // rounded where it is stored, once
+  if (scalar == session.types.bf16) { // all casts to bf16 go through f32
     value = cast(value, session.types.f32);
     return create<ir::CastOp>(ir::withScalar(value.getType(), scalar), value);
   }
-  // Literals are converted here, in two roundings as at run time.
+  // Literals are converted now, with the same two roundings as at run time.
   if (auto op = value.getDefiningOp<ir::ConstantOp>(); op && !isa<VectorType>(value.getType()) && !scalar.isInteger(1)) {
     if (auto integer = dyn_cast<IntegerAttr>(op.getValue())) {
       APInt bits = integer.getValue();
@@ -72,7 +76,7 @@ mlir::Value FunctionBuilder::convert(const Value &value, Type type) {
   if (value.isObject() && !isa<VectorType>(type) && session.python.isNumber(value.object)) {
     nb::object number = session.python.toPlainNumber(value.object);
     Type own = literalType(number, isa<IntegerType>(type) ? session.types.u64 : session.valueType(type));
-    // A float in a narrower default type is rounded to that first; an integer keeps all its bits on the way to its place.
+    // A float is first rounded to default_fp, even if that is narrower. An integer is converted exactly to its target type.
     if (PyFloat_Check(number.ptr())) return cast(constantNumber(number, own), type);
     return isa<IntegerType>(type) || PyBool_Check(number.ptr()) ? constantNumber(number, type) : cast(constantNumber(number, own), type);
   }
@@ -87,16 +91,17 @@ void FunctionBuilder::unifyShapes(mlir::Value &lhs, mlir::Value &rhs, llvm::Stri
 }
 
 mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir::Value rhs, llvm::StringRef symbol) {
-  const auto &row = ir::getOpInfo(kind);
+  const auto &info = ir::getOpInfo(kind);
   Type left = ir::getScalar(lhs.getType()), right = ir::getScalar(rhs.getType()), type;
-  if (row.operand == OperandClass::Integer && (isFloat(left) || isFloat(right))) failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
-  if (row.operand == OperandClass::Real) {
+  if (info.operand == OperandClass::Integer && (isFloat(left) || isFloat(right)))
+    failOperands(symbol, makeComputed(lhs), makeComputed(rhs));
+  if (info.operand == OperandClass::Real) {
     auto toFloat = [&](Type scalar) { return ir::isFloatScalar(scalar) ? scalar : session.types.defaultFloat; };
     type = promote(toFloat(left), toFloat(right));
-    if (row.result == BinaryResult::RealPromoted) type = promote(type, session.types.defaultFloat);
-  } else if (row.result == BinaryResult::Left) {
+    if (info.result == BinaryResult::RealPromoted) type = promote(type, session.types.defaultFloat);
+  } else if (info.result == BinaryResult::Left) {
     type = left.isInteger(1) ? session.types.defaultInteger : left;
-  } else if (row.operand == OperandClass::Numeric) {
+  } else if (info.operand == OperandClass::Numeric) {
     type = promoteArithmetic(left, right);
   } else {
     type = promote(left, right);
@@ -105,7 +110,7 @@ mlir::Value FunctionBuilder::binaryTyped(BinaryKind kind, mlir::Value lhs, mlir:
                                            BinaryKind::lt,        BinaryKind::le,  BinaryKind::gt,      BinaryKind::ge,
                                            BinaryKind::min,       BinaryKind::max};
   bool areMixed = left.isSignedInteger() != right.isSignedInteger() && left.isInteger(right.getIntOrFloatBitWidth());
-  // A literal says what it means.
+  // No note for literals, whose sign is visible.
   bool isLiteral = lhs.getDefiningOp<ir::ConstantOp>() || rhs.getDefiningOp<ir::ConstantOp>();
   if (areMixed && !isLiteral && !isFloat(left) && !isFloat(right) && llvm::is_contained(kSigned, kind))
     session.logDebug("'" + symbol + "' of '" + ir::describe(left) + "' and '" + ir::describe(right) +
@@ -140,14 +145,14 @@ static const Operator kOperators[] = {
 };
 
 const Operator *findOperator(NodeKind node) {
-  const Operator *found = llvm::find_if(kOperators, [&](const Operator &row) { return row.node == node; });
+  const Operator *found = llvm::find_if(kOperators, [&](const Operator &known) { return known.node == node; });
   return found == std::end(kOperators) ? nullptr : found;
 }
 
 void FunctionBuilder::failOperands(llvm::StringRef symbol, const Value &lhs, const Value &rhs) {
   for (const Value *side : {&lhs, &rhs})
-    if (side->is(Kind::View)) emit(*side); // says what is wrong with it as an element
-  // Programs match both ways of writing the operator: of structs, and of numbers.
+    if (side->is(Kind::View)) emit(*side); // reports the mistake of using a view as an element
+  // Users' programs match the messages, which quote the operator of numbers but not of structs.
   std::string written = lhs.is(Kind::Struct) || rhs.is(Kind::Struct) ? symbol.str() : ("'" + symbol + "'").str();
   fail(error::kType, "unsupported operand type(s) for " + written + ": '" + describe(lhs) + "' and '" + describe(rhs) + "'");
 }
@@ -164,17 +169,17 @@ Value FunctionBuilder::binary(BinaryKind kind, Value lhs, Value rhs, llvm::Strin
     for (Value &item : result.aggregate->items) item = copyElement(item);
     return result;
   }
-  const Operator *row = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
+  const Operator *op = llvm::find_if(kOperators, [&](const Operator &known) { return known.kind == kind; });
   if (isConstant(lhs) && isConstant(rhs) && (!areSequences || ir::getOpInfo(kind).result == BinaryResult::Compare)) {
     nb::object left = session.python.toPythonScalar(toPython(lhs)), right = session.python.toPythonScalar(toPython(rhs));
-    if (row != std::end(kOperators)) return fromPython(checked(row->compute(left.ptr(), right.ptr())), nullptr);
+    if (op != std::end(kOperators)) return fromPython(checked(op->compute(left.ptr(), right.ptr())), nullptr);
   }
-  if (row != std::end(kOperators))
-    if (std::optional<Value> result = callOperator(row->node, lhs, rhs)) return *result;
+  if (op != std::end(kOperators))
+    if (std::optional<Value> result = callOperator(op->node, lhs, rhs)) return *result;
   if (lhs.is(Kind::Struct) || rhs.is(Kind::Struct)) return mapStructs(kind, lhs, rhs, symbol);
   for (const Value *operand : {&lhs, &rhs})
     if (!canEmit(*operand) && !isList(*operand)) failOperands(symbol, lhs, rhs);
-  // Left to right; a large literal takes the type of the other side.
+  // Emits the left operand first; a large literal takes the type of the other operand.
   mlir::Value left = emit(lhs, rhs.isTyped() ? rhs.type : Type());
   mlir::Value right = emit(rhs, left.getType());
   if (kind == BinaryKind::pow) return power(makeComputed(left), rhs.isObject() ? rhs : makeComputed(right));
@@ -188,7 +193,8 @@ Value FunctionBuilder::power(const Value &base, const Value &exponent) {
   bool isInteger = !isFloat(value.getType());
   if (known && isInteger && *known < 0) fail("NegativeExponentError", "Negative exponent in pow(int, int) is not allowed.");
   if (known && std::abs(*known) <= 16 && !(isInteger && session.options.debug)) {
-    // Repeated multiplication: exact for integers, and much cheaper than a call. Checks tell of powers of integers as a whole.
+    // Repeated multiplication: exact for integers, and much cheaper than a call. In debug mode an integer power stays one op, for the
+    // overflow check.
     auto count = uint64_t(std::abs(*known));
     auto one = [&] { return convert(constant(1, session.types.i32), value.getType()); };
     mlir::Value result, square = value;
@@ -216,10 +222,9 @@ Value FunctionBuilder::unary(UnaryKind kind, const Value &operand, llvm::StringR
   for (auto [known, method] : kSpecial)
     if (known == kind)
       if (std::optional<Value> result = callSpecial(operand, method.str(), {})) return *result;
-  const auto &row = ir::getOpInfo(kind);
   mlir::Value value = emit(operand);
   Type scalar = ir::getScalar(value.getType());
-  switch (row.operand) {
+  switch (ir::getOpInfo(kind).operand) {
   case OperandClass::Real:
     if (ir::isFloatScalar(scalar)) break;
     if (session.options.strictMathTypes && !llvm::is_contained({"exp", "log", "sqrt", "rsqrt"}, name))
@@ -305,7 +310,7 @@ Value FunctionBuilder::fuseMultiplyAdd(const Value &x, const Value &y, const Val
   };
   Type scalar = promote(promote(toFloat(operands[0]), toFloat(operands[1])), toFloat(operands[2]));
   for (mlir::Value &operand : operands) operand = cast(operand, scalar);
-  // Twice: the shape of the third may be that of the first.
+  // Two rounds, because the third operand may give the first one its shape.
   for (int round = 0; round < 2; ++round)
     for (int other : {1, 2}) unifyShapes(operands[0], operands[other], "fma");
   return makeComputed(create<ir::FmaOp>(operands[0], operands[1], operands[2]));

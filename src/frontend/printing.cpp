@@ -1,4 +1,8 @@
-// printing.cpp: texts with run-time operands: print, assert, f-strings, format and %
+// printing.cpp: formatted messages: print, assert, f-strings, format and %
+//
+// In:   the syntax node of a formatted text, or a format and its arguments.
+// Out:  Fragments: literal texts, and operands with their formats.
+// Here: compile-time parts become literal text now; the runtime formats the operands.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -48,7 +52,7 @@ void FunctionBuilder::addFragments(Fragments &fragments, const Value &value, llv
     return fragments.text(builder, isNamed ? "}" : !isTuple ? "]" : count == 1 ? ",)" : ")");
   }
   if (value.is(Kind::Tensor)) return fragments.text(builder, toText(nb::repr(value.object)));
-  // Numbers are printed as the kernel's own types are; everything else that is known is a text now.
+  // Known numbers are formatted as typed operands, unless the text must be constant. Other known objects become literal text.
   if (!value.isObject() || (canEmit(value) && !fragments.isConstant)) return addOperand(fragments, value, spec);
   fragments.text(builder, toText(checked(PyObject_Format(value.object.ptr(), nb::str(spec.data(), spec.size()).ptr()))));
 }
@@ -73,7 +77,7 @@ void FunctionBuilder::addInterpolated(Fragments &fragments, nb::handle joined) {
       continue;
     }
     Value value = visit(getAttribute(part, names().value));
-    At here(*this, joined); // its parts have places of their own with new versions of Python only
+    At here(*this, joined); // parts have source locations only since Python 3.12
     nb::object known = toPython(value), specNode = getAttribute(part, names().format_spec);
     int64_t conversion = readInteger(part, names().conversion);
     if (known && conversion == 'r') value = makeObject(nb::repr(known));
@@ -110,7 +114,7 @@ void FunctionBuilder::addFields(Fragments &fragments, nb::handle format, const A
       use.names.insert(field);
       value = &found->second;
     }
-    // A spec may have fields of its own, which are known now.
+    // A format spec may contain fields, which must be known.
     Fragments spec;
     spec.isConstant = true;
     addFields(spec, specText, arguments, use);
@@ -118,7 +122,7 @@ void FunctionBuilder::addFields(Fragments &fragments, nb::handle format, const A
   }
 }
 
-/// "%5.2f %s" as "{:5.2f} {:}".
+/// Converts a format such as "%5.2f %s" to "{:5.2f} {:}".
 static nb::object toBraces(nb::handle percentFormat) {
   nb::object replace = nb::module_::import_("re").attr("sub"), parts = nb::list();
   for (nb::handle part : nb::object(percentFormat.attr("split")("%%"))) {
@@ -138,7 +142,7 @@ bool FunctionBuilder::addFormatted(Fragments &fragments, nb::handle at) {
   nb::object callee = kindOf(at) == NodeKind::Call ? getAttribute(at, names().func) : nb::object();
   bool isFormat = callee && kindOf(callee) == NodeKind::Attribute && toText(getAttribute(callee, names().attr)) == "format";
   nb::object text = isPercent ? getAttribute(at, names().left) : isFormat ? getAttribute(callee, names().value) : nb::object();
-  // Others may do something, and are visited once only.
+  // Other expressions may have effects, so they must be visited once only.
   if (!text || (kindOf(text) != NodeKind::Constant && kindOf(text) != NodeKind::Name)) return false;
   nb::object format = toPython(visit(text));
   if (!format || !PyUnicode_Check(format.ptr())) return false;

@@ -1,5 +1,8 @@
-// register_tiles.cpp: statements about tiles of qd.simt, in which slices of arrays and qd.outer stand; what they do is written in the
-// language (python/quadrants/simt/_tiles.py)
+// register_tiles.cpp: statements about register tiles of qd.simt, with slices of arrays and with qd.outer
+//
+// In:   a tile, and the syntax node or value of the other operand.
+// Out:  a call of a func of the tile's type.
+// Here: only this syntax is special; the funcs are written in the language (python/quadrants/simt/_tiles.py).
 #include "frontend/builder.h"
 
 namespace qd::frontend {
@@ -40,7 +43,7 @@ void FunctionBuilder::augmentTile(const Value &tile, nb::handle statement) {
   }
   bool isOuter = kindOf(expression) == NodeKind::Call && builtinName(resolveCallee(getAttribute(expression, names().func))) == "outer";
   if (!isOuter) {
-    visit(expression); // a mistake in it comes first
+    visit(expression); // reports a mistake in the expression first
     fail(error::kType, "unsupported augmented assignment to a tile: `tile += qd.outer(a, b)`, `tile -= qd.outer(a, b)` or `tile @= other`");
   }
   if (op != NodeKind::Add && op != NodeKind::Sub)

@@ -1,7 +1,9 @@
-// shadows.cpp: where the gradients or tangents of a kernel's containers are, when it is compiled to be differentiated
+// shadows.cpp: inputs for the gradients or tangents of a kernel's containers
 //
-// A gradient is an input like its container, one step further along the same path. A container without gradient storage receives nothing;
-// that it has none is something that the kernel depends on.
+// In:   the containers of a kernel that is compiled to be differentiated.
+// Out:  an input for each shadow, and the attributes kShadow and kDerivative.
+// Here: a shadow is an input like its container, one step further along the same path. A container without shadow receives no gradient; the
+//       absence of the shadow is a dependency.
 #include "frontend/session.h"
 #include "ir/attributes.h"
 
@@ -17,7 +19,7 @@ using artifact::Dependency;
 using artifact::PathStep;
 using support::AutodiffMode;
 
-/// Whether the container is an argument whose annotation says `needs_grad=False`.
+/// Whether the container is an argument annotated with `needs_grad=False`.
 static bool ignoresGradient(const PathNode *path, nb::handle parameters) {
   if (path->parent || path->root != artifact::Path::Root::Argument) return false;
   nb::object annotation = findAttribute(parameters[path->argument], nb::str("annotation"));
@@ -43,11 +45,11 @@ void Session::addShadows() {
       fail(error::kRuntime,
            "Cannot automatically differentiate through a grad tensor: the kernel uses " + DependencyTracker::describe(path));
     bool isTensor = python.isTensor(object);
-    // Of a field the storage may be declared and have no memory.
+    // The shadow of a field may be declared and have no memory.
     nb::str which((isTensor ? llvm::Twine("_placed_") + name : llvm::Twine(name)).str().c_str());
     nb::object shadow = findAttribute(object, which);
     if (!shadow || shadow.is_none()) {
-      // Arrays of other libraries have none, or say None.
+      // Arrays of other libraries have no such attribute, or None.
       tracker.depend(tracker.getStep(path, PathStep::Kind::Attribute, toText(which)),
                      shadow && isTensor ? Dependency::Kind::Value : Dependency::Kind::Absent);
       continue;

@@ -1,8 +1,10 @@
 // shared_variables.cpp: variables from outside of a parallel loop that its iterations update
 //
-// `s = s + x`, `s = max(s, x)` and `if x > s: s = x` are the atomic update that `s += x` is, if the loop does nothing else with the
-// variable. Whatever else reads and writes it depends on the order of the iterations, of which nothing is known: there is a warning. In a
-// derived kernel such loops run in order, and so do those with updates whose adjoints need the values in between.
+// In:   a parallel loop, complete, and the variables that are declared before it.
+// Out:  atomic updates in place of reads and writes; a warning, or a serial loop, where that is impossible.
+// Here: `s = s + x`, `s = max(s, x)` and `if x > s: s = x` become atomic updates like `s += x` if the loop does nothing else with the
+//       variable. The result of any other read and write depends on the unspecified order of the iterations, so there is a warning. In a
+//       derived kernel such loops are serial, and so are loops with updates whose adjoints need the intermediate values.
 #include "frontend/builder.h"
 #include "frontend/unused_values.h"
 #include "ir/attributes.h"
@@ -20,7 +22,7 @@ using ir::BinaryKind;
 
 namespace {
 
-/// Expressions deeper than this are not looked into.
+/// Nesting depth at which the search in expressions ends.
 constexpr unsigned kMaxDepth = 64;
 
 mlir::Value getPlace(Operation *access) { return access->getOperand(isa<ir::StoreOp>(access) ? 1 : 0); }
@@ -30,7 +32,7 @@ mlir::Value findOrigin(mlir::Value place) {
   return place;
 }
 
-/// Subtracting is adding the negative.
+/// The kind by which updates combine: subtraction is addition of the negative.
 AtomicKind getCombination(AtomicKind kind) { return kind == AtomicKind::sub ? AtomicKind::add : kind; }
 
 std::optional<AtomicKind> findUpdateKind(BinaryKind kind) {
@@ -45,7 +47,7 @@ std::optional<AtomicKind> findUpdateKind(BinaryKind kind) {
 
 bool isExtremum(AtomicKind kind) { return kind == AtomicKind::min || kind == AtomicKind::max; }
 
-/// Two expressions that have one value, given that memory does not change in between; lists the loads of the first that the second repeats.
+/// Whether two expressions have the same value if memory does not change in between. Lists the loads of the first that the second repeats.
 bool isSame(mlir::Value first, mlir::Value second, SmallVectorImpl<Operation *> &repeated, unsigned depth = 0) {
   if (first == second) return true;
   Operation *one = first.getDefiningOp(), *other = second.getDefiningOp();
@@ -65,14 +67,14 @@ bool isSamePlace(mlir::Value first, mlir::Value second) {
   return isSame(first, second, repeated) && repeated.empty();
 }
 
-/// Whether a cast gives each number of one type another number of the other, in the same order.
+/// Whether a cast between two types is injective and preserves the order of numbers.
 bool keepsNumbers(Type from, Type to) {
   unsigned before = from.getIntOrFloatBitWidth(), after = to.getIntOrFloatBitWidth();
   bool isExtended = from.isSignedInteger() == to.isSignedInteger() ? before <= after : from.isUnsignedInteger() && before < after;
   return ir::isFloatScalar(from) ? before <= after : isExtended;
 }
 
-/// The value before casts to wider integers or floats: where several casts keep all bits, and with `keeps` the number as well.
+/// The operand of a chain of casts to wider integers or floats, all of which preserve the bits. With `keeps` they preserve the number, too.
 mlir::Value beforeWidening(mlir::Value value, bool keeps) {
   while (auto cast = value.getDefiningOp<ir::CastOp>()) {
     Type from = ir::getScalar(cast.getOperand().getType()), to = ir::getScalar(value.getType());
@@ -83,7 +85,7 @@ mlir::Value beforeWidening(mlir::Value value, bool keeps) {
   return value;
 }
 
-/// The value that a narrower place takes.
+/// The operand of a cast to a narrower type of the same class.
 mlir::Value beforeNarrowing(mlir::Value value) {
   auto cast = value.getDefiningOp<ir::CastOp>();
   if (!cast) return value;
@@ -95,9 +97,9 @@ mlir::Value beforeNarrowing(mlir::Value value) {
 /// An update that is written as a read, a computation and a write.
 struct Update {
   Operation *store = nullptr;
-  Operation *branches = nullptr; ///< the `if` that is all replaced, or null
+  Operation *branches = nullptr; ///< the `if` that the update replaces as a whole, or null
   AtomicKind kind = AtomicKind::add;
-  SmallVector<std::pair<mlir::Value, bool>> terms; ///< what is combined; true: subtracted
+  SmallVector<std::pair<mlir::Value, bool>> terms; ///< terms that are combined; true: subtracted
   SmallVector<ir::LoadOp, 2> reads;                ///< of the variable
 };
 
@@ -114,7 +116,7 @@ public:
   }
 
 private:
-  /// The variable, perhaps as a wider number; what only adds, multiplies or combines bits may take it for another one of the same bits.
+  /// The load of the variable behind widening casts. `keeps`: only casts that preserve the number, which extrema need.
   ir::LoadOp findRead(mlir::Value value, bool keeps = true) {
     auto load = beforeWidening(value, keeps).getDefiningOp<ir::LoadOp>();
     return load && isSamePlace(load.getRef(), store.getRef()) ? load : ir::LoadOp();
@@ -133,7 +135,7 @@ private:
     std::optional<AtomicKind> kind = last ? findUpdateKind(last.getBinaryKind()) : std::nullopt;
     if (!kind) return false;
     update.kind = getCombination(*kind);
-    // Extrema of integers do not wrap.
+    // A narrowing cast does not commute with extrema of integers.
     bool isExact =
         !isExtremum(update.kind) || ir::isFloatScalar(ir::getScalar(value.getType())) || value.getType() == store.getValue().getType();
     return isExact && descend(value, 0);
@@ -159,7 +161,7 @@ private:
     return true;
   }
 
-  /// What `condition` compares the variable with, when storing that where it holds makes an extremum.
+  /// The operand that `condition` compares with the variable, if storing it where the condition holds makes an extremum.
   mlir::Value matchComparison(mlir::Value condition) {
     auto compare = condition.getDefiningOp<ir::BinaryOp>();
     if (!compare) return {};
@@ -172,8 +174,8 @@ private:
     return left ? compare.getRhs() : compare.getLhs();
   }
 
-  /// Whether what is stored is what is compared: the same value, the same number in another type, or the rounded one. Rounding keeps the
-  /// order of numbers, wrapping does not.
+  /// Whether the stored value is the compared value: the same value, the same number in another type, or the rounded number. Rounding
+  /// preserves the order of numbers, wrapping does not.
   bool isStored(mlir::Value compared, mlir::Value stored, Operation *end) {
     Type scalar = ir::getScalar(store.getValue().getType());
     mlir::Value number = beforeWidening(compared, /*keeps=*/true);
@@ -216,20 +218,20 @@ private:
     return compared && isStored(compared, store.getValue(), branches);
   }
 
-  /// Whether both stand in one block, and nothing between them changes `origin`, or any memory where that is not given.
+  /// Whether both are in one block and no operation between them changes `origin` (null: any memory).
   static bool isUntouchedUntil(Operation *read, Operation *end, mlir::Value origin) {
     if (read->getBlock() != end->getBlock()) return false;
     for (Operation *op = read->getNextNode(); op && op != end; op = op->getNextNode()) {
-      bool isHarmless = !op->walk([&](Operation *inner) {
-                             bool isWrite = isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(inner);
-                             bool touches = isWrite && (!origin || findOrigin(getPlace(inner)) == origin);
-                             if (isa<ir::CallOp>(inner))
-                               touches = !origin || llvm::any_of(inner->getOperands(), [&](mlir::Value operand) {
-                                 return isa<ir::RefType>(operand.getType()) && findOrigin(operand) == origin;
-                               });
-                             return touches ? WalkResult::interrupt() : WalkResult::advance();
-                           }).wasInterrupted();
-      if (!isHarmless) return false;
+      bool isUntouched = !op->walk([&](Operation *inner) {
+                              bool isWrite = isa<ir::StoreOp, ir::AtomicOp, ir::CompareExchangeOp>(inner);
+                              bool touches = isWrite && (!origin || findOrigin(getPlace(inner)) == origin);
+                              if (isa<ir::CallOp>(inner))
+                                touches = !origin || llvm::any_of(inner->getOperands(), [&](mlir::Value operand) {
+                                  return isa<ir::RefType>(operand.getType()) && findOrigin(operand) == origin;
+                                });
+                              return touches ? WalkResult::interrupt() : WalkResult::advance();
+                            }).wasInterrupted();
+      if (!isUntouched) return false;
     }
     return true;
   }
@@ -238,14 +240,14 @@ private:
   Update update;
 };
 
-/// What a loop does with one variable.
+/// The accesses of a loop to one variable.
 struct Accesses {
   SmallVector<ir::LoadOp> reads;
   SmallVector<ir::StoreOp> writes;
   SmallVector<ir::AtomicOp> atomics;
   bool isExchanged = false;
 
-  /// The operation that a warning is about.
+  /// The operation at which a warning is located.
   Operation *getCulprit() { return writes.empty() ? atomics[0].getOperation() : writes[0].getOperation(); }
   bool areUpdates() {
     return llvm::all_of(atomics, [](ir::AtomicOp op) { return op->use_empty() && op.getAtomicKind() != AtomicKind::exchange; });
@@ -258,8 +260,8 @@ public:
     collect(loop, DenseMap<mlir::Value, mlir::Value>());
   }
 
-  /// Makes atomic updates of those that can be; gives the variables, with the culprits, whose values depend on the order of the iterations.
-  /// In a derived kernel nothing is changed where there is any.
+  /// Replaces accesses by atomic updates where possible. Returns the variables, with the culprits, whose values depend on the order of the
+  /// iterations. In a derived kernel with such a variable nothing is replaced.
   SmallVector<std::pair<mlir::Value, Operation *>> run(bool isDerived) {
     SmallVector<std::pair<mlir::Value, Operation *>> ordered;
     SmallVector<Update> updates;
@@ -287,7 +289,7 @@ public:
   }
 
 private:
-  /// The accesses to each component of a vector, where all are to components that are known; else the accesses to the whole.
+  /// The accesses to each component of a vector if all components are known; else all accesses together.
   static SmallVector<Accesses> splitByComponent(Accesses &all) {
     std::map<std::vector<int64_t>, Accesses> parts;
     auto find = [&](Operation *op) -> Accesses * {
@@ -351,12 +353,12 @@ private:
     collect(callee, inner);
   }
 
-  /// The writes of a variable as atomic updates, none where there is nothing to do; nothing where its value depends on the order.
+  /// The writes of a variable as atomic updates, empty if there is nothing to replace; none if its value depends on the order.
   std::optional<SmallVector<Update>> findUpdates(Accesses &accesses, bool onlySums) {
     SmallVector<Update> updates;
     SmallPtrSet<Operation *, 8> known;
     bool isWritten = !accesses.writes.empty() || !accesses.atomics.empty();
-    if (!isWritten || accesses.isExchanged || !accesses.areUpdates()) return updates; // those who exchange values know what they do
+    if (!isWritten || accesses.isExchanged || !accesses.areUpdates()) return updates; // exchanges are taken to be intended
     std::optional<AtomicKind> kind;
     auto fits = [&](AtomicKind other) {
       if (!kind) kind = getCombination(other);
@@ -377,7 +379,7 @@ private:
     return areKnown ? std::optional(std::move(updates)) : std::nullopt;
   }
 
-  /// Whether all that is computed from what was read ends in the update.
+  /// Whether the update is the only use of the loaded value and of all values computed from it.
   static bool servesOnly(Operation *read, const Update &update) {
     for (Operation *op = read; op != update.store && op != update.branches; op = *op->getUsers().begin())
       if (!op->hasOneUse()) return false;
@@ -404,7 +406,7 @@ private:
     Operation *replaced = update.branches ? update.branches : update.store;
     ir::AtomicOp::create(builder, loc, kind, update.branches ? update.reads[0]->getOperand(0) : store.getRef(), whole);
     UnusedEraser eraser(replaced->getParentOp());
-    eraser.add(replaced->getOperand(0)); // the condition, or what was stored
+    eraser.add(replaced->getOperand(0)); // the condition or the stored value
     replaced->erase();
     eraser.run();
   }
@@ -413,7 +415,7 @@ private:
   ir::KernelOp kernel;
   ModuleOp module;
   llvm::MapVector<mlir::Value, Accesses> variables;
-  std::set<std::vector<const void *>> entered; ///< callees with the variables that they were handed
+  std::set<std::vector<const void *>> entered; ///< callees with the variables that are passed to them
   SmallPtrSet<Operation *, 8> applied;
 };
 
@@ -436,7 +438,7 @@ void FunctionBuilder::materializeSharedVariables(ir::ForOp loop) {
   if (isDerived) {
     bool isOfBlock =
         loop->walk([](Operation *op) { return ir::isOfBlock(op) ? WalkResult::interrupt() : WalkResult::advance(); }).wasInterrupted();
-    // What iterations read between the updates of others has no derivative in any order: that is refused later.
+    // A value that an iteration reads between the updates of others has no derivative in any order; a pass reports it later.
     bool isReadBetween = llvm::any_of(ordered, [&](const auto &found) { return variables.isReadBetweenUpdates(found.first); });
     if (!ordered.empty() && !isOfBlock && !isReadBetween) loop.setParallel(false);
     return;

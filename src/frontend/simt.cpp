@@ -1,4 +1,8 @@
-// simt.cpp: what the compiler itself knows of threads that work together; the rest of qd.simt is written in the language
+// simt.cpp: builtins of qd.simt: block memory, barriers, fences, shuffles, thread and block numbers
+//
+// In:   the name of a builtin and its arguments.
+// Out:  one op, or one per component of a vector.
+// Here: only the primitives; the rest of qd.simt is written in the language.
 #include "frontend/builder.h"
 
 #include <limits>

@@ -1,7 +1,9 @@
-// special_methods.cpp: operators of the user's own classes, `__add__` and the like
+// special_methods.cpp: operators of users' classes, such as `__add__`
 //
-// Which method an operator calls is Python's rule: that of the left operand, then the reflected one of the right, the other way round where
-// the class of the right one is derived from that of the left. The methods are compiled as others are.
+// In:   an operator and its operands, of which one is an object of a user's class.
+// Out:  the result of the method, or none if there is no such method.
+// Here: the order of methods is Python's: first that of the left operand, then the reflected method of the right operand; vice versa if
+//       the class of the right operand is derived from that of the left. The methods are compiled as any others.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -13,7 +15,7 @@ using artifact::PathStep;
 
 nb::object FunctionBuilder::findUserClass(const Value &value) {
   if (value.is(Kind::Instance)) return value.object;
-  if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers, texts
+  if (!value.isObject() || !PyType_HasFeature(Py_TYPE(value.object.ptr()), Py_TPFLAGS_HEAPTYPE)) return {}; // numbers and texts
   auto type = nb::borrow(reinterpret_cast<PyObject *>(Py_TYPE(value.object.ptr())));
   return isUserClass(type) ? type : nb::object();
 }

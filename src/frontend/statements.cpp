@@ -1,4 +1,8 @@
-// statements.cpp: statements in order, branches, returns and assertions
+// statements.cpp: sequences of statements, branches, returns and assertions
+//
+// In:   a list of statement nodes.
+// Out:  ops in the current block, and bindings in the current scope.
+// Here: a mistake in a statement of the kernel does not end the compilation, so that further mistakes are found.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 
@@ -12,7 +16,7 @@ using Kind = Value::Kind;
 
 void FunctionBuilder::visitBody(nb::handle statements) {
   for (nb::handle statement : statements) {
-    // What stands after `return`, `break` or `continue` is not compiled.
+    // Statements after `return`, `break` or `continue` are not compiled.
     if (terminated) return;
     if (PyErr_CheckSignals() != 0) throw nb::python_error(); // Ctrl-C
     if (session.request.beforeStatement) session.request.beforeStatement();
@@ -135,7 +139,6 @@ FunctionBuilder::Branch FunctionBuilder::runBranch(Region &region, const std::fu
   return branch;
 }
 
-/// A loop's variables are its own. One that both branches of an `if` before the loop have assigned, too, would be stale after it.
 void FunctionBuilder::invalidateMerged(const std::vector<std::pair<PyObject *, Binding>> &made) {
   for (auto &[name, binding] : made) {
     Binding *outer = scopes.find(name);
@@ -147,11 +150,11 @@ void FunctionBuilder::invalidateMerged(const std::vector<std::pair<PyObject *, B
 }
 
 void FunctionBuilder::mergeBranches(ir::IfOp op, Branch (&branches)[2]) {
-  // Names in the order in which they are met, each with what it is at the end of the two branches.
+  // Names in the order of their first binding, each with its binding at the end of the two branches.
   llvm::MapVector<PyObject *, std::array<Binding *, 2>> names;
   for (int side = 0; side < 2; ++side)
     for (auto &[name, binding] : branches[side].bindings) {
-      // Variables of inner branches are brought up first.
+      // Names that inner branches assign become variables first.
       if (binding.kind == Binding::Kind::Merged) merge(binding, name);
       names[name][size_t(side)] = &binding;
     }
@@ -214,7 +217,7 @@ void FunctionBuilder::emitIf(mlir::Value condition, const std::function<void()> 
   Branch branches[2];
   branches[0] = runBranch(op.getThenRegion(), then);
   if (otherwise) branches[1] = runBranch(op.getElseRegion(), otherwise);
-  // A branch that leaves says nothing about the variables after the `if`.
+  // A branch that does not reach the end of the `if` does not affect the variables after it.
   if (!otherwise && branches[0].isTerminated) return;
   mergeBranches(op, branches);
   terminated = branches[0].isTerminated && branches[1].isTerminated;
@@ -232,7 +235,7 @@ void FunctionBuilder::visitReturn(nb::handle at) {
   if (isInKernel() && resultTypes.is_none() && !value.isNone())
     fail(error::kSyntax, "A kernel with a return value must be annotated with a return type, e.g. def func() -> qd.f32");
   At here(*this, expression.is_none() ? nb::borrow(at) : expression);
-  // One return hands out compile-time values as they are; of several, the one that runs is known at run time.
+  // A single return passes compile-time values on; with several, the executed one is known at run time only.
   std::function<Value(const Value &)> typed = [&](const Value &part) -> Value {
     if (part.is(Kind::Sequence) || (part.is(Kind::Instance) && !isInlined)) {
       Value made = mapItems(part, typed);

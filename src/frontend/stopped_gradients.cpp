@@ -1,9 +1,13 @@
-// stopped_gradients.cpp: `qd.stop_grad(container)`: what the loop around it reads from the container is a constant to derivatives.
+// stopped_gradients.cpp: `qd.stop_grad(container)`
+//
+// In:   calls of qd.stop_grad, and loads in the loops around them.
+// Out:  loads whose values derivatives treat as constants.
+// Here: the loads are changed when they are emitted, so that the passes need no operation for it.
 #include "frontend/builder.h"
 
 namespace qd::frontend {
 
-/// The innermost loop around the statement, or the whole function.
+/// The innermost loop around the statement, or the function itself.
 static mlir::Operation *findLoop(mlir::OpBuilder &builder) {
   mlir::Operation *op = builder.getInsertionBlock()->getParentOp();
   while (!mlir::isa<ir::ForOp, ir::WhileOp>(op) && op->getParentOp() && !mlir::isa<mlir::ModuleOp>(op->getParentOp()))
@@ -27,7 +31,7 @@ bool FunctionBuilder::isStopped(mlir::Value place) {
   });
 }
 
-/// Through the bits, which have no derivative.
+/// Casts the value to its bits and back, because bit casts have no derivative.
 mlir::Value FunctionBuilder::withoutDerivative(mlir::Value value) {
   mlir::Type scalar = ir::getScalar(value.getType());
   if (!mlir::isa<mlir::FloatType>(scalar)) return value;

@@ -1,4 +1,8 @@
 // structs.cpp: struct values: construction, conversion, elements of struct fields
+//
+// In:   a struct type, dataclass or Python object, and values of members.
+// Out:  a value of kind Struct, with one value per member.
+// Here: structs exist only in the frontend; the IR has their members.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -61,7 +65,7 @@ Value FunctionBuilder::convertMember(nb::handle type, const Value &value) {
   else if (findNamedItems(value))
     members.positional = {value};
   else if (value.isTyped() || canEmit(value))
-    members.positional = {value}; // of its first member
+    members.positional = {value}; // the value of the first member
   else
     fail(error::kType, "Argument " + describe(value) + " cannot be converted into required type " + toText(nb::repr(type)));
   return makeStruct(type, members);
@@ -150,7 +154,7 @@ Value FunctionBuilder::structOfObject(const Value &object) {
 }
 
 Value FunctionBuilder::structFieldMember(const Value &structField, nb::handle name, nb::handle field) {
-  bool isAttribute = findAttribute(structField.object, name).is(field); // not when it is called like one that every struct field has
+  bool isAttribute = findAttribute(structField.object, name).is(field); // false if all struct fields have an attribute of this name
   const PathNode *owner =
       isAttribute ? structField.path : session.tracker.getStep(structField.path, PathStep::Kind::Attribute, "field_dict");
   Value member =

@@ -1,4 +1,8 @@
 // subscripts.cpp: indices, slices and swizzles of containers, vectors, lists and Python objects
+//
+// In:   a base and the syntax node or values of its indices.
+// Out:  a place, a value, a view, or a compile-time object.
+// Here: constant indices are checked and wrapped now; a pass adds the checks of run-time indices.
 #include "frontend/builder.h"
 
 #include <numeric>
@@ -32,7 +36,7 @@ std::vector<Value> FunctionBuilder::visitIndices(nb::handle index) {
 }
 
 int64_t FunctionBuilder::knownLength(nb::handle slice) {
-  // `i + 1` as ("i", 1).
+  // Splits `i + 1` into ("i", 1).
   auto split = [&](nb::handle bound) -> std::pair<nb::object, int64_t> {
     nb::object base = nb::borrow(bound);
     int64_t sign = 0;
@@ -50,7 +54,7 @@ int64_t FunctionBuilder::knownLength(nb::handle slice) {
   if (lower.is_none() || upper.is_none() || !getAttribute(slice, names().step).is_none()) return 0;
   auto [first, start] = split(lower);
   auto [last, stop] = split(upper);
-  // A call may give something else at each time.
+  // Two calls may return different values.
   return first.equal(last) && toText(first).find("Call(") == llvm::StringRef::npos ? stop - start : 0;
 }
 
@@ -134,7 +138,7 @@ Value FunctionBuilder::subscriptTensor(const Value &tensor, const std::vector<Va
     if (known && !type.getOrigin().empty()) {
       int64_t first = type.getFirst(int64_t(axis));
       bool isOutside = *known < first || (size != layout::kDynamic && *known - first >= size);
-      if (isOutside && !session.options.checksBounds) // checks find it where the code runs, if it runs
+      if (isOutside && !session.options.checksBounds) // with checks, it is an error only where the code runs
         fail(error::kIndex, "index " + std::to_string(*known) + " is out of range of " + session.tracker.getInput(tensor.input).name +
                                 ", whose indices along axis " + std::to_string(axis) + " begin at " + std::to_string(first) +
                                 (size == layout::kDynamic ? "" : " and end before " + std::to_string(first + size)));
@@ -168,7 +172,7 @@ void FunctionBuilder::failIndexCount(const Value &tensor, size_t count) {
 Value FunctionBuilder::viewOf(const Value &tensor, std::vector<Value> indices) {
   auto type = mlir::cast<ir::TensorType>(tensor.type);
   if (indices.size() > size_t(type.getRank()) + 1) failIndexCount(tensor, indices.size());
-  // A view begins at 0, whatever the lowest index of the container is.
+  // Indices of a view begin at 0, also if the container has another lowest index.
   for (size_t axis = 0; axis < indices.size() && !type.getOrigin().empty(); ++axis) {
     auto place = [&](const Value &index) {
       return index.isNone() ? index : binary(ir::BinaryKind::sub, index, makeObject(nb::int_(type.getFirst(int64_t(axis)))), "-");
@@ -246,18 +250,18 @@ Value FunctionBuilder::subscriptVector(const Value &base, const std::vector<Valu
     if (given.size() == 1 && (given[0].isNone() || indices.empty())) return base;
     fail(error::kType, "a scalar ('" + ir::describe(base.type) + "') cannot be indexed");
   }
-  // `m[i][j]` is a place whenever `m[i, j]` is.
+  // `m[i][j]` is a place if `m[i, j]` is one.
   if (base.is(Kind::Components) && !base.aggregate->rowOf.empty() && indices.size() == 1 && !indices[0].is(Kind::Range))
     return subscriptVector(base.aggregate->rowOf[0], {base.aggregate->rowOf[1], indices[0]});
   auto rank = size_t(type.getRank());
   std::vector<Value> rowOf;
   if (rank == 2 && indices.size() == 1 && base.is(Kind::Place)) rowOf = {base, load(indices[0])};
-  // `v[i, 0]` on a vector, and a row of a matrix.
+  // `v[i, 0]` is an element of a vector, and `m[i]` a row of a matrix.
   if (rank == 1 && indices.size() == 2 && findInteger(indices[1]) == 0) indices.pop_back();
   if (rank == 2 && indices.size() == 1) indices.push_back(makeAggregate(Kind::Range, std::vector<Value>(3, makeObject(nb::none()))));
   if (indices.size() != rank)
     fail(error::kIndex, "Expected " + std::to_string(rank) + " indices, got " + std::to_string(indices.size()) + ".");
-  // Along each axis some positions that are known now, or one at run time.
+  // The selected positions per axis; for a run-time index, offsets from it.
   std::vector<int64_t> chosen[2] = {{0}, {0}};
   mlir::Value atRunTime[2];
   SmallVector<int64_t> shape;
@@ -344,7 +348,7 @@ Value FunctionBuilder::subscriptSequence(const Value &base, const Value &index) 
   }
   if (index.isObject() && PyBool_Check(index.object.ptr()))
     return subscriptSequence(base, makeObject(nb::int_(nb::cast<int>(index.object))));
-  // Numbers become a vector for any index that has a type, so that its items have one type whatever is known of the index.
+  // A list of numbers with a typed index becomes a vector, so that the result's type does not depend on the index being constant.
   if (index.isTyped() && ir::isIntegerScalar(index.type) && !items.empty() &&
       llvm::all_of(items, [&](const Value &item) { return findType(item) && !isa<VectorType>(findType(item)); }))
     return subscriptVector(makeComputed(emitSequence(base)), {index});

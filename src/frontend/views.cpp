@@ -1,8 +1,9 @@
-// views.cpp: parts of containers: `a[i, lo:hi]`, qd.BufferView, and their elements
+// views.cpp: subviews of containers: `a[i, lo:hi]`, qd.BufferView, and their elements
 //
-// A view is a container with, for each of its axes, an index that is fixed or the range of those that are left: start, count and step.
-// There is no type of the IR for it: an element of a view is an element of the container. A view that Python made is a container of its own
-// here.
+// In:   a container or view with indices, slices, or offset and size.
+// Out:  a value of kind View, which has for each axis of the container a fixed index or a range (start, count and step), or an element.
+// Here: views exist only in the frontend: an element of a view is an element of the container. A view that Python has constructed is a
+//       container here.
 #include "frontend/builder.h"
 
 using namespace mlir;
@@ -38,7 +39,7 @@ std::vector<Value> FunctionBuilder::listRanges(const Value &view) {
 }
 
 Value FunctionBuilder::combineIndices(BinaryKind kind, const Value &first, const Value &second, llvm::StringRef spelling) {
-  // Beside an index of run time a literal has its type, not default_ip.
+  // With a run-time index, a literal is an i32, not a default_ip.
   auto like = [&](const Value &value, const Value &other) {
     auto literal = findInteger(value);
     return literal && !isConstant(other) && llvm::isInt<32>(*literal) ? makeComputed(constant(*literal, session.types.i32)) : value;
@@ -111,7 +112,7 @@ void FunctionBuilder::addList(Fragments &fragments, llvm::StringRef label, const
 Operation *FunctionBuilder::checkWithin(const std::vector<std::pair<Value, Value>> &indices, BinaryKind kind, artifact::Site::Kind site,
                                         llvm::StringRef what, llvm::function_ref<void(Fragments &)> describeValues) {
   if (!session.options.checksBounds) return nullptr;
-  // As unsigned numbers: negative ones are beyond every size.
+  // Compares unsigned numbers, among which negative indices exceed every size.
   Value good = makeComputed(constant(1, session.types.u1));
   for (const auto &[index, limit] : indices)
     good =
@@ -198,7 +199,7 @@ bool FunctionBuilder::isHostView(const Value &tensor) {
 }
 
 void FunctionBuilder::requireNoHostView(const Value &tensor) {
-  // Only views have an offset.
+  // Only views have an attribute `offset`.
   session.tracker.depend(session.tracker.getStep(tensor.path, PathStep::Kind::Attribute, "offset"), artifact::Dependency::Kind::Absent);
 }
 

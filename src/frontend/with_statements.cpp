@@ -1,7 +1,9 @@
-// with_statements.cpp: `with` in kernels: parts that need not wait for each other
+// with_statements.cpp: `with` statements of kernels: blocks that do not wait for each other
 //
-// Blocks of qd.stream_parallel() and sections of qd.graph.parallel_context() become tasks with a number each. What stands before and after
-// them is in order with all of them.
+// In:   the syntax node of a `with` statement.
+// Out:  the ops of its body with the attribute kStreamBlock.
+// Here: each block of qd.stream_parallel() and each section of qd.graph.parallel_context() gets a number. Tasks with different numbers may
+//       run concurrently; tasks before and after the statement are ordered with all of them.
 #include "frontend/builder.h"
 #include "ir/attributes.h"
 

@@ -1,7 +1,7 @@
-// qd-opt: reads qd IR, runs passes by name, and prints what comes out: IR, or what the CPU target makes of it
+// qd-opt: reads qd IR, runs passes by name, and prints the resulting IR or the code that a target generates from it
 //
 //   qd-opt kernel.mlir --qd-split-tasks
-//   qd-opt kernel.mlir --pipeline --emit=llvm                                    all passes, then LLVM IR as the emitter writes it
+//   qd-opt kernel.mlir --pipeline --emit=llvm                                    all passes, then LLVM IR before optimization
 //   qd-opt kernel.mlir --pipeline --emit=asm --target=x64 --cpu=skylake-avx512
 //   qd-opt kernel.mlir --pipeline --emit=binary -o kernel.so --times
 #include "backends/stages.h"
@@ -33,14 +33,14 @@ struct Arguments {
   cl::opt<std::string> input{cl::Positional, cl::desc("<file>"), cl::init("-")};
   cl::opt<bool> pipeline{"pipeline", cl::desc("Run all passes, as the compiler does")};
   cl::opt<bool> debug{"debug-checks", cl::desc("With --pipeline: as for debug=True")};
-  cl::opt<bool> splitInput{"split-input-file", cl::desc("Take each part between // ----- lines for itself")};
+  cl::opt<bool> splitInput{"split-input-file", cl::desc("Process the parts between // ----- lines separately")};
   cl::opt<bool> verifyDiagnostics{"verify-diagnostics", cl::desc("Compare errors with expected-error comments")};
   cl::opt<std::string> emit{"emit", cl::desc("Print a later stage instead of IR: llvm, optimized, asm, object, binary")};
   cl::opt<std::string> output{"o", cl::desc("Where to write"), cl::init("-")};
   cl::opt<std::string> target{"target", cl::desc("cpu (this processor), x64, arm64, cuda, null"), cl::init("cpu")};
   cl::opt<std::string> cpu{"cpu", cl::desc("Processor of the target, as LLVM names it")};
   cl::opt<int> lanes{"lanes", cl::desc("Lanes of parallel loops; 0: chosen for each"), cl::init(0)};
-  cl::opt<int> pieceSize{"piece-size", cl::desc("Operations after which long code goes on in another function; 0: none"), cl::init(0)};
+  cl::opt<int> pieceSize{"piece-size", cl::desc("Operations after which long code continues in another function; 0: none"), cl::init(0)};
   cl::opt<bool> lineTables{"line-tables", cl::desc("Keep the lines of the source")};
   cl::opt<bool> strictMath{"strict-math", cl::desc("As for fast_math=False")};
   cl::opt<bool> times{"times", cl::desc("Print what each stage took")};
@@ -58,7 +58,7 @@ LogicalResult transform(ModuleOp module, const Arguments &arguments) {
   return qd::passes::run(module, qd::passes::TargetTraits(), options);
 }
 
-/// Code generation: prints the stage that --emit asks for.
+/// Generates code and prints the stage that --emit names.
 LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostream &output) {
   std::unique_ptr<qd::backends::Target> target = qd::backends::findTarget(arguments.target, arguments.cpu);
   if (!target) return module.emitError("no such target: ") << arguments.target;
@@ -67,7 +67,7 @@ LogicalResult emit(ModuleOp module, const Arguments &arguments, llvm::raw_ostrea
   options.pieceSize = arguments.pieceSize;
   options.lineTables = arguments.lineTables;
   options.fastMath = !arguments.strictMath;
-  // lld resets all command-line options when it is done.
+  // Copied, because lld resets all command-line options.
   bool wantsBinary = arguments.emit == "binary", wantsTimes = arguments.times;
   qd::backends::Stages stages("kernel", "", arguments.emit, &output);
   qd::artifact::Artifact artifact;
@@ -97,7 +97,7 @@ LogicalResult process(std::unique_ptr<llvm::MemoryBuffer> buffer, const Argument
     return run();
   }
   SourceMgrDiagnosticVerifierHandler handler(*sources, &ctx);
-  // Whether the run failed does not matter: the comments say which errors there should be.
+  // The result is ignored: the comments list the expected errors.
   (void)run();
   return handler.verify();
 }

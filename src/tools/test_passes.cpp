@@ -1,6 +1,8 @@
 // test_passes.cpp: passes for tests/ir
 //
-// Analyses write what they find into attributes of operations: `test.read`, `test.written`, `test.bounds`.
+// In:   a module.
+// Out:  the results of an analysis as the attributes `test.read`, `test.written` and `test.bounds`, or the transformed module.
+// Here: the compiler runs these analyses and transformations only as parts of its passes.
 #include "tools/test_passes.h"
 
 #include "artifact/artifact.h"

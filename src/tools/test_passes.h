@@ -1,4 +1,4 @@
-// test_passes.h: passes of qd-opt that show what analyses find, and run transformations that no pass of the compiler runs alone
+// test_passes.h: passes of qd-opt for tests: results of analyses as attributes, and transformations that are only parts of other passes
 #pragma once
 
 namespace qd::tools {
