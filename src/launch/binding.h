@@ -1,5 +1,5 @@
-// binding.h: what a recorded call was called with, so that its gradient runs on the same objects and numbers, however names, members and
-// items are bound by then
+// binding.h: the objects and numbers of a recorded call. Its gradient runs on the same ones, whatever names, members and items are bound to
+// by then.
 #pragma once
 
 #include "launch/specialization.h"
@@ -10,20 +10,21 @@
 namespace qd::launch {
 
 struct Binding {
-  std::shared_ptr<Specialization> version; ///< that ran
+  std::shared_ptr<Specialization> version; ///< the version that ran
   uint64_t epoch = 0;                      ///< of the program in which it ran
   std::vector<Ref> objects;                ///< by slot of its guards
-  std::vector<unsigned char> block;        ///< its arguments, numbers among them
+  std::vector<unsigned char> block;        ///< its argument block, with the numbers
 };
 
-/// A Python object that holds it.
+/// A Python object that holds the binding.
 Ref makeBinding(Binding binding);
 void addBindingType(PyObject *module);
 
-/// Launches a kernel of the function that was called, as `call` says, on what that call was called with. Throws Error (Runtime) where
-/// no version fits: something that its code depends on has changed since.
+/// Launches another kernel of the recorded function on the binding, with the further arguments that `call` adds. Throws Error (Runtime)
+/// when no version fits because a dependency has changed since.
 Ref launchBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
-/// Makes a version that fits, if there is none. Whether it checks that what it reads was not overwritten.
+/// Compiles a version that fits the binding, unless there is one. Returns whether that version checks that the values it reads were not
+/// overwritten.
 bool specializeBound(PyObject *kernel, PyObject *binding, PyObject *arguments, PyObject *keywords);
 
 } // namespace qd::launch

@@ -1,12 +1,11 @@
-// dlpack.h: memory that other libraries take from us and give to us in capsules of DLPack (https://dmlc.github.io/dlpack), here and on a
-// GPU.
+// dlpack.h: exchange of memory with other libraries in DLPack capsules (https://dmlc.github.io/dlpack), on the processor and on GPUs.
 #pragma once
 
 #include "launch/python.h"
 
 namespace qd::launch {
 
-/// The functions `export_dlpack` and `import_dlpack` of the module.
+/// Adds the functions `export_dlpack`, `import_dlpack` and `copy_memory` to the module.
 void addDlpack(PyObject *module);
 
 } // namespace qd::launch

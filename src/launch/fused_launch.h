@@ -1,9 +1,9 @@
 // fused_launch.h: a call that runs a kernel and its gradient in one pass, because it may be the last one of a tape
 //
-// A kernel that only adds to the loss has gradients as soon as it runs, if nothing follows it on the tape: the gradient of the loss is 1
-// then. Nobody knows at the call whether something follows. So what the pass leaves in the gradients stays hidden: they are stale, that is
-// zero to all who look. At the end of the tape `accept` uncovers it; whatever has looked at a gradient in between has made it zero, and
-// gradients are computed the usual way.
+// If a kernel only adds to the loss and is the last call of the tape, the gradient of the loss is 1 and the kernel can compute its
+// gradients while it runs. At the call it is not known whether another call follows, so the computed gradients stay hidden: their
+// containers are marked as lazily zeroed and read as zero. At the end of the tape `accept` commits them. If a gradient was read in between,
+// it was filled with zeros, and the gradients are computed by a separate reverse pass.
 #pragma once
 
 #include "launch/tensor_object.h"
@@ -18,15 +18,16 @@ public:
   FusedLaunch(UndoLog &undoLog, PyObject *loss) : undoLog(undoLog), loss(loss) {}
   ~FusedLaunch() { hide(); }
 
-  /// Before a launch reads its arguments.
+  /// Called before a launch reads its arguments.
   void begin();
-  /// Of the arguments of a launch: a container that the kernel writes. Lets it go on with a stale one as it is.
+  /// Called for a container that the launch writes. A lazily zeroed container is passed to the kernel without being filled.
   void note(TensorObject &object, const artifact::Input &input);
-  /// Whether the loss is all that is written but for gradients, which are zero, and nothing else has part in their memory.
+  /// Whether the kernel writes nothing but the loss and gradients that are zero, and whether no other object shares memory with those
+  /// gradients.
   bool isPossible(const UndoLog::Accesses &accesses) const;
-  /// What is added to, not overwritten, is cleared.
+  /// Clears the gradients that the kernel updates; those that it overwrites need no clearing.
   void prepare();
-  /// After the launch: the undo log knows what to uncover.
+  /// Called after the launch: passes the gradients to the undo log, which commits them.
   void finish();
 
 private:
@@ -43,7 +44,7 @@ private:
   bool areZero = true;
 };
 
-/// The one under way on this thread, or null.
+/// The fused launch in progress on this thread, or null.
 inline thread_local FusedLaunch *fusedLaunch = nullptr;
 
 } // namespace qd::launch

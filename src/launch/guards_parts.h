@@ -1,4 +1,4 @@
-// guards_parts.h: what the steps of a guards look at; shared by the files that build guards and run them, and by nobody else.
+// guards_parts.h: inputs and guards that the steps of LaunchGuards refer to. Private to the files that build and evaluate guards.
 #pragma once
 
 #include "launch/fingerprint.h"
@@ -12,29 +12,29 @@ namespace qd::launch {
 struct LaunchGuards::TensorInput {
   const artifact::Input *input;
   uint64_t key = 0; ///< type key of the containers that fit
-  Ref type{};       ///< of the container seen last, so that the common case is one compare
+  Ref type{};       ///< of the container of the last launch, so that the common case is one compare
   uint32_t offset = 0;
   int rank = 0;
   bool isWritten = false;
-  bool hasStrides = false;       ///< strides go into the block
-  bool isStatic = false;         ///< no extent goes into the block
+  bool hasStrides = false;       ///< strides are stored in the block
+  bool isStatic = false;         ///< no extent is stored in the block
   bool isExclusive = false;      ///< overlaps no other input
-  bool hasKnownExtents = false;  ///< an array whose annotation says some extents
-  bool seesGradients = false;    ///< torch has asked for the gradient of such an argument
-  bool hasExtentLimits = false;  ///< the code is made for many or few elements along some axes
-  const void *address = nullptr; ///< at the last launch
-  const void *end = nullptr;     ///< of an array of another library, at the last launch
+  bool hasKnownExtents = false;  ///< an array whose annotation fixes some extents
+  bool seesGradients = false;    ///< an argument of this kind is a torch tensor that requires a gradient
+  bool hasExtentLimits = false;  ///< the code is specialized for many or few elements along some axes
+  const void *address = nullptr; ///< data address at the last launch
+  const void *end = nullptr;     ///< end of an array of another library at the last launch
 };
 
 struct LaunchGuards::ValueInput {
   const artifact::Input *input;
   uint32_t offset;
-  /// Of an integer member that is read at each launch though its class says no type (`template_primitives=False`): where its object is
-  /// found, and the objects that were read. A member that was an integer stays one.
+  /// An integer member that is read at each launch although its class declares no type (`template_primitives=False`). `owners` records the
+  /// objects whose member was read: a member that was an integer must stay one.
   bool isMember = false;
-  uint16_t ownerSlot = 0;
-  PyObject *lastOwner = nullptr; ///< compared only
-  bool isOfKnown = false;        ///< the object that did not fit was read before
+  uint16_t ownerSlot = 0;        ///< slot of the object with the member
+  PyObject *lastOwner = nullptr; ///< object of the last launch; only compared
+  bool isOfKnown = false;        ///< the object that failed the guard was read before
   std::unordered_map<PyObject *, Ref> owners{};
 };
 
@@ -42,7 +42,7 @@ struct LaunchGuards::Guard {
   const artifact::Dependency *dependency;
   const artifact::Artifact *artifact;
   artifact::Dependency::Kind kind = artifact::Dependency::Kind::Value;
-  Ref held{}; ///< the object seen, when the same object is enough
+  Ref held{}; ///< the object seen at specialization, when identity is sufficient
   Ref weak{}; ///< Identity: weak reference to the object
   support::Digest digest{};
   bool hasDigest = false;

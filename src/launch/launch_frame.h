@@ -1,4 +1,4 @@
-// launch_frame.h: the memory of one launch
+// launch_frame.h: the memory that one launch works in
 #pragma once
 
 #include "launch/specialization.h"
@@ -11,7 +11,7 @@
 
 namespace qd::launch {
 
-/// Blocks of one launch. Small ones, that is nearly all, lie on the stack.
+/// Blocks of one launch. Small ones, which are nearly all, lie on the stack.
 struct Specialization::Frame {
   static constexpr size_t kBlockBytes = 1024, kSlots = 96;
   alignas(64) unsigned char arguments[kBlockBytes];
@@ -25,8 +25,8 @@ struct Specialization::Frame {
       while (count) free(blocks[--count]);
     }
   } spilled;
-  GuardFrame guards; ///< after the memory that lists its references
-  /// What the launch works on, from where other Python code may run until it is over: that may rebind, drop and reset all of it.
+  GuardFrame guards; ///< declared after the memory that stores its references
+  /// References to everything that the launch uses, taken before other Python code may run: that code may rebind, drop and reset all of it.
   struct Held {
     std::shared_ptr<Specialization> code;
     std::vector<Ref> objects;

@@ -1,4 +1,4 @@
-// numpy.h: NumPy's C API for this module; the one place that imports it is tensor_object.cpp's module set-up.
+// numpy.h: NumPy's C API for this module. Only the module set-up in tensor_object.cpp imports it.
 #pragma once
 
 #include "launch/python.h"
@@ -15,13 +15,14 @@
 
 namespace qd::launch {
 
-/// The type of the elements as arrays; NumPy knows no bf16, whose elements are two bytes without a meaning to it. A new reference.
+/// NumPy's type number for a scalar type. NumPy has no bf16: its elements are opaque two-byte items there.
 inline int getNumpyNumber(support::ScalarType type) {
   constexpr int kTypes[support::kScalarTypeCount] = {NPY_BOOL,   NPY_INT8,   NPY_INT16, NPY_INT32,   NPY_INT64,   NPY_UINT8, NPY_UINT16,
                                                      NPY_UINT32, NPY_UINT64, NPY_HALF,  NPY_FLOAT32, NPY_FLOAT64, NPY_VOID};
   return kTypes[size_t(type)];
 }
 
+/// The NumPy type of elements of a scalar type; a new reference.
 inline PyArray_Descr *makeNumpyType(support::ScalarType type) {
   PyArray_Descr *descr = PyArray_DescrNewFromType(getNumpyNumber(type));
   if (descr && type == support::ScalarType::BF16) PyDataType_SET_ELSIZE(descr, 2);

@@ -1,5 +1,5 @@
-// python.h: owning references and the way from C++ errors to Python exceptions. Every function of this module that calls Python holds the
-// GIL.
+// python.h: owning references, and the conversion of C++ errors to Python exceptions. Every function of this module that calls Python
+// requires the GIL.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -12,7 +12,7 @@ namespace qd::launch {
 /// Thrown after a Python call failed: the Python error is set already.
 struct PythonError {};
 
-/// One owned reference to a Python object, or none.
+/// An owned reference to a Python object, or none.
 class Ref {
 public:
   Ref() = default;
@@ -41,7 +41,7 @@ private:
   PyObject *object = nullptr;
 };
 
-/// All living objects of a type with `previous` and `next`, so that reset reaches them.
+/// List of all living objects of a type with `previous` and `next`, for reset.
 template <typename Object> struct LiveList {
   Object *first = nullptr;
   void add(Object &object) {
@@ -62,17 +62,17 @@ inline PyCFunction withKeywords(PyCFunctionWithKeywords function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-/// Called once. CPython unwinds with the system's libgcc, which hands its context to the copy that is linked in here; that copy prepares
-/// its tables at its first exception only, and aborts when it meets a context before.
+/// Called once. CPython unwinds with the system's libgcc, which passes its context to the copy of libgcc that is linked in here. That copy
+/// initializes its tables only at its first exception and aborts when it gets a context earlier.
 void prepareForcedUnwinding();
-/// PyEval_RestoreThread for threads that may outlive the interpreter. When it is shutting down, CPython ends such a thread by unwinding its
-/// stack, C++ frames included, which would run destructors without the GIL; the thread waits for the end of the process instead.
+/// PyEval_RestoreThread for threads that may outlive the interpreter. During shutdown CPython ends such a thread by unwinding its stack,
+/// C++ frames included, which would run destructors without the GIL. This function instead blocks the thread until the process ends.
 void takeBackGil(PyThreadState *thread);
 
 /// Sets the Python error for the C++ exception that is being handled.
 void setPythonError() noexcept;
 
-/// Runs `body` and turns exceptions into a Python error and `failure`: the wrapper of every slot and method.
+/// Runs `body`; converts an exception into a Python error and returns `failure`. Wraps every slot and method.
 template <typename Body, typename Result> Result guard(Result failure, Body &&body) noexcept {
   try {
     return body();
@@ -83,7 +83,7 @@ template <typename Body, typename Result> Result guard(Result failure, Body &&bo
 }
 template <typename Body> PyObject *guard(Body &&body) noexcept { return guard(static_cast<PyObject *>(nullptr), std::forward<Body>(body)); }
 
-/// A new reference to a Python object of a module, imported when it is first asked for.
+/// A new reference to an attribute of a module, which is imported on first use.
 Ref importAttribute(const char *module, const char *name);
 /// Calls a function of a module; the arguments are those of Py_BuildValue.
 template <typename... Args> Ref call(const char *module, const char *name, const char *format, Args... args) {
@@ -97,9 +97,9 @@ inline Ref makeTuple(PyObject *const *items, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(items[i]));
   return tuple;
 }
-/// An attribute that may be missing: empty then, without an error.
+/// An attribute that may be missing: returns an empty reference then, without an error.
 Ref findAttribute(PyObject *object, const char *name);
-/// An exception of quadrants._base.errors, ready to be raised.
+/// Raises a Python exception with a formatted message.
 [[noreturn]] void throwPython(PyObject *type, const char *format, ...);
 
 } // namespace qd::launch

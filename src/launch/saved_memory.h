@@ -1,18 +1,18 @@
-// saved_memory.h: memory of tensors that torch keeps for a gradient. Torch refuses the gradient of what was changed in place since, which
-// it tells by a count in the tensor; launches that write to the memory raise the count.
+// saved_memory.h: memory of tensors that torch saves for a gradient. Torch refuses the gradient when such a tensor was changed in place,
+// which it detects by a version counter in the tensor; launches that write to the memory increase the counter.
 #pragma once
 
 #include "launch/guards.h"
 
 namespace qd::launch {
 
-/// Until it is gone.
+/// Registers a saved tensor, for as long as it lives.
 void noteSaved(PyObject *tensor);
-/// Whether there is any such tensor.
+/// Whether any saved tensor is registered.
 inline bool hasSavedMemory = false;
-/// Before a launch.
+/// Called before a launch.
 void noteSavedWrites(const std::vector<LaunchGuards::Access> &accesses);
-/// Something has written to this container or array.
+/// Called after a write to this container or array.
 void noteSavedWrite(PyObject *object);
 
 } // namespace qd::launch

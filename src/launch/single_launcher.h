@@ -1,14 +1,14 @@
-// single_launcher.h: whether launches come from one thread of the program
+// single_launcher.h: whether all launches of the program come from one thread
 //
-// As long as they do, a loop that runs on one thread needs no atomic instructions, which take some 20 cycles each. Once a second thread
-// launches a kernel, nobody is alone any more for the rest of the process.
+// As long as they do, a loop that runs on one thread needs no atomic instructions, which take about 20 cycles each. Once a second thread
+// launches a kernel, launches count as concurrent for the rest of the process.
 #pragma once
 
 #include <atomic>
 
 namespace qd::launch {
 
-/// Lives as long as a launch, and is made and ended with the GIL held.
+/// Lives as long as a launch. Created and destroyed with the GIL held.
 class SingleLauncher {
 public:
   SingleLauncher();
@@ -16,13 +16,13 @@ public:
   SingleLauncher(const SingleLauncher &) = delete;
   SingleLauncher &operator=(const SingleLauncher &) = delete;
 
-  /// Whether others come first: the first launch of a second thread waits for those that run, and one that a handler of signals makes waits
-  /// for the one that its thread watches.
+  /// Whether this launch must wait. The first launch of a second thread waits for the launches in progress. A launch from a signal handler
+  /// that would have to wait waits for the launch that its thread watches.
   bool mustWait() const { return waits; }
-  /// Waits for them without the GIL: other Python code runs meanwhile. Throws PythonError when a signal ends the wait.
+  /// Waits for them with the GIL released, so that other Python code can run. Throws PythonError when a signal ends the wait.
   void wait();
 
-  /// No launch that runs at the same time comes from another thread.
+  /// Whether no concurrent launch comes from another thread.
   bool isSingle() const { return single; }
 
 private:
@@ -30,7 +30,7 @@ private:
   bool single, waits;
 };
 
-/// While it lives, this thread watches a launch that runs on a thread of its own, and that is over once `isDone` is true.
+/// While it lives, this thread watches a launch that runs on a separate thread and is over once `isDone` is true.
 class WatchedLaunch {
 public:
   explicit WatchedLaunch(const std::atomic<bool> &isDone);

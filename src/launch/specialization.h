@@ -1,4 +1,4 @@
-// specialization.h: compiled code for one combination of what a kernel looked at, and how to launch it.
+// specialization.h: a version: compiled code for one combination of arguments and dependencies, and how to launch it.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -14,25 +14,25 @@ struct KernelObject;
 
 class Specialization : public std::enable_shared_from_this<Specialization> {
 public:
-  /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in; otherwise they are compared with the objects
-  /// there are now, and the result is empty when one differs, which `guardFailure` then names.
+  /// Makes an artifact runnable. With `isFresh` the digests of its dependencies are filled in. Otherwise they are compared with the current
+  /// objects; when one differs, the result is empty and `guardFailure` names it.
   static std::shared_ptr<Specialization> make(artifact::Artifact artifact, const Roots &roots, bool isFresh, std::string &guardFailure);
 
   int traverse(visitproc visit, void *arg) const { return guards->traverse(visit, arg); }
 
-  /// Launches if the arguments fit; `result` is then a new reference, or null with the Python error set.
+  /// Launches if the guards hold; `result` is then a new reference, or null with the Python error set.
   GuardResult launch(KernelObject &kernel, PyObject *const *arguments, PyObject *&result);
-  /// The same on what a call of another kernel of the same function was called with.
+  /// Does the same on the binding of a recorded call of another kernel of the same function.
   GuardResult launchBound(KernelObject &kernel, const Binding &binding, PyObject *&result);
-  /// Whether it would launch.
+  /// Whether `launchBound` would launch.
   bool fitsBound(const Binding &binding);
 
-  /// Includes the binary until the code is loaded.
+  /// Contains the binary until the code is loaded.
   artifact::Artifact artifact;
   size_t position = 0;      ///< in the kernel's list
-  uint64_t lastLaunch = 0;  ///< number of its latest one; when it was made, where there was none yet
-  bool hasGradient = false; ///< of a kernel under tapes: a version of its gradient was asked for
-  Ref report;               ///< quadrants._session.reports.Version: what is told about it; texts and numbers only
+  uint64_t lastLaunch = 0;  ///< number of its last launch; before the first one, of the launch for which it was made
+  bool hasGradient = false; ///< for kernels under tapes: a version of its gradient was requested
+  Ref report;               ///< its entry in reports; texts and numbers only
   std::string getGuardFailure() const { return guards->getGuardFailure(); }
   const std::optional<support::Error> &getRefusal() const { return guards->getRefusal(); }
 
@@ -59,7 +59,7 @@ private:
   std::vector<std::pair<std::weak_ptr<Specialization>, std::unique_ptr<LaunchGuards::Link>>>
       links; ///< to versions of other kernels of the function
   std::unique_ptr<runtime::LoadedKernel> code;
-  uint64_t lastMicroseconds = 0; ///< how long the launch before took
+  uint64_t lastMicroseconds = 0; ///< duration of the previous launch
 };
 
 } // namespace qd::launch

@@ -1,15 +1,15 @@
-// specialize.h: what happens when no specialization in memory fits: the cache on disk, then the compiler.
+// specialize.h: finds or makes a version when none in memory fits: first in the disk cache, then by compiling.
 #pragma once
 
 #include "launch/kernel.h"
 
 namespace qd::launch {
 
-/// Everything beside kernels and arguments that code on disk belongs to: this build, the processor, options. Empty where the disk cache is
-/// not to be used.
+/// The part of cache keys that does not depend on the kernel and its arguments: this build, the processor, options. Empty when the disk
+/// cache is disabled.
 std::string makeCacheScope();
 
-/// A specialization for these arguments (a tuple as quadrants._session.prepare.prepare returned it). Throws PythonError or Error.
+/// Makes a version for these arguments (a tuple that quadrants._session.prepare.prepare returned). Throws PythonError or Error.
 std::shared_ptr<Specialization> specialize(KernelObject &kernel, PyObject *arguments);
 
 } // namespace qd::launch

@@ -1,4 +1,5 @@
-// state.h: programs, each a runtime from qd.init to qd.reset. One of them is current: what is made and launched belongs to it.
+// state.h: programs, each a runtime from qd.init to qd.reset. Containers and launches belong to the program that is current when they are
+// made.
 #pragma once
 
 #include "artifact/disk_cache.h"
@@ -13,34 +14,34 @@ namespace qd::launch {
 
 struct State {
   bool isActive = false;
-  uint64_t epoch = 0; ///< a new one from each reset on, and no other program's: what was specialized under another number is gone
+  uint64_t epoch = 0; ///< increased by each reset and unique among programs: code that was specialized in another epoch is gone
   uint64_t launches = 0;
-  uint64_t seededAt = 0; ///< `launches` when the random numbers began
+  uint64_t seededAt = 0; ///< value of `launches` when the random seed was set
   support::Options options;
   std::shared_ptr<runtime::Device> device;
-  std::shared_ptr<runtime::DeviceMemory> memory; ///< where the containers lie; null: in the processor's
-  std::shared_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False; who uses it holds it, as another thread may reset
-  PyObject *interpreter = nullptr;               ///< called in place of compiled code on arch=python; owned
+  std::shared_ptr<runtime::DeviceMemory> memory; ///< memory of the containers; null: memory of the processor
+  std::shared_ptr<artifact::DiskCache> cache;    ///< null with offline_cache=False; users hold a reference, as another thread may reset
+  PyObject *interpreter = nullptr;               ///< called instead of compiled code on arch=python; owned
   uint64_t compiled = 0, loaded = 0;             ///< kernels compiled and kernels taken from disk since init
 };
 
-/// States are never destroyed: threads may still run when the process ends, or when nobody has a program any more.
+/// States are never destroyed: threads may still use them when the process ends or after their program was given back.
 extern State *currentState;
 inline State &getState() { return *currentState; }
-/// A state that nobody has; `giveBackState` ends what runs in it.
+/// A state that no program uses; `giveBackState` ends what runs in it.
 State &takeState();
 void giveBackState(State &state);
-/// Makes another program the current one, for all threads; returns the one before.
+/// Makes another program the current one for all threads; returns the previous one.
 State &switchState(State &next);
-/// The stream that launches of this thread go to; null: the default one.
+/// The stream for launches of this thread; null: the default one.
 inline thread_local void *currentStream = nullptr;
-/// Called in place of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None); none while it runs. Owned.
+/// Called instead of the kernels that this thread calls, as watcher(kernel, arguments, keywords or None). Disabled while it runs. Owned.
 inline thread_local PyObject *watcher = nullptr;
-/// Called before Python writes to a container, as writeWatcher(container, index or None); none while it runs. Owned.
+/// Called before Python writes to a container, as writeWatcher(container, index or None). Disabled while it runs. Owned.
 inline thread_local PyObject *writeWatcher = nullptr;
 /// Throws Error (Runtime) 'Maybe you forgot to call `qd.init()` first?'.
 void requireActive();
-/// Ends the runtime: containers lose their memory, kernels their code. Throws PythonError where Ctrl-C ends the wait for what runs.
+/// Ends the runtime: containers lose their memory, kernels their code. Throws PythonError when Ctrl-C ends the wait for running launches.
 void resetState();
 
 } // namespace qd::launch

@@ -1,5 +1,5 @@
-// transfer.h: containers and arrays where the processor does not reach: taking memory, copying, waiting, and what failed meanwhile. Nothing
-// here does anything on a device that shares the processor's memory.
+// transfer.h: memory that the processor cannot access: allocation, copies, waiting, and delayed failures. On a device that shares the
+// processor's memory these functions do nothing extra.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -10,26 +10,26 @@
 
 namespace qd::launch {
 
-/// Zeroed memory for containers of the runtime. Collects garbage and tries again before it gives up.
+/// Allocates zeroed memory for containers of the runtime. Collects garbage and retries before it fails.
 runtime::BufferRef allocateBuffer(size_t bytes);
 
-/// Waits for a stream of the device (null: the default one), other Python threads running. Ctrl-C ends the wait, not what is waited for:
-/// throws PythonError then.
+/// Waits for a stream of the device (null: the default one) while other Python threads run. Ctrl-C ends the wait but not the work: throws
+/// PythonError.
 void waitForStream(void *stream);
 
-/// To and from memory of a device; other Python threads run meanwhile when there is much to copy.
+/// Copy from and to memory of a device; large copies release the GIL.
 void readMemory(runtime::DeviceMemory &memory, void *host, const void *data, size_t bytes);
 void writeMemory(runtime::DeviceMemory &memory, void *data, const void *host, size_t bytes);
 
-/// As memcpy between two objects with contiguous memory of one size (the buffer protocol), other Python threads running.
+/// Copies between two objects with contiguous memory of one size (the buffer protocol), with the GIL released.
 void copyBuffer(PyObject *to, PyObject *from);
 
-/// Waits for all launches, other Python threads running.
+/// Waits for all launches, with the GIL released.
 void synchronize();
 
-/// The arguments of quadrants._base.format.format_site: (fragments, values); `thread` is the number of the thread that got there.
+/// The arguments of quadrants._base.format.format_site: (fragments, values); `thread` is the number of the thread that reached the site.
 Ref makeSite(const artifact::Site &site, const uint64_t *values, int thread);
-/// The places of a site as a list of frames, outermost first.
+/// The source locations of a site as a list of frames, outermost first.
 Ref listFrames(const artifact::Site &site);
 /// Raises the exception of a failed check.
 [[noreturn]] void raiseFailure(const artifact::Site &site, const uint64_t *values, int thread);
@@ -41,13 +41,13 @@ struct HostArray {
   bool isWritten;
 };
 
-/// Copies of host arrays on the device, for one launch. Arrays that overlap share a copy, as they share memory.
+/// Copies of host arrays on the device, for one launch. Arrays that overlap share one copy.
 class Staging {
 public:
   explicit Staging(runtime::DeviceMemory &memory) : memory(memory) {}
-  /// Copies the arrays to the device and puts the addresses there into the argument block.
+  /// Copies the arrays to the device and stores the addresses of the copies in the argument block.
   void copyIn(std::vector<HostArray> &arrays);
-  /// Copies back what the kernel may have written.
+  /// Copies back the arrays that the kernel may have written.
   void copyOut();
 
 private:

@@ -1,8 +1,8 @@
-// undo_log.h: what was in memory before it was overwritten, for tapes
+// undo_log.h: the contents of memory before it was overwritten, for tapes
 //
-// The gradient of a recorded call looks at what the call has read. Whatever later calls, or Python, write over it is kept here, and brought
-// back when the gradients run: from the last call to the first, so that each finds memory as its call left it. What no recorded call has
-// read is not kept.
+// The gradient of a recorded call uses the values that the call read. When a later call or Python overwrites them, the undo log records the
+// old contents. While the gradients run, from the last call to the first, it restores them, so that each gradient finds memory as its call
+// left it. Memory that no recorded call has read is not recorded.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -17,45 +17,46 @@ namespace qd::launch {
 
 class UndoLog {
 public:
-  /// With `keepsAll` whatever is overwritten is kept.
+  /// With `keepsAll` everything that is overwritten is recorded.
   explicit UndoLog(bool keepsAll) : keepsAll(keepsAll) {}
   UndoLog(const UndoLog &) = delete;
   UndoLog &operator=(const UndoLog &) = delete;
   ~UndoLog() { leave(); }
 
-  /// This thread's launches and writes are noted, here and in the undo logs around, until `leave`.
+  /// Records the launches and writes of this thread, in this undo log and the enclosing ones, until `leave`.
   void enter();
   void leave();
-  /// From here on nothing that is read counts.
+  /// Ignores all reads from now on.
   void close() { isClosed = true; }
-  /// Until `show`: what is read counts as read when all is over, by one call. In the undo logs around, too.
+  /// Defers reads until `show`, which records them as the reads of one call. Applies to the enclosing undo logs, too.
   void hide();
   void show();
 
-  /// How much has been kept so far: where in its order a call stands.
+  /// Number of entries recorded so far: the position of a call in the log.
   size_t getPosition() const { return kept.size(); }
-  /// Brings memory back to what it was at the mark, as far as it is needed. Throws Error (Runtime) where it is not known.
+  /// Restores memory to its state at the position `mark`, as far as gradients need it. Throws Error (Runtime) where the old contents are
+  /// not known.
   void undo(size_t mark);
-  /// Until `endReplay`: a gradient runs, of the call that stands between two marks.
+  /// The gradient of the call between two positions runs until `endReplay`.
   void beginReplay(size_t before, size_t after);
   void endReplay();
-  /// What that call overwrote of these containers and arrays as it was before, and the other way round when called again.
+  /// Exchanges the current contents of these containers and arrays with what they held before that call; a second call exchanges them back.
   static void exchange(const std::vector<PyObject *> &objects, bool isBack);
-  /// Undoes `undo`.
+  /// Reverts `undo`.
   void redo();
 
   using Accesses = std::vector<LaunchGuards::Access>;
-  /// Whether some thread's undo log notes launches now.
+  /// Whether any thread has an active undo log.
   static bool isAnyActive() { return firstEntered != nullptr; }
-  /// Around a launch. Throws Error (Memory) that names the container.
+  /// Called before and after a launch. Throws Error (Memory) that names the container.
   static void noteBegin(const artifact::Artifact &artifact, const Accesses &accesses, const unsigned char *block);
   static void noteEnd(const Accesses &accesses, const unsigned char *block);
-  /// Before somebody gets a view of a container, through which it may change unseen.
+  /// Called before a view of a container is created, through which its memory may change unnoticed.
   static void noteView(PyObject *container);
-  /// Before Python writes to an element, or (Py_None) anywhere.
+  /// Called before Python writes to an element, or (Py_None) to any element.
   static void noteWrite(PyObject *container, PyObject *index);
 
-  /// Of the last launch that was noted: whether all it does is to add to the container, and that it took so long.
+  /// Whether the last recorded launch only added to the container, and took at least so long.
   bool addedOnlyTo(PyObject *container, uint64_t minMicroseconds) const {
     return sum.get() == container && sumMicroseconds >= minMicroseconds;
   }
@@ -64,22 +65,22 @@ public:
     sumMicroseconds = microseconds;
   }
 
-  /// What the last call that is recorded was called with (launch/binding.h); empty where nothing compiled ran since it was asked for.
+  /// Binding of the last recorded call (launch/binding.h); empty when no compiled kernel has run since the previous request.
   Ref takeBinding() { return std::exchange(binding, Ref()); }
   bool wantsBinding() const { return !hidden && !isClosed; }
   void noteBinding(const Ref &made) {
     for (UndoLog *to = this; to; to = to->outer) to->binding = made;
   }
 
-  /// fused_launch.cpp. Calls a kernel of the mode Fused. False: nothing was done, as it has other effects than to add to the loss, or
-  /// as gradients are not known to be zero.
+  /// fused_launch.cpp. Calls a kernel of the mode Fused. False: nothing was done, because the kernel has other effects than adding to the
+  /// loss, or because gradients are not known to be zero.
   bool launchFused(PyObject *kernel, PyObject *arguments, PyObject *loss);
-  /// Uncovers the gradients that the last such call left. False: something has looked at them since, and they were zero.
+  /// Commits the gradients that the last fused call left. False: they have been read since, as zeros.
   bool accept();
   void addHidden(const Ref &object, bool isReplaced);
 
 private:
-  /// A gradient that a fused launch wrote, and how often its memory had been written then.
+  /// A gradient that a fused launch wrote, and the write count of its memory at that time.
   struct Hidden {
     Ref object;
     uint64_t writes;
@@ -91,28 +92,28 @@ private:
     Ref object;
     Box box;
   };
-  /// Memory that may change unseen, through views and by other libraries.
+  /// Memory that views and other libraries may change unnoticed.
   struct Watched {
-    Ref object{}, elements{}; ///< elements: where they do not lie packed, or have a gradient
+    Ref object{}, elements{}; ///< `elements`: for containers that are not packed or have a gradient
     runtime::BufferRef copy{};
-    int64_t version = 0; ///< of a tensor that torch counts changes of, on a device
+    int64_t version = 0; ///< version counter of a torch tensor on a device
     std::string name{};
-    bool isOutdated = false; ///< a launch that runs now writes to it
+    bool isOutdated = false; ///< the current launch writes to it
     bool isComputed = false; ///< a recorded call has written it, and it has a gradient
   };
-  /// What a thread has written that has no part in the tape, and that has a gradient.
+  /// A container with a gradient that another thread has written.
   struct Foreign {
     Ref object;
-    std::string text; ///< why there is no gradient where it is read
+    std::string text; ///< why a call that reads it has no gradient
   };
   struct Kept {
-    Ref object{}, elements{}; ///< elements: where they do not lie packed
+    Ref object{}, elements{}; ///< `elements`: for containers that are not packed
     runtime::BufferRef owner{}, copy{};
     unsigned char *data = nullptr;
     size_t bytes = 0;
-    std::string lost{};      ///< why it is not known
-    bool isOfLaunch = false; ///< a launch overwrites it
-    Ref changed{};           ///< elements that a recorded call has computed and that were overwritten unseen: their gradient ends here
+    std::string lost{};      ///< why the old contents are not known
+    bool isOfLaunch = false; ///< overwritten by a launch
+    Ref changed{};           ///< elements that a recorded call computed and that were overwritten unnoticed: their gradient ends here
   };
 
   static Box evaluate(const artifact::Region &region, PyObject *object, const unsigned char *block);
@@ -137,19 +138,19 @@ private:
   void readForeign(PyObject *object);
   void swap(Kept &entry);
 
-  inline static UndoLog *firstEntered = nullptr; ///< of all threads
+  inline static UndoLog *firstEntered = nullptr; ///< first of the active undo logs of all threads
   UndoLog *previousEntered = nullptr, *nextEntered = nullptr;
-  uint64_t firstLaunch = 0; ///< number of the last launch before it was entered
+  uint64_t firstLaunch = 0; ///< number of the last launch before `enter`
   bool keepsAll = false, isEntered = false, isClosed = false;
   int hidden = 0;
   UndoLog *outer = nullptr;
-  std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of others under null
+  std::unordered_map<const void *, std::vector<Read>> reads; ///< by buffer; arrays of other libraries under null
   std::vector<Read> hiddenReads;
   std::vector<Watched> watched;
   std::vector<Foreign> foreign;
-  std::string refusal; ///< why gradients would be wrong
+  std::string refusal; ///< error message when gradients would be wrong
   std::vector<Kept> kept;
-  size_t undone = SIZE_MAX; ///< entries from here on are undone
+  size_t undone = SIZE_MAX; ///< entries from this index on are undone
   size_t replayBegin = 0, replayEnd = 0;
   UndoLog *outerReplay = nullptr;
   Ref sum;
@@ -160,7 +161,7 @@ private:
 
 /// The innermost undo log of this thread, or null.
 inline thread_local UndoLog *undoLog = nullptr;
-/// The undo log whose calls' gradients run now, or null.
+/// The undo log whose gradients run now, or null.
 inline thread_local UndoLog *replaying = nullptr;
 
 } // namespace qd::launch

@@ -1,4 +1,4 @@
-// version_report.h: what reports tell about a version of a kernel, from the moment when it is made.
+// version_report.h: makes the entry of a version in reports, when the version is made.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -8,11 +8,11 @@ namespace qd::launch {
 
 struct KernelObject;
 
-/// How a version came to be.
+/// How a version was obtained.
 struct Origin {
   PyObject *stages = nullptr; ///< list of (name, seconds); null when the version was found on disk
-  std::string miss;           ///< why it was not
-  double seconds = 0;         ///< until it could run
+  std::string miss;           ///< why it was not found on disk
+  double seconds = 0;         ///< time until it could run
 };
 
 /// A quadrants._session.reports.Version.

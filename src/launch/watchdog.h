@@ -1,8 +1,8 @@
-// watchdog.h: has a launch that takes unexpectedly long look for signals
+// watchdog.h: makes a launch that takes unexpectedly long handle signals
 //
-// Python handles signals on the main thread only. A launch that was short the last time runs there and looks for them between chunks; where
-// it is now one long chunk, a thread of its own asks it to look (QD_LOOK), from 100 ms after its start on, every 50 ms. That thread sleeps
-// while nothing is launched.
+// Python handles signals only on the main thread. A launch whose previous run was short runs there and checks for signals between chunks.
+// When it turns out to be one long chunk, the watchdog thread requests a check (QD_LOOK), first 100 ms after the start of the launch and
+// then every 50 ms. The watchdog thread sleeps while nothing is launched.
 #pragma once
 
 #include "runtime/kernel_run.h"
@@ -11,8 +11,8 @@
 
 namespace qd::launch {
 
-/// Lives as long as a launch that runs on the thread that made it. Costs a nanosecond: two stores and two loads, which the other side
-/// orders for both (membarrier).
+/// Lives as long as a launch that runs on the thread that made it. Costs a nanosecond: two stores and two loads, which the watchdog thread
+/// orders for both sides (membarrier).
 class Watchdog {
 public:
   explicit Watchdog(runtime::KernelRun &run) {
@@ -33,18 +33,19 @@ public:
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;
 
-  /// Whether the caller is the main thread, as the system says.
+  /// Whether the caller is the main thread of the process.
   static bool isMainThread();
 
 private:
   struct Thread;
   static void wake() noexcept;
 
-  uintptr_t before = 0; ///< launches of handlers of signals are nested
+  uintptr_t before = 0; ///< the enclosing launch: signal handlers may launch kernels
   bool isOnMain = false;
 
   static void *mainThread;
-  static std::atomic<uintptr_t> current; ///< address of `failed` of the launch on the main thread, 0 for none; odd once it was seen
+  static std::atomic<uintptr_t>
+      current; ///< address of `failed` of the launch on the main thread, 0 for none; odd once the watchdog thread has seen it
   static std::atomic<bool> isAwake, isAsking;
 };
 
